@@ -72,8 +72,8 @@ ledger = "{server}schema=ledger"
 [dataset.visits]
 file = "rows.parquet"
 unit = "unit"
-epsilon = 1000
-delta = "1e-6"
+budget-epsilon = 1000
+budget-delta = "1e-6"
 shares = {{a0 = "0.000002"}}
 """
 COUNT = {"kind": "count", "where": "age >= 65"}
@@ -268,7 +268,7 @@ def ours(folder: Path, server: Any, workers: int) -> Iterator[tuple[Service, lis
     made = BearerTokens(store)
     tokens = [made.make(f"a{n}", roles=["analyst"], datasets=["*"], days=1) for n in range(ANALYSTS)]
     store.close()
-    command = [sys.executable, "-m", "chary", "serve", "--quiet", "--toml", str(toml)]
+    command = [sys.executable, "-m", "chary", "serve", "--quiet", "--config", str(toml)]
     for service in _running(Service(command, port, folder)):
         yield service, list(tokens), f"{place}schema=ledger"
 

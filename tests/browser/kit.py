@@ -31,8 +31,8 @@ file = "people.csv"
 each-row = true
 relation = "replace"
 columns = {columns}
-epsilon = 1
-delta = "1e-6"
+budget-epsilon = 1
+budget-delta = "1e-6"
 shares = {{bob = "0.25"}}
 """
 COLUMNS = '{age = "BIGINT", female = "BIGINT", site = "BIGINT", plan = "BIGINT", visits = "VARCHAR"}'
@@ -79,7 +79,7 @@ def serving(folder):
     csv.write_csv(first_year(), folder / "people.csv")
     said = CONFIG.format(port=port, store=STORE, dataset=DATASET, columns=COLUMNS)
     (folder / "chary.toml").write_text(said)
-    command = [sys.executable, "-c", _SERVE, "serve", "--quiet", "--json", "--toml", folder / "chary.toml"]
+    command = [sys.executable, "-c", _SERVE, "serve", "--quiet", "--json", "--config", folder / "chary.toml"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
     try:

@@ -22,7 +22,7 @@ SHORT = {
     "sparse": f"{UNITS} {KEYED} --above 10 --hits 2 {SMALL}",
     "distinct": f"{UNITS} {SMALL}",
     "weights": f"{PUBLIC} {CELLS} --alpha 0.2 {SMALL} --where clinic='a'",
-    "grow": f"{PUBLIC} --count --schedule-rho 0.001",
+    "grow": f"{PUBLIC} --count --rho 0.001",
     "resume": "1 --count",
     "findings": UNITS,
     "config": UNITS,

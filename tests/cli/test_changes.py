@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-ASKED = "track visits.csv --unit patient --count --step 1000 --epsilon-per-call 0.02 --json"
+ASKED = "track visits.csv --unit patient --count --step 1000 --epsilon 0.02 --json"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def write(patients):
 
 def test_only_a_change_is_charged(call):
     write(5000)
-    code, first, err = call(f"{ASKED} --epsilon 1 --delta 1e-6")
+    code, first, err = call(f"{ASKED} --budget-epsilon 1 --budget-delta 1e-6")
     assert (code, err) == (0, "")
     assert (first["value"], first["changed"]) == (5000, True)
     assert first["spent"]["share"] > 0
@@ -42,6 +42,6 @@ def test_only_a_change_is_charged(call):
 )
 def test_bad_input_is_refused(call, line):
     write(10)
-    code, out, err = call(f"{line} --epsilon 1 --delta 1e-6")
+    code, out, err = call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")
     assert (code, out) == (2, {})
     assert err

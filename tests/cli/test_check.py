@@ -52,7 +52,8 @@ def test_what_cannot_be_checked_is_refused(call, broken, line):
 
 
 def test_a_command_warns_who_opens_new_rows_in_a_line_each(call, broken):
-    line = f"test broken.csv --unit patient_id {TYPES} --count --above 2 --hits 20 --epsilon 1 --delta 1e-6 --json"
+    budget = "--budget-epsilon 1 --budget-delta 1e-6"
+    line = f"test broken.csv --unit patient_id {TYPES} --count --above 2 --hits 20 {budget} --json"
     code, out, err = call(line)
     assert code == 0
     json.loads(out)
@@ -63,20 +64,20 @@ def test_a_command_warns_who_opens_new_rows_in_a_line_each(call, broken):
 
 
 def test_a_command_warns_of_a_second_budget(call, broken):
-    line = "test broken.csv --unit patient_id --count --above 2 --hits 20 --epsilon 1 --delta 1e-6"
+    line = "test broken.csv --unit patient_id --count --above 2 --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
     assert call(f"{line} --ledger first.ledger")[0] == 0
     assert "first.ledger keeps a budget of 'broken' too" in call(line)[2]
 
 
 def test_a_range_on_a_text_column_is_refused_before_anything_is_charged(call, visits, tmp_path):
     line = "watch visits.csv --unit patient_id --count --by age --keys 0..39 --keep-per-unit 1 --above 9 --hits 20"
-    line += " --epsilon 1"
-    code, _, err = call(f"{line} --delta 1e-6")
+    line += " --budget-epsilon 1"
+    code, _, err = call(f"{line} --budget-delta 1e-6")
     assert code == 2
     assert "'0..39' is a range, and column 'age' is text" in err
     assert "--columns age=BIGINT" in err
     assert not (tmp_path / "visits.csv.ledger").exists()
-    code, out, _ = call(f"{line} --delta 1e-6 --columns age=BIGINT --below-margin --json")
+    code, out, _ = call(f"{line} --budget-delta 1e-6 --columns age=BIGINT --below-margin --json")
     assert code == 0
     assert {hit["key"][0] for hit in json.loads(out)["above"]} <= set(range(40))
 
@@ -91,20 +92,20 @@ def test_who_declares_what_is_not_there_is_told_what_is(call, broken, columns, t
 
 def test_a_range_of_no_numbers_asks_for_no_type(call, visits):
     line = "watch visits.csv --unit patient_id --count --by clinic --keys c1..c9 --keep-per-unit 1 --above 9 --hits 2"
-    code, _, err = call(f"{line} --epsilon 1 --delta 1e-6")
+    code, _, err = call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")
     assert (code, "list its keys" in err, "BIGINT" in err) == (2, True, False)
 
 
 def test_whoever_leaves_types_out_is_told_in_words_of_the_shell(call, broken):
     line = "test broken.csv --unit patient_id --count --above 9 --hits 20"
-    assert call(f"{line} {TYPES} --epsilon 1 --delta 1e-6")[0] == 0
+    assert call(f"{line} {TYPES} --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     code, _, err = call(line)
     assert (code, "such as --columns age=BIGINT," in err) == (2, True)
 
 
 def test_another_budget_is_refused_with_the_ways_there_are(call, broken):
     line = "test broken.csv --unit patient_id --count --above 9 --hits 20"
-    assert call(f"{line} --epsilon 1 --delta 1e-6")[0] == 0
-    code, _, err = call(f"{line} --epsilon 1")
+    assert call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
+    code, _, err = call(f"{line} --budget-epsilon 1")
     assert (code, "say no budget to go on" in err) == (2, True)
     assert call(line)[0] == 0

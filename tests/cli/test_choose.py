@@ -5,7 +5,7 @@ import json
 import pytest
 
 SECRET = "987654321"
-ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --epsilon 1 --delta 1e-6"
+ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
 
 
 @pytest.fixture
@@ -19,36 +19,38 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("mechanism", ["", "--mechanism permute_and_flip", "--mechanism laplace"])
 def test_the_largest_key(call, file, mechanism):
-    code, out, err = call(f"{ASKED.format(file)} --epsilon-per-call 0.1 {mechanism} --json")
+    code, out, err = call(f"{ASKED.format(file)} --epsilon 0.1 {mechanism} --json")
     figures = json.loads(out)
     assert (code, err, figures["key"]) == (0, "", "b")
     assert 20 < figures["shortfall"] < 60
     assert 0 < figures["spent"]["share"] < 0.5
-    assert "b" in call(f"{ASKED.format(file)} --epsilon-per-call 0.1 {mechanism}")[1]
+    assert "b" in call(f"{ASKED.format(file)} --epsilon 0.1 {mechanism}")[1]
 
 
 def test_a_series_with_labels(call, tmp_path):
     path = tmp_path / "days.csv"
     path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
-    line = f"choose {path} --series cnt --sensitivity 1 --labels day --epsilon 1 --delta 1e-6 --epsilon-per-call 0.1"
+    line = (
+        f"choose {path} --series cnt --sensitivity 1 --labels day --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.1"
+    )
     figures = json.loads(call(f"{line} --json")[1])
     assert (figures["key"], figures["label"]) == (1, "Tu")
 
 
 def test_a_repeated_request_is_free(call, file):
-    line = f"{ASKED.format(file)} --epsilon-per-call 0.1 --request once --json"
+    line = f"{ASKED.format(file)} --epsilon 0.1 --request once --json"
     assert call(line)[1] == call(line)[1]
 
 
 def test_what_does_not_fit_leaves_with_3(call, file):
-    code, out, err = call(f"{ASKED.format(file)} --epsilon-per-call 50")
+    code, out, err = call(f"{ASKED.format(file)} --epsilon 50")
     assert (code, out) == (3, "")
     assert "would fit" in err
 
 
 @pytest.mark.parametrize(
     "line",
-    ["", "--epsilon-per-call nan", "--epsilon-per-call 0.1 --mechanism best", "--epsilon-per-call 0.1 --total patient"],
+    ["", "--epsilon nan", "--epsilon 0.1 --mechanism best", "--epsilon 0.1 --total patient"],
 )
 def test_bad_input_leaves_with_2_and_no_data(call, file, line):
     code, out, err = call(f"{ASKED.format(file)} {line}")
@@ -58,4 +60,4 @@ def test_bad_input_leaves_with_2_and_no_data(call, file, line):
 
 
 def test_one_number_is_no_choice(call, file):
-    assert call(f"choose {file} --unit patient --count --epsilon 1 --delta 1e-6 --epsilon-per-call 0.1")[0] == 2
+    assert call(f"choose {file} --unit patient --count --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.1")[0] == 2

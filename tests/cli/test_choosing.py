@@ -18,7 +18,7 @@ def visits(tmp_path):
 
 
 ASKED = "top {} --unit patient --count --by ward --keys a,b,c,d"
-BUDGET = "--epsilon 1 --delta 1e-6"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
 def test_the_best_keys(call, visits):
@@ -39,7 +39,7 @@ def test_the_best_keys(call, visits):
 
 
 def test_a_repeated_request_is_free(call, visits):
-    asked = f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon-per-call 0.02 --request once --json"
+    asked = f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon 0.02 --request once --json"
     assert call(asked)[1] == call(asked)[1]
 
 
@@ -53,7 +53,7 @@ def test_a_series_with_labels(call, tmp_path):
 
 
 def test_what_does_not_fit_leaves_with_3(call, visits):
-    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon-per-call 5")
+    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon 5")
     assert (code, out) == (3, "")
     assert "would fit" in err
 
@@ -74,13 +74,13 @@ COVER = "cover {} --unit patient --count --by ward --keys a,b,c,d"
 
 
 def test_a_cover_takes_what_adds_enough(call, visits):
-    code, out, err = call(f"{COVER.format(visits)} --above 1000 {BUDGET} --epsilon-per-call 0.02 --json")
+    code, out, err = call(f"{COVER.format(visits)} --above 1000 {BUDGET} --epsilon 0.02 --json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert [row["key"] for row in figures["chosen"]] == [["a"], ["b"]]
     assert figures["covered"] == sum(row["adds"] for row in figures["chosen"])
     assert figures["tested"] == 4
-    code, out, _ = call(f"{COVER.format(visits)} --above 1000 --k 1 --epsilon-per-call 0.02")
+    code, out, _ = call(f"{COVER.format(visits)} --above 1000 --k 1 --epsilon 0.02")
     assert code == 0
     assert "covered" in out
-    assert call(f"{COVER.format(visits)} --above 1000 --k 9 --epsilon-per-call 0.02")[0] == 2
+    assert call(f"{COVER.format(visits)} --above 1000 --k 9 --epsilon 0.02")[0] == 2

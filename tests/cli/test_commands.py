@@ -18,52 +18,52 @@ from tests.cli.conftest import SECRET
 
 
 def test_charging_keys(call):
-    code, out, _ = call("account charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --json")
+    code, out, _ = call("account charging --epsilon 0.1 --hits 5 --budget-delta 1e-6 --json")
     figures = json.loads(out)
     assert code == 0
     assert list(figures) == ["exact", "exact_tail", "published"]
     assert figures["exact"] == exact_total(epsilon_per_call=0.1, hits=5, delta=1e-6)
-    _, out, _ = call("account charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --q 0.3 --json")
+    _, out, _ = call("account charging --epsilon 0.1 --hits 5 --budget-delta 1e-6 --q 0.3 --json")
     assert json.loads(out)["exact"] > figures["exact"]
 
 
 def test_price_is_null_where_none_exists(call):
-    assert json.loads(call("account price --order 10 --epsilon-per-call 0.05 --json")[1]) == {
+    assert json.loads(call("account price --order 10 --epsilon 0.05 --json")[1]) == {
         "price": pytest.approx(0.459936399286, rel=1e-9)
     }
-    assert json.loads(call("account price --order 4 --epsilon-per-call 0.2 --q 0.28 --json")[1]) == {"price": None}
+    assert json.loads(call("account price --order 4 --epsilon 0.2 --q 0.28 --json")[1]) == {"price": None}
 
 
 def test_compose_keys(call):
-    figures = json.loads(call("account compose --epsilon 0.1 --times 100 --delta 1e-6 --json")[1])
+    figures = json.loads(call("account compose --epsilon 0.1 --times 100 --budget-delta 1e-6 --json")[1])
     assert list(figures) == ["basic", "advanced", "zcdp", "renyi", "optimal"]
     assert figures["zcdp"] == pytest.approx(0.5 + 0.1 * math.sqrt(200 * math.log(1e6)))
 
 
 def test_plan(call):
-    found = json.loads(call("plan --epsilon 1 --delta 1e-6 --hits 50 --json")[1])["epsilon_per_call"]
+    found = json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --hits 50 --json")[1])["epsilon_per_call"]
     assert exact_total(epsilon_per_call=found, hits=50, delta=1e-6) <= 1
-    assert len(json.loads(call("plan --epsilon 1 --delta 1e-6 --json")[1])) == 9
-    assert "largest epsilon per call" in call("plan --epsilon 1 --delta 1e-6")[1]
+    assert len(json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --json")[1])) == 9
+    assert "largest epsilon per call" in call("plan --budget-epsilon 1 --budget-delta 1e-6")[1]
 
 
 def test_a_plan_for_tests_is_a_menu(call):
-    told = json.loads(call("plan --epsilon 1 --delta 1e-6 --tests 100 --value 0.1 --json")[1])
+    told = json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --tests 100 --value 0.1 --json")[1])
     assert [plan["hits"] for plan in told] == [1, 2, 5, 10, 20, 50, 100]
-    plain = json.loads(call("plan --epsilon 1 --delta 1e-6 --json")[1])
+    plain = json.loads(call("plan --budget-epsilon 1 --budget-delta 1e-6 --json")[1])
     choices = sharp_menu(epsilon=1, delta="1e-6", tests=100, value="0.1")
     for plan, usual, choice in zip(told, plain, choices, strict=False):
         assert plan["laplace"] == laplace_width(usual["epsilon_per_call"], tests=100)
         assert {name: plan[name] for name in usual} == usual
         assert {name: plan[name] for name in asdict(choice)} == asdict(choice)
-    told = call("plan --epsilon 1 --delta 1e-6 --tests 100")[1]
+    told = call("plan --budget-epsilon 1 --budget-delta 1e-6 --tests 100")[1]
     assert "error" in told  # the heads of columns break where a terminal is narrow
     assert "values" in told
 
 
 def test_watch_charges_its_ledger(call, visits):
     asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --keep-per-unit 1 --above 1000"
-    code, out, err = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 5 --json")
+    code, out, err = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 5 --json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert {hit["key"][0] for hit in figures["above"]} == {"a", "b", "c"}
@@ -82,12 +82,14 @@ def test_watch_charges_its_ledger(call, visits):
 
 
 def test_test_release_and_quote_share_one_budget(call, visits):
-    common = f"{visits} --unit patient_id --columns age=BIGINT,cost=DOUBLE --epsilon 2 --delta 1e-6 --json"
+    common = (
+        f"{visits} --unit patient_id --columns age=BIGINT,cost=DOUBLE --budget-epsilon 2 --budget-delta 1e-6 --json"
+    )
     code, out, _ = call(f"test {common} --count --above 100 --hits 10", "--where", "age >= 65")
     assert (code, json.loads(out)["above"]) == (0, True)
     code, out, _ = call(f"test {common} --count --above 100 --value --hits 10", "--where", "age >= 65")
     assert abs(json.loads(out)["value"] - 2100) < 1000
-    code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon-per-call 0.2")
+    code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon 0.2")
     assert 15 < json.loads(out)["value"] < 35
     code, out, _ = call(f"quote {common} --count --above 100 --hits 10")
     quoted = json.loads(out)
@@ -96,15 +98,14 @@ def test_test_release_and_quote_share_one_budget(call, visits):
 
 
 def test_a_repeated_request_is_free_and_identical(call, visits):
-    asked = (
-        f"release {visits} --each-row --count --epsilon-per-call 0.1 --epsilon 1 --delta 1e-6 --request first --json"
-    )
+    budget = "--budget-epsilon 1 --budget-delta 1e-6"
+    asked = f"release {visits} --each-row --count --epsilon 0.1 {budget} --request first --json"
     assert call(asked)[1] == call(asked)[1]
 
 
 def test_an_exhausted_budget_leaves_with_3(call, visits):
-    asked = f"release {visits} --each-row --count --epsilon 1 --delta 1e-6"
-    code, out, err = call(f"{asked} --epsilon-per-call 5")
+    asked = f"release {visits} --each-row --count --budget-epsilon 1 --budget-delta 1e-6"
+    code, out, err = call(f"{asked} --epsilon 5")
     assert (code, out) == (3, "")
     assert "would fit" in err
     assert not visits.with_name(f"{visits.name}.ledger").exists()
@@ -113,29 +114,29 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
 @pytest.mark.parametrize(
     "line",
     [
-        "watch {} --unit patient_id --count --by clinic --above 3 --epsilon 1 --delta 1e-6",
-        "watch {} --unit patient_id --count --by nowhere --keys a --above 3 --epsilon 1 --delta 1e-6",
-        "watch {} --unit patient_id --count --by age --keys a --columns age=BIGINT --above 3 --epsilon 1 --delta 1e-6",
-        "test {} --count --above 3 --epsilon 1 --delta 1e-6",
-        "test {} --unit patient_id --above 3 --epsilon 1 --delta 1e-6",
-        "test {} --unit patient_id --count --above nan --epsilon 1 --delta 1e-6",
-        "test {} --unit patient_id --count --above 3 --epsilon 0 --delta 1e-6",
-        "test {} --unit patient_id --count --above 3 --epsilon 1 --delta 2",
+        "watch {} --unit patient_id --count --by clinic --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "watch {} --unit patient_id --count --by nowhere --keys a --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "watch {} --unit patient_id --count --by age --keys a --columns age=BIGINT --above 3 --budget-epsilon 1",
+        "test {} --count --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "test {} --unit patient_id --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "test {} --unit patient_id --count --above nan --budget-epsilon 1 --budget-delta 1e-6",
+        "test {} --unit patient_id --count --above 3 --budget-epsilon 0 --budget-delta 1e-6",
+        "test {} --unit patient_id --count --above 3 --budget-epsilon 1 --budget-delta 2",
         "test {} --unit patient_id --count --above 3",
-        "test {} --unit patient_id --total cost --above 3 --epsilon 1 --delta 1e-6",
-        "test {} --unit patient_id --total cost --bounds 0,50 --above 3 --epsilon 1 --delta 1e-6",
-        "test {} --unit patient_id --count --where cost>(select+1) --above 3 --epsilon 1 --delta 1e-6",
-        "test {}x --unit patient_id --count --above 3 --epsilon 1 --delta 1e-6",
-        "release {} --unit patient_id --count --epsilon 1 --delta 1e-6",
-        "watch {} --series cost --above 3 --epsilon 1 --delta 1e-6",
-        "watch {} --series clinic --sensitivity 1 --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --total cost --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "test {} --unit patient_id --total cost --bounds 0,50 --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "test {} --unit patient_id --count --where cost>(select+1) --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "test {}x --unit patient_id --count --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "release {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6",
+        "watch {} --series cost --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "watch {} --series clinic --sensitivity 1 --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "ledger show nothing.ledger",
         "ledger show {}",
-        "plan --epsilon nan --delta 1e-6 --hits 3",
-        "plan --epsilon 1 --delta 1e-6 --tests 0",
-        "plan --epsilon 1 --delta 1e-6 --tests 9 --value 1",
-        "plan --epsilon 1 --delta 1e-6 --hits 3 --tests 9",
-        "account price --order 1 --epsilon-per-call 0.1",
+        "plan --budget-epsilon nan --budget-delta 1e-6 --hits 3",
+        "plan --budget-epsilon 1 --budget-delta 1e-6 --tests 0",
+        "plan --budget-epsilon 1 --budget-delta 1e-6 --tests 9 --value 1",
+        "plan --budget-epsilon 1 --budget-delta 1e-6 --hits 3 --tests 9",
+        "account price --order 1 --epsilon 0.1",
         "account nothing",
         "nothing",
     ],
@@ -156,31 +157,30 @@ def test_a_file_that_is_no_ledger_is_told_broken_and_nothing_of_it_is_shown(call
 
 
 def test_a_quote_fixes_no_budget(call, visits):
-    asked = f"quote {visits} --each-row --count --above 10 --hits 10 --delta 1e-6 --epsilon"
+    asked = f"quote {visits} --each-row --count --above 10 --hits 10 --budget-delta 1e-6 --budget-epsilon"
     assert (call(f"{asked} 1")[0], call(f"{asked} 2")[0]) == (0, 0)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 def test_a_stream_is_not_opened_for_a_question_that_cannot_be_asked(call, visits):
-    asked = (
-        f"watch {visits} --unit patient_id --above 3 --epsilon 1 --delta 1e-6 --individual 2 --epsilon-per-call 0.01"
-    )
+    budget = "--budget-epsilon 1 --budget-delta 1e-6"
+    asked = f"watch {visits} --unit patient_id --above 3 {budget} --individual 2 --epsilon 0.01"
     code, _, err = call(f"{asked} --count --where nobody=1 --by clinic --keys a,b")
     assert (code, "nobody" in err) == (2, True)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 def test_another_budget_than_the_ledger_holds(call, visits):
-    asked = f"test {visits} --each-row --count --above 10 --hits 10 --delta 1e-6"
-    assert call(f"{asked} --epsilon 1")[0] == 0
-    code, _, err = call(f"{asked} --epsilon 2")
+    asked = f"test {visits} --each-row --count --above 10 --hits 10 --budget-delta 1e-6"
+    assert call(f"{asked} --budget-epsilon 1")[0] == 0
+    code, _, err = call(f"{asked} --budget-epsilon 2")
     assert code == 2
     assert "holds this dataset under epsilon 1" in err
     assert call(f"test {visits} --each-row --count --above 10 --hits 10")[0] == 0
 
 
 def test_a_tampered_ledger_is_reported(call, visits):
-    call(f"test {visits} --each-row --count --above 10 --epsilon 1 --delta 1e-6 --hits 3")
+    call(f"test {visits} --each-row --count --above 10 --budget-epsilon 1 --budget-delta 1e-6 --hits 3")
     with sqlite3.connect(f"{visits}.ledger") as connection:
         (trigger,) = connection.execute(
             "select name from sqlite_master where sql like '%entries are final%'"
@@ -205,7 +205,7 @@ def test_bike_series(call, tmp_path):
     asked = (
         f"watch {path} --series registered --sensitivity 1 --labels dteday --above 6900 --ledger {tmp_path}/b.ledger"
     )
-    code, out, _ = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 40 --json")
+    code, out, _ = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 40 --json")
     figures = json.loads(out)
     assert (code, figures["tested"], figures["untested"]) == (0, 731, 0)
     assert all(hit["label"].startswith("201") for hit in figures["above"])
@@ -218,7 +218,7 @@ def test_bike_series(call, tmp_path):
 def test_every_hour_of_the_bikes(call, tmp_path):
     path = write_series(tmp_path / "hours.csv", "hour", range(17379), [hour * 37 % 200 for hour in range(17379)])
     asked = f"watch {path} --series registered --sensitivity 1 --above 900 --ledger {tmp_path}/h.ledger"
-    code, out, _ = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 60 --json")
+    code, out, _ = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 60 --json")
     assert (code, json.loads(out)["tested"]) == (0, 17379)
 
 
@@ -234,7 +234,7 @@ def test_households_turned_long(call, tmp_path):
         csv.writer(file).writerows([["LCLid", *days], *homes])
     rows = "--unit LCLid --unpivot day,kwh --columns kwh=DOUBLE"
     line = f"watch {path} {rows} --count --by day --keys 2013-01-01..2013-01-31 --above 350"
-    budget = f"--epsilon 20 --delta 1e-6 --hits 20 --ledger {tmp_path}/l.ledger --json"
+    budget = f"--budget-epsilon 20 --budget-delta 1e-6 --hits 20 --ledger {tmp_path}/l.ledger --json"
     code, out, _ = call(f"{line} {budget}", "--where", "kwh > 30")
     figures = json.loads(out)
     assert (code, figures["tested"] + figures["untested"]) == (0, 31)
@@ -244,23 +244,21 @@ def test_households_turned_long(call, tmp_path):
 
 
 def test_several_targets_multiply_delta(call):
-    line = "account charging --epsilon-per-call 0.1 --hits 5 --delta {} --json"
+    line = "account charging --epsilon 0.1 --hits 5 --budget-delta {} --json"
     assert json.loads(call(line.format("3e-6") + " --targets 3")[1]) == json.loads(call(line.format("1e-6"))[1])
     assert call(line.format("3e-6") + " --targets 0")[0] == 2
 
 
 def test_targets_of_the_toolkit(call):
-    q = json.loads(call("account between --epsilon-per-call 0.1 --width 100 --json")[1])["q"]
+    q = json.loads(call("account between --epsilon 0.1 --width 100 --json")[1])["q"]
     assert q == pytest.approx((1 - math.exp(-10)) / (math.exp(0.1) + 1), rel=1e-12)
-    figures = json.loads(call("account boundary --epsilon-per-call 0.02 --order 15 --json")[1])
+    figures = json.loads(call("account boundary --epsilon 0.02 --order 15 --json")[1])
     assert list(figures) == ["epsilon", "q", "price"]
     assert 0.02 < figures["epsilon"] < 0.02 * 4 / 3
-    assert (
-        json.loads(call("account boundary --epsilon-per-call 0.5 --outcomes 2 --order 15 --json")[1])["price"] is None
-    )
+    assert json.loads(call("account boundary --epsilon 0.5 --outcomes 2 --order 15 --json")[1])["price"] is None
 
 
-BIG = "--unit patient_id --columns patient_id=BIGINT --count --epsilon 1 --delta 1e-6 --json"
+BIG = "--unit patient_id --columns patient_id=BIGINT --count --budget-epsilon 1 --budget-delta 1e-6 --json"
 
 
 def test_clear_answers_are_free(call, visits):
@@ -280,10 +278,10 @@ def test_clear_answers_are_free(call, visits):
 @pytest.mark.parametrize(
     "line",
     [
-        "between {} --unit patient_id --count --epsilon 1 --delta 1e-6 --low 5 --high 5",
-        "decide {} --unit patient_id --count --by clinic --keys a,b --epsilon 1 --delta 1e-6 --above 5",
-        "classify {} --unit patient_id --count --epsilon 1 --delta 1e-6",
-        "classify {} --unit patient_id --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon 1 --delta 1e-6",
+        "between {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6 --low 5 --high 5",
+        "decide {} --unit patient_id --count --by clinic --keys a,b --budget-epsilon 1 --budget-delta 1e-6 --above 5",
+        "classify {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6",
+        "classify {} --unit patient_id --mean cost --bounds 0,50 --rows-per-unit 1 --budget-epsilon 1",
     ],
 )
 def test_questions_without_a_clear_answer(call, visits, line):

@@ -16,7 +16,7 @@ from chary.cli.forms import WAYS
 from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS
 
 ROOT = typer.main.get_command(app)
-SIZES = re.compile(r" --(epsilon-per-call|rho-per-call|noise) \S+")
+SIZES = re.compile(r" --(epsilon|rho|noise) \S+")
 # Kinds whose cost follows from options that each of them needs, and has no default for.
 NEEDED = {"above_threshold", "agreed_tests"}
 # Short forms, with all that they need but for what they may cost.
@@ -30,7 +30,7 @@ SHORT = {
     f"top visits.csv {UNITS} {KEYED} --keep-per-unit 1 --k 2": "top",
     f"weights visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "multiplicative-weights",
     f"distinct visits.csv {UNITS}": "sketch",
-    f"sparse visits.csv {UNITS} {KEYED} --above 10 --epsilon-per-call 0.1": "sparse-vector",
+    f"sparse visits.csv {UNITS} {KEYED} --above 10 --epsilon 0.1": "sparse-vector",
     f"sparse visits.csv {UNITS} {KEYED} --above 10 --hits 1": "sparse-vector",
     f"quote visits.csv {UNITS} --count": "question",
     f"quote visits.csv {UNITS} --count --above 10": "question",
@@ -65,7 +65,7 @@ def test_a_line_without_a_budget_either_is_refused_with_one_that_works(call, vis
     pq.write_table(pa.table({"patient_id": list(range(100))}), parts / "a.parquet")
     code, _, err = call(f"test {place} --unit patient_id --count --above 5")
     better = err.strip().partition(", as in: ")[2]
-    assert (code, "--epsilon 1 --delta 1e-6" in better) == (2, True)
+    assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in better) == (2, True)
     code, _, err = call("", *shlex.split(better)[1:])
     assert code == 0, err
 
@@ -101,9 +101,9 @@ MORE = {
     "--tests": "50",
     "--sure": "0.9",
     "--value-share": "0.3",
-    "--epsilon-per-call": "0.02",
-    "--rho-per-call": "0.001",
-    "--delta-per-call": "1e-9",
+    "--epsilon": "0.02",
+    "--rho": "0.001",
+    "--delta": "1e-9",
     "--individual": "2",
     "--filter": "exact",
     "--published": None,
@@ -145,20 +145,23 @@ def test_a_refusal_names_options_that_the_command_has(call, visits, line):
         assert not re.search(r"\b(epsilon|hits|price|within|tests|sure|value|below_margin)=", told), (words, told)
 
 
-PURE = "--unit patient_id --infer-types --epsilon 1"
+PURE = "--unit patient_id --infer-types --budget-epsilon 1"
 
 
 @pytest.mark.parametrize(
     ("line", "frees"),
     [
-        ("test visits.csv --count --above 100000 --hits 60", "would be free in a budget with a delta (--delta 1e-6);"),
-        ("test visits.csv --count --above 100000 --epsilon-per-call 0.6", "a delta, with --epsilon-per-call 0.0"),
         (
-            "between visits.csv --count --low 3 --high 9 --epsilon-per-call 0.01",
+            "test visits.csv --count --above 100000 --hits 60",
+            "would be free in a budget with a delta (--budget-delta 1e-6);",
+        ),
+        ("test visits.csv --count --above 100000 --epsilon 0.6", "a delta, with --epsilon 0.0"),
+        (
+            "between visits.csv --count --low 3 --high 9 --epsilon 0.01",
             "would be free in a budget with a delta",
         ),
-        ("release visits.csv --count --epsilon-per-call 0.01", None),
-        ("choose visits.csv --count --by clinic --keys a,b --keep-per-unit 1 --epsilon-per-call 0.01", None),
+        ("release visits.csv --count --epsilon 0.01", None),
+        ("choose visits.csv --count --by clinic --keys a,b --keep-per-unit 1 --epsilon 0.01", None),
     ],
 )
 def test_who_would_have_free_misses_with_a_delta_is_told_before_the_first_charge(call, visits, line, frees):
@@ -167,22 +170,22 @@ def test_who_would_have_free_misses_with_a_delta_is_told_before_the_first_charge
     assert err == "" if frees is None else err.startswith("note: misses are charged here") and frees in err
     assert "note:" not in call(f"{line} {PURE}")[2]
     visits.with_name("visits.csv.ledger").unlink()
-    assert "misses are charged here" not in call(f"{line} {PURE} --delta 1e-6")[2]
+    assert "misses are charged here" not in call(f"{line} {PURE} --budget-delta 1e-6")[2]
 
 
 def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, visits):
     line = f"test visits.csv --count --above 100000 {PURE}"
-    assert call(f"{line} --epsilon-per-call 0.6")[0] == 0
-    code, _, err = call(f"{line} --epsilon-per-call 0.6")
+    assert call(f"{line} --epsilon 0.6")[0] == 0
+    code, _, err = call(f"{line} --epsilon 0.6")
     assert code == 3
     assert "misses are charged here, and would be free in a budget with a delta" in err
     assert "a new ledger, which does not count what the old one spent: what both promise adds up" in err
-    code, _, err = call(f"release visits.csv --count {PURE} --epsilon-per-call 0.6")
+    code, _, err = call(f"release visits.csv --count {PURE} --epsilon 0.6")
     assert (code, "a new ledger" in err) == (3, False)
 
 
 def test_who_ends_free_misses_is_told_before_the_charge(call, visits):
-    line = f"release visits.csv --count --epsilon-per-call 0.5 {PURE} --delta 1e-6"
+    line = f"release visits.csv --count --epsilon 0.5 {PURE} --budget-delta 1e-6"
     assert call(line)[::2] == (0, "")
     told = "note: IT ENDS FREE MISSES: after it every call is charged its epsilon, hit or miss\n"
     assert call(line)[::2] == (0, told)

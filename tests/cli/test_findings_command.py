@@ -5,7 +5,7 @@ import json
 import pytest
 
 ROWS = "--unit patient --columns patient=BIGINT,clinic=VARCHAR"
-BUDGET = "--epsilon 1 --delta 1e-6"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def visits(tmp_path):
 
 @pytest.fixture
 def watched(call, visits):
-    asked = f"watch {visits} {ROWS} --count --by clinic --keys a,b,nowhere --above 100 {BUDGET} --epsilon-per-call 0.02"
+    asked = f"watch {visits} {ROWS} --count --by clinic --keys a,b,nowhere --above 100 {BUDGET} --epsilon 0.02"
     code, out, err = call(f"{asked} --json")
     assert (code, err) == (0, "")
     return json.loads(out)
@@ -62,7 +62,7 @@ def test_bad_options(call, visits, watched, options, told):
 
 
 def test_an_ordinary_release_is_neither_a_hit_nor_to_be_acted_on(call, visits, watched):
-    asked = f"release {visits} {ROWS} --count --by clinic --keys a,b --stated-per-unit 1 --epsilon-per-call 0.01 --json"
+    asked = f"release {visits} {ROWS} --count --by clinic --keys a,b --stated-per-unit 1 --epsilon 0.01 --json"
     released = json.loads(call(asked)[1])
     assert all(row["low"] < row["value"] < row["high"] for row in released["values"])
     assert "not for all rows" in released["interval_says"]

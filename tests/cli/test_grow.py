@@ -22,11 +22,11 @@ def call(call, tmp_path):
     return call
 
 
-RULES = "--each-row --relation replace --infer-types --epsilon 5 --delta 1e-6 --ledger wards.ledger"
+RULES = "--each-row --relation replace --infer-types --budget-epsilon 5 --budget-delta 1e-6 --ledger wards.ledger"
 RULES += " --count --by ward --keys 0,1,2"
 
 
-@pytest.mark.parametrize("terms", ["--schedule-rho 0.05", "--schedule-epsilon 1", "--schedule-rho 0.05 --exponent 0.1"])
+@pytest.mark.parametrize("terms", ["--rho 0.05", "--epsilon 1", "--rho 0.05 --exponent 0.1"])
 def test_runs_as_the_file_grows(call, terms):
     code, out, err = call(f"grow first.csv {RULES} {terms} --append second.csv --append third.csv --json")
     assert code == 0, err
@@ -40,7 +40,7 @@ def test_runs_as_the_file_grows(call, terms):
 
 
 def test_tables_for_people_a_picture_and_going_on(call, tmp_path):
-    code, out, _err = call(f"grow first.csv {RULES} --schedule-rho 0.05 --growth 0.5 --plot runs.png")
+    code, out, _err = call(f"grow first.csv {RULES} --rho 0.05 --growth 0.5 --plot runs.png")
     assert code == 0
     assert "Next runs" in out
     assert (tmp_path / "runs.png").exists()
@@ -50,7 +50,7 @@ def test_tables_for_people_a_picture_and_going_on(call, tmp_path):
 
 
 def test_answers_are_told_by_key_also_when_nothing_is_due(call):
-    line = f"grow first.csv {RULES} --schedule-rho 0.05"
+    line = f"grow first.csv {RULES} --rho 0.05"
     told = json.loads(call(f"{line} --json")[1])["latest"]
     assert told["keys"] == [[0], [1], [2]]
     assert 0 < told["error_bar"] < ROWS
@@ -65,7 +65,7 @@ def test_answers_are_told_by_key_also_when_nothing_is_due(call):
 
 
 def test_one_count_has_no_keys(call):
-    line = f"grow first.csv {RULES.replace('--by ward --keys 0,1,2', '')} --schedule-epsilon 1"
+    line = f"grow first.csv {RULES.replace('--by ward --keys 0,1,2', '')} --epsilon 1"
     told = json.loads(call(f"{line} --json")[1])["latest"]
     assert (told["keys"], len(told["values"])) == (None, 1)
     assert "all" in call(line)[1]
@@ -74,11 +74,11 @@ def test_one_count_has_no_keys(call):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("--schedule-rho 0.05", "--schedule-rho 0.050"),
-        ("--schedule-rho 0.05", "--schedule-rho 5e-2 --beta 0.05"),
-        ("--schedule-epsilon 1", "--schedule-epsilon 1.0 --beta 5e-2"),
-        ("--schedule-rho 0.05 --growth 0.5", "--schedule-rho 1/20 --growth 1/2"),
-        ("--schedule-rho 0.05 --exponent 0.1", "--schedule-rho 0.05 --exponent 0.10"),
+        ("--rho 0.05", "--rho 0.050"),
+        ("--rho 0.05", "--rho 5e-2 --beta 0.05"),
+        ("--epsilon 1", "--epsilon 1.0 --beta 5e-2"),
+        ("--rho 0.05 --growth 0.5", "--rho 1/20 --growth 1/2"),
+        ("--rho 0.05 --exponent 0.1", "--rho 0.05 --exponent 0.10"),
     ],
 )
 def test_numbers_may_be_written_otherwise(call, one, other):
@@ -91,13 +91,13 @@ def test_numbers_may_be_written_otherwise(call, one, other):
     "wrong",
     [
         "",
-        "--schedule-rho 0.05 --schedule-epsilon 1",
-        "--schedule-rho 0",
-        "--schedule-rho 0.05 --beta 1",
-        "--schedule-epsilon 1 --exponent 0.1",
+        "--rho 0.05 --epsilon 1",
+        "--rho 0",
+        "--rho 0.05 --beta 1",
+        "--epsilon 1 --exponent 0.1",
         "--schedule 3 --beta 0.1",
         "--schedule 1",
-        "--schedule-rho 0.05 --total number --bounds 0,9",
+        "--rho 0.05 --total number --bounds 0,9",
     ],
 )
 def test_what_makes_no_schedule_is_refused(call, wrong):
@@ -109,12 +109,12 @@ def test_what_makes_no_schedule_is_refused(call, wrong):
 def test_a_picture_that_cannot_be_written_charges_nothing(call, tmp_path):
     (tmp_path / "folder.png").mkdir()
     for name in ("runs.txt", "folder.png"):
-        assert call(f"grow first.csv {RULES} --schedule-rho 0.05 --plot {name}")[0] == 2
-    assert json.loads(call(f"grow first.csv {RULES} --schedule-rho 0.05 --json")[1])["schedule"] == 3
+        assert call(f"grow first.csv {RULES} --rho 0.05 --plot {name}")[0] == 2
+    assert json.loads(call(f"grow first.csv {RULES} --rho 0.05 --json")[1])["schedule"] == 3
 
 
 def test_a_secret_size_is_refused(call):
-    code, _out, err = call(f"grow first.csv {RULES.replace('--relation replace', '')} --schedule-rho 0.05")
+    code, _out, err = call(f"grow first.csv {RULES.replace('--relation replace', '')} --rho 0.05")
     assert code == 2
     assert "secret" in err
     assert "--each-row --relation replace" in err
@@ -124,12 +124,12 @@ def test_a_secret_size_is_refused(call):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (f"first.csv {RULES}", "give --schedule-epsilon or --schedule-rho"),
-        (f"first.csv {RULES.replace('--delta 1e-6', '')} --schedule-rho 0.05", "--delta"),
-        (f"first.csv {RULES} --schedule-rho 0.05 --growth 0.1 --exponent 0.1", "without --growth"),
-        (f"first.csv {RULES} --schedule-rho none", "--schedule-rho must be"),
-        (f"first.csv {RULES} --schedule-rho 0.05 --table wards", "--table NAME"),
-        (f"wards.duckdb {RULES} --schedule-rho 0.05", "--table NAME"),
+        (f"first.csv {RULES}", "give --epsilon or --rho"),
+        (f"first.csv {RULES.replace('--budget-delta 1e-6', '')} --rho 0.05", "--budget-delta"),
+        (f"first.csv {RULES} --rho 0.05 --growth 0.1 --exponent 0.1", "without --growth"),
+        (f"first.csv {RULES} --rho none", "--rho must be"),
+        (f"first.csv {RULES} --rho 0.05 --table wards", "--table NAME"),
+        (f"wards.duckdb {RULES} --rho 0.05", "--table NAME"),
     ],
 )
 def test_bad_input_is_told_in_options_before_a_ledger_is_made(call, file, line, told):
@@ -140,10 +140,10 @@ def test_bad_input_is_told_in_options_before_a_ledger_is_made(call, file, line, 
 
 def test_rho_under_a_budget_without_a_delta_is_bad_input(call):
     """Also where the ledger has the budget."""
-    pure = RULES.replace("--delta 1e-6", "")
-    assert call(f"grow first.csv {pure} --schedule-epsilon 1")[0] == 0
-    code, _, err = call(f"grow first.csv {pure.replace('--epsilon 5', '')} --schedule-rho 0.05")
-    assert (code, "--delta" in err) == (2, True)
+    pure = RULES.replace("--budget-delta 1e-6", "")
+    assert call(f"grow first.csv {pure} --epsilon 1")[0] == 0
+    code, _, err = call(f"grow first.csv {pure.replace('--budget-epsilon 5', '')} --rho 0.05")
+    assert (code, "--budget-delta" in err) == (2, True)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def file(tmp_path):
     return "wards.duckdb"
 
 
-KEPT = f"{RULES} --table wards --schedule-rho 0.05 --json"
+KEPT = f"{RULES} --table wards --rho 0.05 --json"
 
 
 def test_a_command_that_is_repeated_goes_on(call, file):
@@ -203,7 +203,7 @@ def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, sourc
         copy, ledger = source.replace("wards.", f"{ward}.", 1), tmp_path / f"{ward}.ledger"
         if "duckdb" in source:
             shutil.copy(file, f"{ward}.duckdb")
-        terms = f"{RULES.replace('wards.ledger', ledger.name)} --schedule-rho 0.05 --append third.csv"
+        terms = f"{RULES.replace('wards.ledger', ledger.name)} --rho 0.05 --append third.csv"
         assert call(f"grow {copy} {terms}")[0] == 0
         opened = SqlLedger(ledger)
         noted.append([note.body for terms in opened.datasets() for note in opened.notes(terms.name)])
@@ -231,7 +231,7 @@ def test_what_was_appended_before_is_told(call, file):
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_charged(call):
-    code, out, err = call(f"grow first.csv {RULES} --schedule-rho 0.05 --append second.csv --append fourth.csv")
+    code, out, err = call(f"grow first.csv {RULES} --rho 0.05 --append second.csv --append fourth.csv")
     assert (code, out) == (2, "")
     assert "no file fourth.csv" in err
     assert not Path("wards.ledger").exists()

@@ -15,10 +15,10 @@ def told(call, line):
 
 
 def test_unequal_computations_are_a_list(call):
-    found = told(call, "compose --epsilon 0.1,0.2 --times 3 --delta 1e-6")
+    found = told(call, "compose --epsilon 0.1,0.2 --times 3 --budget-delta 1e-6")
     assert found == compose_unequal(epsilons=["0.1", "0.2"] * 3, delta="1e-6").as_dict()
     for wrong in ("0.1,x --times 3", "0.1,0.2 --times 0", "0.1,0.2 --times 5000"):
-        assert call(f"account compose --delta 1e-6 --epsilon {wrong}")[0]
+        assert call(f"account compose --budget-delta 1e-6 --epsilon {wrong}")[0]
 
 
 def test_a_budget_for_an_accuracy(call):

@@ -65,7 +65,7 @@ KEYS = count().by("clinic", CLINICS)
 SEEN = {"age": chary.Bins([0, 50, 100]), "clinic": CLINICS}
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c"
 EACH = {"stated_per_unit": 1}
-SMALL = "--epsilon-per-call 0.01"
+SMALL = "--epsilon 0.01"
 SIZE = {"epsilon": "0.01"}
 PUBLIC = "--each-row --relation replace --infer-types"
 UNITS = "--unit patient_id --infer-types"
@@ -112,7 +112,7 @@ CALLS = {
     "noisy_max": (PUBLIC, f"{KEYED} --low 0 --high 9000 {SMALL}", NoisyMax(KEYS, low=0, high=9000, **SIZE)),
     "principal_components": (
         PUBLIC,
-        "--range age=0,100 --rho-per-call 0.0001",
+        "--range age=0,100 --rho 0.0001",
         PrincipalComponents({"age": (0, 100)}, rho="0.0001"),
     ),
     "quantile": (
@@ -131,7 +131,7 @@ CALLS = {
         f"--column clinic --among a,b,c {SMALL}",
         RandomizedValues("clinic", among=CLINICS, **SIZE),
     ),
-    "release": (PUBLIC, "--count --rho-per-call 0.0001", Release(count(), rho="0.0001")),
+    "release": (PUBLIC, "--count --rho 0.0001", Release(count(), rho="0.0001")),
     "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
     "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", DistinctSketch("age>=65", registers=64, **SIZE)),
     "select": (UNITS, f"{KEYED} --above 1000 {SMALL}", Select(KEYS, above=1000, **SIZE)),
@@ -160,7 +160,7 @@ CALLS = {
     "track": (UNITS, f"--count --step 1000 {SMALL}", OnChange(count(), step=1000, **SIZE)),
     "watch": (UNITS, f"{KEYED} --above 1000 {SMALL}", Watch(KEYS, above=1000, **SIZE)),
 }
-BUDGET = "--epsilon 1 --delta 1e-6"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
 def opened(visits, rows, grain=None):
@@ -194,7 +194,7 @@ def test_the_command_has_the_answer_of_the_library(call, visits, kind):
         assert found["spent"] == json.loads(json.dumps(session.spent.as_dict()))
     expected = json.loads(json.dumps(figures(answer, kind), default=str))
     assert {name: found[name] for name in expected} == expected
-    assert set(found) - set(expected) <= {"spent", "epsilon_per_call", "shortfall", "charged", "remaining"}
+    assert set(found) - set(expected) <= {"spent", "epsilon", "shortfall", "charged", "remaining"}
     assert found["charged"] == pytest.approx(found["spent"]["share"])
     assert found["remaining"] == pytest.approx(1 - found["spent"]["share"])
     assert SECRET not in out
@@ -229,7 +229,7 @@ def test_a_kind_tells_what_its_docstring_says_and_what_each_option_means(call, k
 def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
     rows, options, _ = CALLS[kind]
     wrong = [f"{options} --nothing 1", f"{options} --relation sideways"]
-    wrong += [options.replace("--epsilon-per-call 0.01", "--epsilon-per-call nan")] if SMALL in options else []
+    wrong += [options.replace("--epsilon 0.01", "--epsilon nan")] if SMALL in options else []
     wrong += [options.split(" --", 1)[1]] if kind not in ("release", "individual_stream") else []
     for line in wrong:
         code, out, err = call(f"ask {visits} {kind} {rows} {BUDGET} {line}")
@@ -243,9 +243,7 @@ def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
 @pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "watch", "quantiles"])
 def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
     rows, options, _ = CALLS[kind]
-    large = options.replace("--epsilon-per-call 0.01", "--epsilon-per-call 90").replace(
-        "--rho-per-call 0.0001", "--epsilon-per-call 90"
-    )
+    large = options.replace("--epsilon 0.01", "--epsilon 90").replace("--rho 0.0001", "--epsilon 90")
     code, out, err = call(f"ask {visits} {kind} {rows} {large} {BUDGET}")
     assert (code, out, "would fit" in err) == (3, "", True)
 
@@ -344,13 +342,13 @@ def test_the_shell_completes(typed, found):
 def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
     for kind, more in (("sparse-vector", "--above 3 --hits 2"), ("majority", "--condition age>3")):
         code, _, err = call(f"ask {visits} {kind} {PUBLIC} {more} {BUDGET}")
-        assert (code, f"a {kind} has no usual cost: give --epsilon-per-call 0.02, as in: chary ask" in err) == (2, True)
+        assert (code, f"a {kind} has no usual cost: give --epsilon 0.02, as in: chary ask" in err) == (2, True)
 
 
 def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
-    budget = "--epsilon 1 --delta 1e-6"
+    budget = "--budget-epsilon 1 --budget-delta 1e-6"
     asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900"
-    ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "--hits 10", "--epsilon-per-call 0.02")
+    ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "--hits 10", "--epsilon 0.02")
     sharp, together, fresh, fewer, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
     assert {found["epsilon"] for found in (sharp, together, fresh, fewer)} == {None}
     prices = [found["price_if_hit"] for found in (sharp, together, fewer)]
@@ -364,7 +362,7 @@ def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
 
 @pytest.mark.parametrize("kind", ["test", "release-if"])
 def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, kind):
-    common = f"--unit patient_id --count --above 1900 --epsilon 1 --delta 1e-6 --hits 20 --ledger {visits}.{kind}"
+    common = f"--unit patient_id --count --above 1900 {BUDGET} --hits 20 --ledger {visits}.{kind}"
     quoted = json.loads(call(f"quote {visits} {kind} {common} --json")[1])
     question = json.loads(call(f"quote {visits} {common} --json")[1])
     assert quoted["price_if_hit"] == pytest.approx(question["price_if_hit"]) == pytest.approx(1 / 20, rel=1e-6)
@@ -385,8 +383,8 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
     ],
 )
 def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, kind, asked):
-    common = f"quote {visits} {kind} --unit patient_id --count {asked} --epsilon 1 --delta 1e-6 --json"
-    ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon-per-call 0.02")
+    common = f"quote {visits} {kind} --unit patient_id --count {asked} --budget-epsilon 1 --budget-delta 1e-6 --json"
+    ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon 0.02")
     hits, price, fewer, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
     by_hits = [hits, fewer] if kind != "classify" else []  # by a sharp choice one far behind might be named
     assert [found["epsilon"] for found in (*by_hits, price, within)] == [None] * (len(by_hits) + 2) or kind == "track"
@@ -400,8 +398,6 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
 
 
 def test_a_size_of_its_own_is_laplace_noise(call, visits):
-    asked = (
-        f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900 --epsilon 1 --delta 1e-6"
-    )
-    code, _, told = call(f"{asked} --epsilon-per-call 0.1 --tests 100")
+    asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
+    code, _, told = call(f"{asked} --epsilon 0.1 --tests 100")
     assert (code, "belongs to a sharp test" in told) == (2, True)

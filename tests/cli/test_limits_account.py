@@ -18,7 +18,7 @@ WEIGHTS = "account weights-rows --alpha 0.2 --cells 50 --queries 10 --epsilon 1"
 QUERIES = "account queries --alpha 0.1 --cells 1000 --start 1000000000 --size 4000000000 --epsilon 1"
 POPULATION = "account population --excess 0.001 --size 1000 --lam 0.5"
 PEOPLE = "account people --values 10 --epsilon 1 --within 0.02"
-TESTS = "account tests --epsilon 1 --delta 1e-6 --hits 3 --within 120"
+TESTS = "account tests --budget-epsilon 1 --budget-delta 1e-6 --hits 3 --within 120"
 
 
 def figures(call, line):
@@ -28,13 +28,13 @@ def figures(call, line):
 
 
 def test_hits(call):
-    found = figures(call, "account hits --overhead 0.5 --delta 1e-6 --epsilon-per-call 0.1")
+    found = figures(call, "account hits --overhead 0.5 --delta 1e-6 --epsilon 0.1")
     assert found == hits_needed(overhead="0.5", delta="1e-6", q=not_prior_q(0.1))._asdict()
     assert figures(call, "account hits --overhead 0.5 --delta 1e-6 --q 0.5")["exact"] == 65
 
 
 def test_top_one(call):
-    found = figures(call, "account top-one --epsilon-per-call 0.1 --candidates 500 --delta 1e-6")
+    found = figures(call, "account top-one --epsilon 0.1 --candidates 500 --budget-delta 1e-6")
     assert found["without_delta"] == 50
     assert found["at_least"] <= found["one_hit"] < found["one_hit_of_twice"]
     assert found["one_hit_of_twice"] == exact_total(epsilon_per_call="0.2", hits=1, delta="1e-6")
@@ -108,7 +108,7 @@ def test_tests_are_within_turned_round(call):
     [
         ("account hits --overhead 0 --delta 1e-6", "overhead"),
         ("account hits --overhead 1 --delta 0", "delta"),
-        ("account top-one --epsilon-per-call 0.1 --candidates 0 --delta 1e-6", "candidates"),
+        ("account top-one --epsilon 0.1 --candidates 0 --budget-delta 1e-6", "candidates"),
         ("account unbiased --epsilon 0", "epsilon"),
         ("account unbiased --epsilon 1 --units 0", "units"),
         (ROWS, "one of --epsilon and --rho"),

@@ -18,7 +18,7 @@ def visits(tmp_path):
     return path
 
 
-BUDGET = "--epsilon 3 --delta 1e-6 --epsilon-per-call 0.5"
+BUDGET = "--budget-epsilon 3 --budget-delta 1e-6 --epsilon 0.5"
 QUANTILES = "quantiles {} --unit patient --rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
 HISTOGRAM = "histogram {} --unit patient --column age --bins 0,18,65,120 --infer-types"
 
@@ -90,9 +90,9 @@ def test_bad_input_leaves_with_2_and_shows_no_data(call, visits, line):
 
 
 def test_no_size_and_no_room(call, visits):
-    code, _, err = call(f"{HISTOGRAM.format(visits)} --epsilon 1 --delta 1e-6")
+    code, _, err = call(f"{HISTOGRAM.format(visits)} --budget-epsilon 1 --budget-delta 1e-6")
     assert (code, "size" in err) == (2, True)
-    code, out, err = call(f"{HISTOGRAM.format(visits)} --epsilon 1 --delta 1e-6 --epsilon-per-call 50")
+    code, out, err = call(f"{HISTOGRAM.format(visits)} --budget-epsilon 1 --budget-delta 1e-6 --epsilon 50")
     assert (code, out) == (3, "")
     assert "would fit" in err
 

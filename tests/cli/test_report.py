@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-OPEN = "--unit patient_id --epsilon 1 --delta 1e-6 --columns age=BIGINT,cost=BIGINT"
-WATCH = f"watch visits.csv {OPEN} --count --by clinic --keys a,b,c --above 1500 --epsilon-per-call 0.05"
+OPEN = "--unit patient_id --budget-epsilon 1 --budget-delta 1e-6 --columns age=BIGINT,cost=BIGINT"
+WATCH = f"watch visits.csv {OPEN} --count --by clinic --keys a,b,c --above 1500 --epsilon 0.05"
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_no_file_is_overwritten_unless_that_is_said(call, ledger):
 def test_a_watch_and_a_release_are_drawn(call, visits, tmp_path):
     assert call(f"{WATCH} --plot watch.svg")[0] == 0
     assert "threshold" in (tmp_path / "watch.svg").read_text()
-    line = f"release visits.csv {OPEN} --count --by clinic --keys a,b,c --epsilon-per-call 0.05 --plot release.png"
+    line = f"release visits.csv {OPEN} --count --by clinic --keys a,b,c --epsilon 0.05 --plot release.png"
     assert call(line)[0] == 0
     assert (tmp_path / "release.png").exists()
 
@@ -84,17 +84,17 @@ def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_charged(
 @pytest.mark.parametrize(
     "line",
     [
-        "release {} --count --epsilon-per-call 0.05",
-        "test {} --count --above 5 --epsilon-per-call 0.05",
-        "choose {} --count --by clinic --keys a,b --epsilon-per-call 0.05",
-        "ask sparse-vector {} --above 51 --hits 2 --epsilon-per-call 0.05",
+        "release {} --count --epsilon 0.05",
+        "test {} --count --above 5 --epsilon 0.05",
+        "choose {} --count --by clinic --keys a,b --epsilon 0.05",
+        "ask sparse-vector {} --above 51 --hits 2 --epsilon 0.05",
     ],
 )
 def test_what_has_no_picture_is_refused_before_anything_is_charged(call, visits, line):
     code, _, err = call(f"{line.format(f'visits.csv {OPEN}')} --plot number.png")
     assert code == 2
     assert "only answers with several values have a picture" in err or "No such option: --plot" in err
-    _, out, _ = call(f"release visits.csv {OPEN} --count --epsilon-per-call 0.05 --json")
+    _, out, _ = call(f"release visits.csv {OPEN} --count --epsilon 0.05 --json")
     assert json.loads(out)["spent"]["share"] == json.loads(out)["charged"]
 
 

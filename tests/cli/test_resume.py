@@ -6,7 +6,7 @@ import json
 import pytest
 
 ROWS = "--each-row --relation replace --infer-types"
-BUDGET = "--epsilon 1 --delta 1e-6"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.2"
 
 
@@ -33,7 +33,9 @@ def asked(call, visits):
 
 
 def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, asked):
-    run = started("sparse-vector --above 1000 --hits 2 --epsilon-per-call 1.5 --values", "--epsilon 3 --delta 1e-6")
+    run = started(
+        "sparse-vector --above 1000 --hits 2 --epsilon 1.5 --values", "--budget-epsilon 3 --budget-delta 1e-6"
+    )
     one = asked(run, "--count --where age>=50")
     assert (one["above"], one["left"]) == (True, 1)
     assert abs(one["value"] - 3000) < 200
@@ -49,10 +51,10 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
         ("agreed-tests --tests 100 --hits 5", "--count --above 10", "above"),
         ("agreed-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "left"),
         ("above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "answer"),
-        ("continual-count --steps 3 --epsilon-per-call 0.1", "", "value"),
-        (f"multiplicative-weights {CELLS} --epsilon-per-call 0.02", "--count --where clinic='a'", "share"),
-        (f"sparse-weights {CELLS} --epsilon-per-call 0.02", "--count --where clinic='a'", "share"),
-        ("growing-sparse-vector --above 0.5 --epsilon-per-call 0.1", "", "number"),
+        ("continual-count --steps 3 --epsilon 0.1", "", "value"),
+        (f"multiplicative-weights {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
+        (f"sparse-weights {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
+        ("growing-sparse-vector --above 0.5 --epsilon 0.1", "", "number"),
     ],
 )
 def test_each_is_asked_in_the_same_words(call, visits, opening, question, name):
@@ -66,7 +68,7 @@ def test_each_is_asked_in_the_same_words(call, visits, opening, question, name):
 
 def test_a_bar_of_its_own(call, visits):
     rows = "--unit patient_id --infer-types"
-    line = f"ask {visits} individual-stream {rows} {BUDGET} --hits 2 --epsilon-per-call 0.02 --json"
+    line = f"ask {visits} individual-stream {rows} {BUDGET} --hits 2 --epsilon 0.02 --json"
     run = json.loads(call(line)[1])["run"]
     assert "such as --above 500" in call(f"resume {visits} {run} {rows} --count")[2]
     code, out, _ = call(f"resume {visits} {run} {rows} --count --above 10 --json")
@@ -77,8 +79,8 @@ def test_a_bar_of_its_own(call, visits):
 @pytest.mark.parametrize(
     ("opening", "question", "told"),
     [
-        ("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5", "", "say what to ask"),
-        ("continual-count --steps 3 --epsilon-per-call 0.1", "--count", "knows its question"),
+        ("sparse-vector --above 1000 --hits 2 --epsilon 0.5", "", "say what to ask"),
+        ("continual-count --steps 3 --epsilon 0.1", "--count", "knows its question"),
         (
             "above-threshold --threshold 100 --threshold-noise 50 --low 0 --high 6000",
             "--count --above 3",
@@ -95,7 +97,7 @@ def test_other_words_are_refused_in_one_line(call, visits, started, opening, que
 
 
 def test_a_number_that_opened_nothing(call, visits, started):
-    started("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5")
+    started("sparse-vector --above 1000 --hits 2 --epsilon 0.5")
     assert call(f"resume {visits} 99 {ROWS} --count")[0] == 2
     assert call(f"resume {visits} one {ROWS} --count")[0] == 2
 
@@ -106,7 +108,7 @@ QUESTIONS = ["--count --where age>=50", "", '--count --by clinic --keys "zz,a"']
 @pytest.mark.parametrize("place", ["-", "questions.txt"])
 def test_many_questions_are_lines(call, visits, started, monkeypatch, tmp_path, place):
     """Each is answered by a line, and under one key the whole conversation can be repeated."""
-    run = started("sparse-vector --above 1000 --hits 9 --epsilon-per-call 0.5")
+    run = started("sparse-vector --above 1000 --hits 9 --epsilon 0.5")
     text = "\n".join(QUESTIONS)
     (tmp_path / "questions.txt").write_text(text)
     line = f"resume {visits} {run} {ROWS} --questions {place} --request one --json --csv-out"
@@ -131,7 +133,7 @@ def test_many_questions_are_lines(call, visits, started, monkeypatch, tmp_path, 
     ],
 )
 def test_a_line_that_is_no_question_ends_it_after_the_answers_before(call, visits, started, tmp_path, line, told):
-    run = started("sparse-vector --above 1000 --hits 9 --epsilon-per-call 0.5")
+    run = started("sparse-vector --above 1000 --hits 9 --epsilon 0.5")
     (tmp_path / "questions.txt").write_text(f"--count\n{line or '--where age>3'}\n--count")
     code, out, err = call(f"resume {visits} {run} {ROWS} --questions questions.txt --json")
     assert (code, len(out.splitlines()), told in err) == (2, 1, True), err

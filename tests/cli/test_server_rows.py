@@ -16,10 +16,10 @@ ASKED = ("--table", "visits", "--unit", "patient", "--count", "--where", "age >=
 
 def test_a_url_is_asked_like_a_file(call, url, tmp_path):
     kept = ("--ledger", str(tmp_path / "visits.ledger"))
-    first = call("release", url, *ASKED, *kept, "--epsilon", "1", "--delta", "1e-6", "--epsilon-per-call", "0.2")
+    first = call("release", url, *ASKED, *kept, "--budget-epsilon", "1", "--budget-delta", "1e-6", "--epsilon", "0.2")
     assert (first[0], first[2]) == (0, "")
     assert url not in first[1]
-    again = call("release", url, *ASKED, *kept, "--epsilon-per-call", "0.05")
+    again = call("release", url, *ASKED, *kept, "--epsilon", "0.05")
     assert (again[0], again[2]) == (0, "")
 
 
@@ -27,9 +27,7 @@ def test_a_url_is_asked_like_a_file(call, url, tmp_path):
     ("more", "says"), [((), "--ledger visits.ledger"), (("--ledger", "l"), "a new ledger needs a budget")]
 )
 def test_what_is_missing_is_said_before_the_server_is_asked(call, more, says):
-    code, _, told = call(
-        "release", "postgresql://ann:SECRET@db.invalid/clinic", *ASKED, *more, "--epsilon-per-call", "0.2"
-    )
+    code, _, told = call("release", "postgresql://ann:SECRET@db.invalid/clinic", *ASKED, *more, "--epsilon", "0.2")
     assert code != 0
     assert says in " ".join(told.split())
     assert "SECRET" not in told
@@ -39,9 +37,9 @@ def test_a_url_is_kept_in_a_chary_toml_without_a_password(call, url, tmp_path):
     code, _, told = call("init", "postgresql://ann:SECRET@db.invalid/clinic", "--table", "visits", "--unit", "patient")
     assert code != 0
     assert "SECRET" not in told
-    plan = ("--ledger", "visits.ledger", "--epsilon", "1", "--delta", "1e-6")
+    plan = ("--ledger", "visits.ledger", "--budget-epsilon", "1", "--budget-delta", "1e-6")
     code, _, told = call("init", url, "--table", "visits", "--unit", "patient", *plan)
     assert (code, told) == (0, "")
     name = next(line for line in (tmp_path / "chary.toml").read_text().splitlines() if line.startswith("[dataset"))
-    code, _, told = call("release", name.split('"')[1], "--count", "--epsilon-per-call", "0.2")
+    code, _, told = call("release", name.split('"')[1], "--count", "--epsilon", "0.2")
     assert (code, told) == (0, "")

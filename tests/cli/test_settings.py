@@ -11,13 +11,13 @@ from chary.cli.config import KNOWN
 from tests.cli.conftest import SECRET
 
 TOML = """
-delta = "1e-6"
+budget-delta = "1e-6"
 plots = "pictures"
 
 [dataset.visits]
 file = "visits.csv"
 unit = "patient_id"
-epsilon = 1
+budget-epsilon = 1
 columns = {age = "BIGINT"}
 keys = {clinic = ["a", "b", "c"], age = "1..3"}
 ledger = "books.ledger"
@@ -26,7 +26,7 @@ ledger = "books.ledger"
 file = "other.csv"
 each-row = true
 relation = "replace"
-epsilon = 2.50
+budget-epsilon = 2.50
 """
 KEYED = "--count --by clinic --above 1000 --keep-per-unit 1 --hits 10"
 
@@ -71,8 +71,8 @@ def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
     one, other = held("visits.csv"), held("other.csv")
     assert (one["unit"], one["relation"]) == (("patient_id", "chary.toml"), ("add/remove", "default"))
     assert (other["each-row"], other["relation"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
-    assert other["epsilon"] == ("2.50", "chary.toml")
-    assert one["delta"] == other["delta"] == ("1e-6", "chary.toml")
+    assert other["budget-epsilon"] == ("2.50", "chary.toml")
+    assert one["budget-delta"] == other["budget-delta"] == ("1e-6", "chary.toml")
     assert one["keys.clinic"] == ('"a","b","c"', "chary.toml")
     assert "unit" not in other
     assert "unit" not in held("other.csv --no-config")
@@ -80,7 +80,7 @@ def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
 
 def test_what_is_typed_wins(held, visits, toml):
     toml(TOML)
-    assert held("visits --epsilon 3")["epsilon"] == ("3", "command line")
+    assert held("visits --budget-epsilon 3")["budget-epsilon"] == ("3", "command line")
     typed = held("visits --each-row")
     assert typed["each-row"] == (True, "command line")
     assert "unit" not in typed
@@ -103,17 +103,18 @@ def test_it_is_looked_for_here_then_beside_the_file_or_named(held, call, visits,
 
 def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, visits, toml):
     visits.write_text(visits.read_text().replace(",", ";"))
-    first = f"test {visits} --each-row --relation replace --infer-types --csv delimiter=; --csv quote= --count"
-    assert call(f"{first} --above 10 --hits 10 --epsilon 1 --delta 1e-6")[0] == 0
+    written = "--csv-format delimiter=; --csv-format quote="
+    first = f"test {visits} --each-row --relation replace --infer-types {written} --count"
+    assert call(f"{first} --above 10 --hits 10 --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     recorded = held(visits)
     assert recorded["each-row"] == (True, "ledger")
     assert recorded["relation"] == ("replace", "ledger")
-    assert recorded["csv"] == (["delimiter=;", "quote="], "ledger")
+    assert recorded["csv-format"] == (["delimiter=;", "quote="], "ledger")
     assert recorded["infer-types"] == (True, "ledger")
     assert call(f"test {visits} --count --where age>=65 --above 10 --hits 10")[0] == 0
     code, _, err = call(f"test {visits} --unit patient_id --count --above 10 --hits 10")
     assert (code, "holds" in err) == (2, True)
-    toml("each-row = true\nrelation = 'replace'\nepsilon = 2\ndelta = 1e-6")
+    toml("each-row = true\nrelation = 'replace'\nbudget-epsilon = 2\nbudget-delta = 1e-6")
     code, _, err = call(f"test {visits} --count --above 10 --hits 10")
     assert (code, "holds this dataset under epsilon 1" in err) == (2, True)
 
@@ -121,23 +122,23 @@ def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, vi
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("eps = 1", "the nearest is 'epsilon'"),
+        ("budget-eps = 1", "the nearest is 'budget-epsilon'"),
         ("[dataset.x]\nfile = 'x.csv'\ncolumn = 'age'", "the nearest is 'columns'"),
         ("file = 'visits.csv'", "there is no option 'file'"),
         ("request = 'a'", "there is no option 'request'"),
-        ("each_row = 1", "each_row has another type"),
-        ("epsilon = true", "epsilon must be a text or a number"),
+        ("each_row = 1", "each-row has another type"),
+        ("budget-epsilon = true", "budget-epsilon must be a text or a number"),
         ("sensitivity = '1'", "sensitivity has another type"),
         ("keys = 'a'", "keys are of columns"),
         ("dataset = 1", "datasets are tables"),
-        ("epsilon", "chary.toml is no TOML (at"),
-        ("epsilon = inf", "epsilon"),
-        ("epsilon = 1\ncsv = ['nothing=1']", "--csv has no 'nothing'"),
+        ("budget-epsilon", "chary.toml is no TOML (at"),
+        ("budget-epsilon = inf", "epsilon"),
+        ("budget-epsilon = 1\ncsv-format = ['nothing=1']", "--csv-format has no 'nothing'"),
     ],
 )
 def test_what_is_no_setting_is_refused_in_one_line(call, visits, toml, text, told):
     toml(text)
-    code, out, err = call(f"test {visits} --each-row --count --above 1 --hits 1 --delta 0")
+    code, out, err = call(f"test {visits} --each-row --count --above 1 --hits 1 --budget-delta 0")
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
@@ -155,7 +156,7 @@ def test_pictures_go_to_their_folder(call, visits, toml, tmp_path):
     toml(TOML)
     (tmp_path / "pictures").mkdir()
     visits.with_name("other.csv").write_text(visits.read_text())
-    line = "weights other --infer-types --alpha 0.2 --values clinic=a,b,c --epsilon-per-call 0.05 --where clinic='a'"
+    line = "weights other --infer-types --alpha 0.2 --values clinic=a,b,c --epsilon 0.05 --where clinic='a'"
     code, _, err = call(f"{line} --plot shares.svg")
     assert (code, (tmp_path / "pictures" / "shares.svg").exists()) == (0, True), err
     assert call(f"{line} --plot ./nowhere/shares.svg")[0] == 2
@@ -165,7 +166,7 @@ def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "clinics.txt").write_text("a\nb\n")
     toml(f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\nkeys = {{clinic = "@clinics.txt"}}', "sub")
-    line = "release v --count --by clinic --keep-per-unit 1 --epsilon 1 --epsilon-per-call 0.1 --json"
+    line = "release v --count --by clinic --keep-per-unit 1 --budget-epsilon 1 --epsilon 0.1 --json"
     code, out, err = call(f"{line} --config sub/chary.toml")
     assert code == 0, err
     assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b"]]
@@ -173,20 +174,30 @@ def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path
 
 
 def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visits, tmp_path):
-    typed = "--unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6 --ledger books.ledger"
-    code, out, err = call(f"init visits.csv {typed} --csv delimiter=, --json")
+    typed = "--unit patient_id --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --ledger books.ledger"
+    code, out, err = call(f"init visits.csv {typed} --csv-format delimiter=, --json")
     assert (code, err) == (0, "")
     assert json.loads(out)["dataset"] == "visits"
-    assert held("visits")["csv"] == (["delimiter=,"], "chary.toml")
+    assert held("visits")["csv-format"] == (["delimiter=,"], "chary.toml")
     assert call("test visits --count --where age>=65 --above 10 --hits 10")[0] == 0
     before = (tmp_path / "chary.toml").read_text()
     visits.with_name("new.csv").write_text("age\n1\n")
-    wrong = ["nothing.csv --each-row", "new.csv", "new.csv --each-row --epsilon 0", "new.csv --each-row --columns age"]
-    for line in (f"visits.csv {typed}", *wrong, "new.csv --each-row --unit age", "new.csv --each-row --csv no=1"):
+    wrong = [
+        "nothing.csv --each-row",
+        "new.csv",
+        "new.csv --each-row --budget-epsilon 0",
+        "new.csv --each-row --columns age",
+    ]
+    for line in (
+        f"visits.csv {typed}",
+        *wrong,
+        "new.csv --each-row --unit age",
+        "new.csv --each-row --csv-format no=1",
+    ):
         assert call(f"init {line}")[0] == 2
     assert (tmp_path / "chary.toml").read_text() == before
     visits.with_name("o'ther \".csv").write_text(visits.read_text())
-    assert run(["init", "o'ther \".csv", "--each-row", "--epsilon", "1"]) == 0
+    assert run(["init", "o'ther \".csv", "--each-row", "--budget-epsilon", "1"]) == 0
     assert run(["config", "o'ther \".csv"]) == 0
     assert run(["init", "o'ther \".csv", "--each-row"]) == 2
 
@@ -203,7 +214,7 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(call, visits, toml, 
 
 
 def test_a_ledger_is_not_taken_for_rows(call, visits):
-    assert call(f"test {visits} --each-row --count --above 10 --hits 2 --epsilon 1")[0] == 0
+    assert call(f"test {visits} --each-row --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
     code, out, err = call("config visits.csv.ledger")
     assert (code, out) == (2, "")
     assert "visits.csv.ledger is a ledger: name the rows it is of, visits.csv" in err
@@ -215,7 +226,7 @@ def test_a_table_that_is_named_as_its_file_is_not_named_twice(call, tmp_path, ta
         database.execute(f"CREATE TABLE {table} AS SELECT * FROM range(100)")
     code, out, _ = call(f"init stops.duckdb --table {table} --each-row --json")
     assert (code, json.loads(out)["dataset"]) == (0, name)
-    assert call(f"test {name} --count --above 10 --hits 2 --epsilon 1")[0] == 0
+    assert call(f"test {name} --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
     assert json.loads(call(f"ledger show {name} --json")[1])[0]["dataset"] == name
 
 
@@ -227,7 +238,7 @@ def test_a_ledger_that_names_a_table_twice_is_gone_on_with(call, tmp_path):
         session.release(chary.count(), epsilon="0.5")
     with chary.open("stops.duckdb", **rows) as session:
         assert len(session.history) == 1
-    assert call("release stops.duckdb --table stops --count --epsilon-per-call 0.1")[0] == 0
+    assert call("release stops.duckdb --table stops --count --epsilon 0.1")[0] == 0
 
 
 def test_people_see_a_table(call, visits, toml):
@@ -257,7 +268,7 @@ VALUES += ["2026-03-31", "{age = 'BIGINT'}", "{delimiter = ';', header = false}"
 def test_any_value_of_any_option_is_taken_or_refused_in_one_line(call, visits, toml, name):
     for value in VALUES:
         toml(f"{name} = {value}")
-        for line in ("config", "test --count --above 10 --delta 1e-6"):
+        for line in ("config", "test --count --above 10 --budget-delta 1e-6"):
             command, *rest = line.split(" ", 1)
             code, _, err = call(f"{command} {visits} {' '.join(rest)}")
             assert code in (0, 2)

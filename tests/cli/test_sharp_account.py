@@ -9,7 +9,7 @@ from chary.accounting.sharp_widths import sharp_width
 from tests.accounting.sharp.laws import allowed
 from tests.paths import reference
 
-WITHIN = "account within --epsilon 1 --delta 1e-6 --tests 1000 --hits 3"
+WITHIN = "account within --budget-epsilon 1 --budget-delta 1e-6 --tests 1000 --hits 3"
 
 
 def figures(call, line):

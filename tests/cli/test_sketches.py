@@ -15,7 +15,7 @@ def call(call, tmp_path):
     return call
 
 
-FIRST = "distinct visits.csv --unit patient_id --infer-types --epsilon 30 --delta 1e-6 --epsilon-per-call 1 --json"
+FIRST = "distinct visits.csv --unit patient_id --infer-types --budget-epsilon 30 --budget-delta 1e-6 --epsilon 1 --json"
 
 
 def test_a_sketch_is_asked_again_and_again_for_one_charge(call):

@@ -10,11 +10,11 @@ def asked(visits):
     return f"sparse {visits} --unit patient_id --count --by clinic"
 
 
-OPENING = "--above 1000 --hits 2 --epsilon-per-call 0.5"
+OPENING = "--above 1000 --hits 2 --epsilon 0.5"
 
 
 def test_one_pass_ends_at_the_last_hit_and_costs_its_epsilon(call, asked):
-    code, out, err = call(f"{asked} --keys zz,a,b,c {OPENING} --values --epsilon 1 --json")
+    code, out, err = call(f"{asked} --keys zz,a,b,c {OPENING} --values --budget-epsilon 1 --json")
     assert (code, err) == (0, "")
     figures = json.loads(out)
     assert [hit["key"] for hit in figures["above"]] == [["a"], ["b"]]
@@ -25,14 +25,14 @@ def test_one_pass_ends_at_the_last_hit_and_costs_its_epsilon(call, asked):
 
 
 def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
-    first = f"{asked} --keys zz,a {OPENING} --epsilon 1 --request one --json"
+    first = f"{asked} --keys zz,a {OPENING} --budget-epsilon 1 --request one --json"
     answers = [json.loads(call(first)[1]) for _ in range(2)]
     assert answers[0] == answers[1]
     assert answers[0]["above"] == [{"key": ["a"], "value": None}]
     again = json.loads(call(f"{asked} --keys b,c --call {answers[0]['call']} --json")[1])
     assert (again["above"], again["untested"], again["left"]) == ([{"key": ["b"], "value": None}], 1, 0)
     assert again["spent"] == answers[0]["spent"]
-    assert "epsilon_per_call" not in again
+    assert "epsilon" not in again
     code, _, err = call(f"{asked} --keys b,c --call {answers[0]['call']}")
     assert code == 3
     assert "used up" in err
@@ -40,7 +40,7 @@ def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
 
 def test_the_bar_is_placed_for_as_many_tests_as_there_are_keys(call, asked, visits):
     few, many = (
-        json.loads(call(f"{asked} --keys {keys} --above 9000 --hits 2 --epsilon-per-call 0.1 --epsilon 1 --json")[1])
+        json.loads(call(f"{asked} --keys {keys} --above 9000 --hits 2 --epsilon 0.1 --budget-epsilon 1 --json")[1])
         for keys in ("a,b", ",".join(f"k{key}" for key in range(200)))
     )
     assert few["error"] < 0.7 * many["error"]
@@ -48,14 +48,14 @@ def test_the_bar_is_placed_for_as_many_tests_as_there_are_keys(call, asked, visi
 
 def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
     question = asked.replace("--count", "--total cost --bounds 0,50 --rows-per-unit 1 --columns cost=BIGINT")
-    code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon-per-call 1 --epsilon 1")
+    code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon 1 --budget-epsilon 1")
     assert (code, err) == (0, "")
     assert "Above the threshold" in out
     assert "charged 100 %, 0 % left" in out
 
 
 def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):
-    options = f"--keys a,b {OPENING} --published --delta-per-call 1e-7 --epsilon 1"
+    options = f"--keys a,b {OPENING} --published --delta 1e-7 --budget-epsilon 1"
     code, _, err = call(f"{asked} {options}")
     assert code == 3
     assert "--approximate-delta" in err
@@ -65,17 +65,17 @@ def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):
     "options",
     [
         "--keys a,b --above 5 --hits 2",
-        "--keys a,b --hits 2 --epsilon-per-call 0.1",
-        "--keys a,b --above 5 --hits 0 --epsilon-per-call 0.1",
-        "--keys a,b --above 5 --epsilon-per-call -1",
+        "--keys a,b --hits 2 --epsilon 0.1",
+        "--keys a,b --above 5 --hits 0 --epsilon 0.1",
+        "--keys a,b --above 5 --epsilon -1",
         "--keys a,b --call 3 --above 5",
         "--keys a,b --call 99",
-        "--keys a,b --above 5 --epsilon-per-call 0.1 --delta-per-call 0.1",
-        "--keys a,b --above 5 --epsilon-per-call 0.1 --published --monotone",
+        "--keys a,b --above 5 --epsilon 0.1 --delta 0.1",
+        "--keys a,b --above 5 --epsilon 0.1 --published --monotone",
     ],
 )
 def test_bad_input_charges_nothing(call, asked, options):
-    code, out, err = call(f"{asked} {options} --epsilon 1")
+    code, out, err = call(f"{asked} {options} --budget-epsilon 1")
     assert (code, out) == (2, "")
     assert err
 
@@ -90,8 +90,8 @@ def test_bad_input_charges_nothing(call, asked, options):
 )
 def test_a_question_that_cannot_be_asked_opens_nothing(call, asked, question):
     opening = OPENING.replace("0.5", "1")
-    code, _, err = call(f"{asked.replace('--count', question)} --keys a,b {opening} --epsilon 1")
+    code, _, err = call(f"{asked.replace('--count', question)} --keys a,b {opening} --budget-epsilon 1")
     assert code == 2
     assert err
     assert call(f"{asked} --keys a,b {opening}")[0] == 2
-    assert call(f"{asked} --keys a,b {opening} --epsilon 2")[0] == 0
+    assert call(f"{asked} --keys a,b {opening} --budget-epsilon 2")[0] == 0

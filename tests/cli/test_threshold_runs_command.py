@@ -36,7 +36,7 @@ def figures(call):
 
 
 def opening(path, epsilon=9):
-    source = f"--series rides --sensitivity 1 --labels day --epsilon 20 --epsilon-per-call {epsilon}"
+    source = f"--series rides --sensitivity 1 --labels day --budget-epsilon 20 --epsilon {epsilon}"
     return f"runs {path} {source} --threshold 500 --threshold-noise 30 --low 0 --high 1000"
 
 
@@ -66,7 +66,7 @@ def test_where_the_total_ends_days_are_untested(figures, call, days):
 
 
 def test_keys_of_a_table(figures, visits):
-    rows = "--unit patient_id --infer-types --count --by clinic --keys a,zz --epsilon 9 --epsilon-per-call 5"
+    rows = "--unit patient_id --infer-types --count --by clinic --keys a,zz --budget-epsilon 9 --epsilon 5"
     found = figures(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
     assert [row["key"] for row in found["above"]] == [["a"]]
 
@@ -80,7 +80,7 @@ def test_bad_input_leaves_with_2_and_charges_nothing(call, days, wrong):
 
 
 def test_days_of_a_table_have_no_names(call, visits):
-    rows = "--unit patient_id --infer-types --count --epsilon 9 --epsilon-per-call 5 --since 3"
+    rows = "--unit patient_id --infer-types --count --budget-epsilon 9 --epsilon 5 --since 3"
     code, _, err = call(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
     assert code == 2
     assert "series" in err
@@ -88,8 +88,8 @@ def test_days_of_a_table_have_no_names(call, visits):
 
 
 def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
-    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --epsilon 1 --delta 1e-6"
-    asked = f"choose {visits} {options} --epsilon-per-call 0.1 --gaussian --low 0 --high 6000 --request one"
+    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
+    asked = f"choose {visits} {options} --epsilon 0.1 --gaussian --low 0 --high 6000 --request one"
     found = figures(asked)
     assert found["key"] in (["a"], ["b"], ["c"])
     assert found["noise"] > 0
@@ -109,36 +109,38 @@ def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
     "wrong", ["--gaussian", "--gaussian --low 0", "--low 0 --high 9", "--gaussian --low 0 --high 9 --mechanism laplace"]
 )
 def test_a_gaussian_choice_says_its_bounds(call, visits, wrong):
-    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --epsilon 1 --epsilon-per-call 0.1"
+    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --budget-epsilon 1 --epsilon 0.1"
     code, out, err = call(f"choose {visits} {options} {wrong}")
     assert (code, out) == (2, "")
     assert "--gaussian" in err
 
 
 def test_calculators_say_what_the_library_says(figures):
-    assert figures(f"account runs --epsilon 1 --delta 1e-6 {NOISE}") == {"runs": runs_within(1, "1e-6", **TERMS)}
-    at_order = figures(f"account runs --epsilon 1 --delta 1e-6 {NOISE} --order 18")
+    assert figures(f"account runs --budget-epsilon 1 --budget-delta 1e-6 {NOISE}") == {
+        "runs": runs_within(1, "1e-6", **TERMS)
+    }
+    at_order = figures(f"account runs --budget-epsilon 1 --budget-delta 1e-6 {NOISE} --order 18")
     assert at_order["hit"] == run_moments_up(18, **TERMS).hit
     one = {"any_length": run_pdp_epsilon_up(**TERMS, delta="1e-6")}
     assert figures(f"account run-pdp --delta 1e-6 {NOISE}") == one
     noise = {name: size for name, size in TERMS.items() if name != "threshold"}
     law = stopping_pdp_epsilon({1: 0.5, 100: 0.5}, **noise, delta="1e-6")
     assert figures(f"account run-pdp --delta 1e-6 {NOISE} --stopping 1:0.5,100:0.5") == one | {"by_law": law}
-    assert figures("account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01")["calls"] > 100
-    parts = figures("account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01 --delta-per-call 1e-7")
+    assert figures("account run-filter --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.01")["calls"] > 100
+    parts = figures("account run-filter --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.01 --delta 1e-7")
     assert parts == {"calls": 5, "plain": 100}
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        f"account runs --epsilon 1 --delta 1e-6 {NOISE} --order 1",
-        f"account runs --epsilon 0 --delta 1e-6 {NOISE}",
+        f"account runs --budget-epsilon 1 --budget-delta 1e-6 {NOISE} --order 1",
+        f"account runs --budget-epsilon 0 --budget-delta 1e-6 {NOISE}",
         f"account run-pdp --delta 1e-6 {NOISE} --stopping 1",
         f"account run-pdp --delta 1e-6 {NOISE} --stopping 1:0.5",
         f"account run-pdp --delta 2 {NOISE}",
         f"account run-pdp --delta 1e-6 {NOISE.replace('0.1733', '1e-9')}",
-        "account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0",
+        "account run-filter --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0",
     ],
 )
 def test_calculators_refuse_bad_input(call, line):
@@ -149,7 +151,7 @@ def test_calculators_refuse_bad_input(call, line):
 def test_delta_is_set_aside_for_runs_that_stop_by_it(call, days):
     """Without it the error says how; with it the rules that need a delta run."""
     path = days(DAYS)
-    source = "--series rides --sensitivity 1 --epsilon 20 --delta 1e-6 --epsilon-per-call 1 --delta-per-call 1e-7"
+    source = "--series rides --sensitivity 1 --budget-epsilon 20 --budget-delta 1e-6 --epsilon 1 --delta 1e-7"
     line = f"runs {path} {source} --threshold 500 --threshold-noise 90 --low 0 --high 1000 --stop renyi"
     code, _, err = call(line)
     assert code != 0

@@ -6,7 +6,7 @@ import math
 import pytest
 
 CITIES = ["bath", "cork", "derry", "ely", "fife", "hull", "kent", "leeds", "perth", "ripon", "wells", "york"]
-BUDGET = "--epsilon 1 --delta 1e-6 --filter renyi"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6 --filter renyi"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
     # Watched all the same, a dozen times a day for ten days: no interval is false more often than it says.
     false = published = 0
     for day in range(12):
-        line = f"watch {question} {BUDGET} --above {260 + day} --epsilon-per-call 0.008 --yes"
+        line = f"watch {question} {BUDGET} --above {260 + day} --epsilon 0.008 --yes"
         found = asked(call, line)
         published += len(found["above"])
         false += false_intervals(found, truths)
@@ -86,7 +86,7 @@ def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
 
 def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     path = series(8760, 20)
-    words = f"--series load --sensitivity 1 --above 150 --epsilon-per-call 0.02 {BUDGET}"
+    words = f"--series load --sensitivity 1 --above 150 --epsilon 0.02 {BUDGET}"
     outlook = asked(call, f"quote {path} watch {words}")["outlook"]
     assert outlook["below_margin"]
     assert 200 < outlook["false_alarms"] < 250
@@ -105,7 +105,9 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
 
 def test_half_hourly_loads_do_not_buy_twenty_false_alarms(call, series):
     path = series(17520, 60)
-    question = f"{path} watch --series load --sensitivity 5 --above 600 --hits 20 --epsilon 1 --delta 1e-6"
+    question = (
+        f"{path} watch --series load --sensitivity 5 --above 600 --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
+    )
     told = asked(call, f"quote {question} --truth 60")
     assert (told["hits_left"], told["misses_charged"]) == (20, False)
     assert told["outlook"]["false_alarms"] > 20

@@ -7,7 +7,7 @@ import pytest
 
 from chary.accounting import best_runs, boundary_chance, unanimous_price_up
 
-LINE = "account unanimous --epsilon-per-call 0.02 --order 15 --unclear 0.1"
+LINE = "account unanimous --epsilon 0.02 --order 15 --unclear 0.1"
 
 
 def test_it_tells_the_best_number_of_runs(call):

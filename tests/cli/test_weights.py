@@ -18,7 +18,7 @@ def visits(tmp_path):
     return path
 
 
-ROWS = "--each-row --relation replace --infer-types --epsilon 1 --delta 1e-6 --epsilon-per-call 0.02"
+ROWS = "--each-row --relation replace --infer-types --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.02"
 CELLS = "--alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m"
 WOMEN = ("--where", "sex = 'f'")
 
@@ -38,7 +38,7 @@ def test_ask(call, visits):
     assert abs(again["answers"][0]["share"] - women["share"]) < 0.03
 
 
-SIZED = ROWS.replace("--epsilon-per-call 0.02", "--hits 3")
+SIZED = ROWS.replace("--epsilon 0.02", "--hits 3")
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,14 @@ def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, othe
     assert first["answers"][0]["hard"]
     old, new, size, written = other
     again = json.loads(call(line.replace(old, new).replace(size, written), *WOMEN)[1])
-    assert (again["call"], again["epsilon_per_call"]) == (first["call"], first["epsilon_per_call"])
+    assert (again["call"], again["epsilon"]) == (first["call"], first["epsilon"])
     assert (again["answers"][0]["hard"], again["spent"]) == (False, first["spent"])
 
 
-@pytest.mark.parametrize(
-    "other", ["--alpha 0.11", "--hits 4", "--epsilon-per-call 0.02", "--no-missing", "--mixing 0.2"]
-)
+@pytest.mark.parametrize("other", ["--alpha 0.11", "--hits 4", "--epsilon 0.02", "--no-missing", "--mixing 0.2"])
 def test_other_options_open_another_histogram(call, visits, other):
     line = f"weights {visits} {SIZED} {CELLS} --json"
-    if "per-call" in other:
+    if "--epsilon" in other:
         line = line.replace("--hits 3", "")
     first = json.loads(call(f"weights {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
     assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
@@ -74,11 +72,11 @@ def test_other_options_open_another_histogram(call, visits, other):
 @pytest.mark.parametrize("how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --sure 0.9"])
 def test_sharp_tests_tell_hard_from_easy(call, visits, how):
     def line(how):
-        return f"weights {visits} {ROWS.replace('--epsilon-per-call 0.02', how)} {CELLS} --json"
+        return f"weights {visits} {ROWS.replace('--epsilon 0.02', how)} {CELLS} --json"
 
     first = json.loads(call(line(how), *WOMEN)[1])
     again = json.loads(call(line(how.replace("0.05", "0.050").replace("0.3", "3/10")), *WOMEN)[1])
-    assert (again["call"], again["epsilon_per_call"], again["spent"]) == (first["call"], None, first["spent"])
+    assert (again["call"], again["epsilon"], again["spent"]) == (first["call"], None, first["spent"])
     assert (first["answers"][0]["hard"], again["answers"][0]["hard"]) == (True, False)
     assert first["spent"]["share"] == pytest.approx(0.05)
     other = json.loads(call(line(how.replace("0.05", "0.06").replace("20", "21")), *WOMEN)[1])
@@ -175,4 +173,4 @@ def test_a_secret_size_is_refused(call, visits):
 
 def test_a_ledger_without_a_budget_says_which_options(call, visits):
     code, _, err = call(f"weights {visits} --each-row --relation replace {CELLS} --hits 3", *WOMEN)
-    assert (code, "--epsilon 1 --delta 1e-6" in err) == (2, True)
+    assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in err) == (2, True)

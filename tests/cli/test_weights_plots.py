@@ -14,7 +14,7 @@ from chary.calls import PMW, WeightedAnswer
 from chary.errors import InvalidParameter
 from chary.growth.plots import KINDS, draw_answers, draw_synthetic, marginal
 
-ROWS = "--each-row --relation replace --columns age=BIGINT --epsilon 1 --delta 1e-6 --epsilon-per-call 0.05"
+ROWS = "--each-row --relation replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 ASKED = [
     ("clinic = 'a'", WeightedAnswer(3, 0.4, True, True, 0.02)),

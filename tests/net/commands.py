@@ -21,15 +21,15 @@ from tests.net.kept import masked, told
 
 WIDTH = {"COLUMNS": "120", "TERMINAL_WIDTH": "120", "NO_COLOR": "1"}
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-BUDGET = "--epsilon 1 --delta 1e-6"
+BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 UNITS, EACH = "--unit patient_id --infer-types", "--each-row --relation replace --infer-types"
 KEYED = "--count --by clinic --keys a,b,c"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.1"
 SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"
 # Commands that ask, each in a folder of its own, one line after the other.
 TOLD = {
-    "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon-per-call 0.1 --keep-per-unit 2"],
-    "release of a mean": [f"release visits.csv {EACH} {BUDGET} --mean age --bounds 0,100 --epsilon-per-call 0.1"],
+    "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1 --keep-per-unit 2"],
+    "release of a mean": [f"release visits.csv {EACH} {BUDGET} --mean age --bounds 0,100 --epsilon 0.1"],
     "watch": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000"],
     "watch of tests": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5"],
     "test": [f"test visits.csv {UNITS} {BUDGET} --count --above 1000", f"test visits.csv {UNITS} --count --above 9000"],
@@ -39,16 +39,16 @@ TOLD = {
     "between": [f"between visits.csv {UNITS} {BUDGET} --count --low 10 --high 9000"],
     "decide": [f"decide visits.csv {UNITS} {BUDGET} --count --above 1000"],
     "classify": [f"classify visits.csv {UNITS} {BUDGET} {KEYED}"],
-    "choose": [f"choose visits.csv {UNITS} {BUDGET} {KEYED} --epsilon-per-call 0.1"],
-    "quantiles": [f"quantiles visits.csv {EACH} {BUDGET} --column age --low 0 --high 120 --epsilon-per-call 0.1"],
-    "histogram": [f"histogram visits.csv {UNITS} {BUDGET} --column age --bins 0,18,65 --epsilon-per-call 0.1"],
+    "choose": [f"choose visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1"],
+    "quantiles": [f"quantiles visits.csv {EACH} {BUDGET} --column age --low 0 --high 120 --epsilon 0.1"],
+    "histogram": [f"histogram visits.csv {UNITS} {BUDGET} --column age --bins 0,18,65 --epsilon 0.1"],
     "weights": [f"weights visits.csv {EACH} {BUDGET} {CELLS} --where clinic='a' --where age>=50"] * 2,
-    "distinct": [f"distinct visits.csv {UNITS} {BUDGET} --epsilon-per-call 0.1"],
-    "runs": [f"runs visits.csv {EACH} {BUDGET} {KEYED} {SELF} --epsilon-per-call 0.1"],
-    "sparse": [f"sparse visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --hits 2 --epsilon-per-call 0.5"],
-    "grow": [f"grow visits.csv {EACH} {BUDGET} {KEYED} --schedule-rho 0.005 --append more.csv"],
+    "distinct": [f"distinct visits.csv {UNITS} {BUDGET} --epsilon 0.1"],
+    "runs": [f"runs visits.csv {EACH} {BUDGET} {KEYED} {SELF} --epsilon 0.1"],
+    "sparse": [f"sparse visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --hits 2 --epsilon 0.5"],
+    "grow": [f"grow visits.csv {EACH} {BUDGET} {KEYED} --rho 0.005 --append more.csv"],
     "resume": [
-        f"ask visits.csv sparse-vector {EACH} {BUDGET} --above 1000 --hits 2 --epsilon-per-call 0.5 --values",
+        f"ask visits.csv sparse-vector {EACH} {BUDGET} --above 1000 --hits 2 --epsilon 0.5 --values",
         f"resume visits.csv 3 {EACH} --count",
     ],
     "findings": [
@@ -58,40 +58,40 @@ TOLD = {
         "ledger verify visits.csv.ledger",
         "ledger head visits.csv.ledger",
         "report visits.csv.ledger",
-        f"release visits.csv {UNITS} --count --epsilon-per-call 5",
-        f"release visits.csv --count {BUDGET} --epsilon-per-call 1",
+        f"release visits.csv {UNITS} --count --epsilon 5",
+        f"release visits.csv --count {BUDGET} --epsilon 1",
     ],
-    "plan": ["plan --epsilon 1 --delta 1e-6", "plan --epsilon 1 --delta 1e-6 --tests 100"],
-    "advise": ["advise --epsilon 1 --delta 1e-6 --tests 100 --hits 5"],
+    "plan": ["plan --budget-epsilon 1 --budget-delta 1e-6", "plan --budget-epsilon 1 --budget-delta 1e-6 --tests 100"],
+    "advise": ["advise --budget-epsilon 1 --budget-delta 1e-6 --tests 100 --hits 5"],
 }
 NOISE = "--threshold-noise 0.1733 --query-noise 0.1733 --sensitivity 0.001 --threshold 0.5"
 CALCULATED = (
     f"above-threshold --steps 7 {NOISE}",
-    "between --epsilon-per-call 0.1 --width 100",
-    "boundary --epsilon-per-call 0.5 --outcomes 2 --order 15",
+    "between --epsilon 0.1 --width 100",
+    "boundary --epsilon 0.5 --outcomes 2 --order 15",
     "budget --accuracy 0.2 --size 100000",
-    "charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --q 0.3",
-    "compose --epsilon 0.1 --times 100 --delta 1e-6",
+    "charging --epsilon 0.1 --hits 5 --budget-delta 1e-6 --q 0.3",
+    "compose --epsilon 0.1 --times 100 --budget-delta 1e-6",
     "group --epsilon 1 --delta 1e-6 --units 3",
-    "hits --overhead 0.5 --delta 1e-6 --epsilon-per-call 0.1",
+    "hits --overhead 0.5 --delta 1e-6 --epsilon 0.1",
     "interval --epsilon 0.05 --above 100 --value 140",
     "noisy-max --queries 30 --sensitivity 0.01 --noise 0.2",
     "people --values 10 --epsilon 1 --within 0.02",
     "population --excess 0.001 --size 1000 --lam 0.5",
-    "price --order 4 --epsilon-per-call 0.05",
+    "price --order 4 --epsilon 0.05",
     "queries --alpha 0.1 --cells 1000 --start 1000000000 --size 4000000000 --epsilon 1",
     "rows --accuracy 0.2 --factor 2 --epsilon 1",
-    "run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01 --delta-per-call 1e-7",
+    "run-filter --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.01 --delta 1e-7",
     f"run-pdp --delta 1e-6 {NOISE}",
-    f"runs --epsilon 1 --delta 1e-6 {NOISE}",
+    f"runs --budget-epsilon 1 --budget-delta 1e-6 {NOISE}",
     "sampler --epsilon 1 --delta 1e-6 --distance 0.01",
     "sharp --order 18 --price 0.2 --p 0.001",
-    "tests --epsilon 1 --delta 1e-6 --hits 3 --within 120",
-    "top-one --epsilon-per-call 0.1 --candidates 500 --delta 1e-6",
-    "unanimous --epsilon-per-call 0.02 --order 15 --unclear 0.1",
+    "tests --budget-epsilon 1 --budget-delta 1e-6 --hits 3 --within 120",
+    "top-one --epsilon 0.1 --candidates 500 --budget-delta 1e-6",
+    "unanimous --epsilon 0.02 --order 15 --unclear 0.1",
     "unbiased --epsilon 0.1 --units 100",
     "weights-rows --alpha 0.2 --cells 50 --queries 10 --epsilon 1",
-    "within --epsilon 1 --delta 1e-6 --tests 1000 --hits 3",
+    "within --budget-epsilon 1 --budget-delta 1e-6 --tests 1000 --hits 3",
 )
 
 

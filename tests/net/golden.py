@@ -179,19 +179,20 @@ def grown(folder):
     return known
 
 
-RULES = "--each-row --relation replace --infer-types --epsilon 5 --delta 1e-6"
-GROW = f"grow wards.csv {RULES} --ledger wards.ledger --count --by ward --keys 0,1,2 --schedule-rho 0.05 --json"
+RULES = "--each-row --relation replace --infer-types --budget-epsilon 5 --budget-delta 1e-6"
+GROW = f"grow wards.csv {RULES} --ledger wards.ledger --count --by ward --keys 0,1,2 --rho 0.05 --json"
 GROW_FILE = f"grow wards.duckdb --table wards {RULES.replace('--infer-types ', '')} --ledger file.ledger --count"
 WEIGHTS = f"weights people.csv {RULES} --alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m --ledger people.ledger"
 # Each finds again, by the key of its request, what it opened before.
 COMMANDS = {
     "grow": GROW.split(),
-    "grow a file": [*GROW_FILE.split(), "--schedule-epsilon", "1", "--json"],
-    "weights": [*WEIGHTS.split(), "--epsilon-per-call", "0.02", "--where", "sex = 'f'", "--json"],
+    "grow a file": [*GROW_FILE.split(), "--epsilon", "1", "--json"],
+    "weights": [*WEIGHTS.split(), "--epsilon", "0.02", "--where", "sex = 'f'", "--json"],
     "weights of hits": [*WEIGHTS.split(), "--hits", "3", "--where", "sex = 'f'", "--json"],
     "weights of sharp tests": [*WEIGHTS.split(), "--price", "0.05", "--where", "sex = 'f'", "--json"],
 }
-OPENED = ("call", "schedule", "epsilon_per_call", "latest", "spent")
+# What tells what was opened: names that figures had when they were recorded, and have now.
+OPENED = {name: name for name in ("call", "schedule", "latest", "spent")} | {"epsilon_per_call": "epsilon"}
 
 
 def rows_of_commands(folder):
@@ -223,7 +224,10 @@ def commands(folder):
         for _ in range(2):
             known = {name: commanded(line) for name, line in COMMANDS.items()}
     pack(folder, [folder / name for name in ("wards.duckdb", "wards.ledger", "file.ledger", "people.ledger")])
-    return {name: told({each: figures[each] for each in OPENED if each in figures}) for name, figures in known.items()}
+    return {
+        name: told({then: figures[now] for then, now in OPENED.items() if now in figures})
+        for name, figures in known.items()
+    }
 
 
 ALWAYS, NEVER_HIT = (

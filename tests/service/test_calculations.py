@@ -201,7 +201,7 @@ def quote(*_, **__):
 
 chary.session.session.quote = quote
 from chary.cli import run
-sys.exit(run(["serve", "--toml", sys.argv[1], "--quiet"]))
+sys.exit(run(["serve", "--config", sys.argv[1], "--quiet"]))
 """
 CONFIG = """
 [service]
@@ -213,7 +213,7 @@ stop-seconds = 5
 [dataset.visits]
 file = "visits.csv"
 unit = "patient"
-epsilon = 1
+budget-epsilon = 1
 """
 
 

@@ -30,7 +30,7 @@ from tests.session.kit import visits
 SOURCE = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
 CONFIG = """
-delta = "1e-6"
+budget-delta = "1e-6"
 
 [service]
 store = "kept.db"
@@ -38,7 +38,7 @@ store = "kept.db"
 [dataset.visits]
 file = "visits.csv"
 unit = "patient"
-epsilon = 1
+budget-epsilon = 1
 columns = {age = "BIGINT", patient = "BIGINT", cost = "DOUBLE"}
 share-answers = true
 shares = {alice = "0.25"}
@@ -66,20 +66,20 @@ def test_a_cap_that_a_custodian_changed_outlives_a_restart(config):
 
 
 def test_a_token_is_made_listed_and_revoked(config, capsys):
-    new = ["token", "new", "--analyst", "alice", "--role", "analyst", "--dataset", "visits", "--toml", str(config)]
+    new = ["token", "new", "--analyst", "alice", "--role", "analyst", "--dataset", "visits", "--config", str(config)]
     assert run([*new, "--json"]) == 0
     token = json.loads(capsys.readouterr().out)["token"]
     tokens = BearerTokens(ServiceStore(config.parent / "kept.db"))
     assert tokens.recognise(token).analyst == "alice"
-    assert run(["token", "list", "--toml", str(config)]) == 0
+    assert run(["token", "list", "--config", str(config)]) == 0
     told = capsys.readouterr().out
     name = token.split("_")[1]
     assert name in told
     assert token.split("_", 2)[2] not in told
-    assert [run(["token", "revoke", name, "--toml", str(config)]) for _ in range(2)] == [0, 2]
+    assert [run(["token", "revoke", name, "--config", str(config)]) for _ in range(2)] == [0, 2]
     assert tokens.recognise(token) is None
-    assert run([*new[:-4], "--dataset", "other", "--toml", str(config)]) == 2
-    assert run([*new[:4], "--role", "root", "--dataset", "visits", "--toml", str(config)]) == 2
+    assert run([*new[:-4], "--dataset", "other", "--config", str(config)]) == 2
+    assert run([*new[:4], "--role", "root", "--dataset", "visits", "--config", str(config)]) == 2
 
 
 def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_command(config, capsys):
@@ -100,7 +100,7 @@ def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_comman
         "release",
         str(config.parent / "visits.csv"),
         "--count",
-        "--epsilon-per-call",
+        "--epsilon",
         "0.01",
         "--config",
         str(config),

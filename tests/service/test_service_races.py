@@ -230,7 +230,7 @@ port = {port}
 [dataset.visits]
 file = "visits.parquet"
 unit = "patient"
-epsilon = 2
+budget-epsilon = 2
 """
 
 
@@ -310,7 +310,7 @@ def test_a_server_that_is_asked_to_stop_ends_what_it_began(tmp_path):
 
 def started(folder, *options):
     """A server of its own process."""
-    command = [sys.executable, "-m", "chary", "serve", "--quiet", "--toml", str(folder / "chary.toml"), *options]
+    command = [sys.executable, "-m", "chary", "serve", "--quiet", "--config", str(folder / "chary.toml"), *options]
     source = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return Killed(command, cwd=folder, env=os.environ | {"PYTHONPATH": source}, stdout=subprocess.PIPE, text=True)
 

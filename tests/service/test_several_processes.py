@@ -43,7 +43,7 @@ ledger = "{server}schema=ledger"
 file = "{server}"
 table = "public.visits"
 unit = "patient"
-epsilon = 2
+budget-epsilon = 2
 shares = {{bob = "0.1"}}
 """
 
@@ -64,7 +64,7 @@ class Machine:
         self.start()
 
     def start(self):
-        self.process = Python("-m", "chary", "serve", "--quiet", "--toml", self.toml)
+        self.process = Python("-m", "chary", "serve", "--quiet", "--config", self.toml)
         self.await_ready()
 
     def await_ready(self):

@@ -47,8 +47,8 @@ def sharp(
 
 
 def within(
-    epsilon: Annotated[str, Option(help="Total epsilon.")],
-    delta: Annotated[str, Option(help="Total delta.")],
+    budget_epsilon: Annotated[str, Option(help="Total epsilon.")],
+    budget_delta: Annotated[str, Option(help="Total delta.")],
     tests: Annotated[int, Option(help="Tests in all.")],
     hits: Annotated[int, Option(help="Hits to pay for.")],
     misses_share: Annotated[
@@ -63,14 +63,14 @@ def within(
     """
     asked: dict[str, Any] = {"tests": tests, "hits": hits, "sure": sure}
     with spinning("looking for the best order"):
-        found = accounting.sharp_width(epsilon=epsilon, delta=delta, misses_share=misses_share, **asked)
+        found = accounting.sharp_width(epsilon=budget_epsilon, delta=budget_delta, misses_share=misses_share, **asked)
         # What pays for the hits at a Renyi order, so that both are charged alike.
-        size = largest_call(Budget(epsilon, delta), hits, "renyi")
+        size = largest_call(Budget(budget_epsilon, budget_delta), hits, "renyi")
         figures = {
             "within": found.within,
             "order": float(found.test.order),
             "laplace": laplace_width(size, tests=tests, sure=sure),
-            "sparse": float(accounting.sparse_half_width_up(epsilon=epsilon, **asked)),
+            "sparse": float(accounting.sparse_half_width_up(epsilon=budget_epsilon, **asked)),
         }
     if found.share:
         figures["misses_share"] = float(found.share)
@@ -78,8 +78,8 @@ def within(
 
 
 def tests(
-    epsilon: Annotated[str, Option(help="Total epsilon.")],
-    delta: Annotated[str, Option(help="Total delta.")],
+    budget_epsilon: Annotated[str, Option(help="Total epsilon.")],
+    budget_delta: Annotated[str, Option(help="Total delta.")],
     hits: Annotated[int, Option(help="Hits to pay for.")],
     within: Annotated[str, Option(help="How near to the bar all tests are to be right, in sensitivities.")],
     misses_share: Annotated[str, Option(help="Part of the budget for an agreed number of misses.")] = "0",
@@ -90,8 +90,8 @@ def tests(
 
     To a part in a thousand, rounded down; at most a million million. Nothing where not even the hits alone are so near.
     """
-    near, size = float(positive(within, "within")), largest_call(Budget(epsilon, delta), hits, "renyi")
-    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "hits": hits, "sure": sure}
+    near, size = float(positive(within, "within")), largest_call(Budget(budget_epsilon, budget_delta), hits, "renyi")
+    budget: dict[str, Any] = {"epsilon": budget_epsilon, "delta": budget_delta, "hits": hits, "sure": sure}
 
     def sharply(number: int) -> float:
         return accounting.sharp_width(tests=number, misses_share=misses_share, **budget).within
@@ -101,7 +101,7 @@ def tests(
             "sharp": most_kept(sharply, near, hits, MOST_TESTS),
             "laplace": most_kept(lambda n: laplace_width(size, tests=n, sure=sure), near, hits, MOST_TESTS),
             "sparse": most_kept(
-                lambda n: accounting.sparse_half_width_up(epsilon=epsilon, tests=n, hits=hits, sure=sure),
+                lambda n: accounting.sparse_half_width_up(epsilon=budget_epsilon, tests=n, hits=hits, sure=sure),
                 near,
                 hits,
                 MOST_TESTS,
@@ -114,7 +114,7 @@ def tests(
 
 
 def unanimous(
-    epsilon_per_call: Annotated[str, Option("--epsilon-per-call", help="Epsilon of one run.")],
+    epsilon: Annotated[str, Option(help="Epsilon of one run.")],
     order: Annotated[str, Option(help="Renyi order at which to price a hit.")],
     unclear: Annotated[str, Option(help="How likely one run is of another outcome than the usual one.")],
     most: Annotated[int, Option(help="At most so many runs.")] = 12,
@@ -127,9 +127,9 @@ def unanimous(
     at = exact(order, "order")
     if at <= 1:
         raise InvalidParameter("order must be greater than 1")
-    count = accounting.best_runs(epsilon_per_call, at, unclear, most=most)
-    price, chance = _price(epsilon_per_call, count, at), accounting.boundary_chance(unclear, count)
-    twice = _price(epsilon_per_call, 2, at)
+    count = accounting.best_runs(epsilon, at, unclear, most=most)
+    price, chance = _price(epsilon, count, at), accounting.boundary_chance(unclear, count)
+    twice = _price(epsilon, 2, at)
     paid_twice = None if twice is None else twice * accounting.boundary_chance(unclear, 2)
     figures = {"runs": count, "price": price, "chance": chance, "paid": (price or 0.0) * chance}
     (show_json if as_json else show_pairs)(figures | {"paid_twice": paid_twice})
@@ -186,19 +186,19 @@ def _told(ends: accounting.Interval) -> dict[str, int | float | str]:
 def hits(
     overhead: Annotated[str, Option(help="Calls paid for beyond the mean number, as a part of it: alpha.")],
     delta: Annotated[str, Option(help="Chance that more are needed.")],
-    epsilon_per_call: Annotated[str, Option("--epsilon-per-call", help="Epsilon of each call.")] = "0.01",
+    epsilon: Annotated[str, Option(help="Epsilon of each call.")] = "0.01",
     q: Annotated[str | None, Option("--q", help="The q of a q-target (default: NotPrior).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The fewest hits for which charging pays (1 + overhead) hits/q calls: exact tail, two Chernoff bounds."""
-    rate = accounting.not_prior_q(moderate_up(epsilon_per_call)) if q is None else q
+    rate = accounting.not_prior_q(moderate_up(epsilon)) if q is None else q
     _show(hits_needed(overhead=overhead, delta=delta, q=rate)._asdict(), as_json)
 
 
 def top_one(
-    epsilon_per_call: Annotated[str, Option("--epsilon-per-call", help="Epsilon of each candidate.")],
+    epsilon: Annotated[str, Option(help="Epsilon of each candidate.")],
     candidates: Annotated[int, Option(help="How many candidates there are.")],
-    delta: Annotated[str, Option(help="Total delta.")],
+    budget_delta: Annotated[str, Option(help="Total delta.")],
     as_json: AsJson = False,
 ) -> None:
     """What the best of many private candidates costs: at least, as one hit of epsilon or of twice that, without delta.
@@ -206,11 +206,11 @@ def top_one(
     `at_least` is a lower bound for every accountant. One hit of 2 epsilon is what the exact filter charges, as
     Cohen and Lyu do; at a Renyi order one hit of epsilon is enough.
     """
-    twice = 2 * positive(epsilon_per_call, "epsilon_per_call")
+    twice = 2 * positive(epsilon, "epsilon")
     figures = {
-        "at_least": one_shot_floor_down(epsilon_per_call=epsilon_per_call, candidates=candidates, delta=delta),
-        "one_hit": accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta),
-        "one_hit_of_twice": accounting.exact_total(epsilon_per_call=twice, hits=1, delta=delta),
+        "at_least": one_shot_floor_down(epsilon_per_call=epsilon, candidates=candidates, delta=budget_delta),
+        "one_hit": accounting.exact_total(epsilon_per_call=epsilon, hits=1, delta=budget_delta),
+        "one_hit_of_twice": accounting.exact_total(epsilon_per_call=twice, hits=1, delta=budget_delta),
         "without_delta": float(twice / 2 * whole(candidates, "candidates")),
     }
     _show(figures, as_json)
@@ -424,13 +424,14 @@ OwnNoise = Annotated[str, Option("--threshold-noise", help="Standard deviation o
 QueryNoise = Annotated[str, Option("--query-noise", help="Standard deviation of each query's Gaussian noise.")]
 Bar = Annotated[str, Option("--threshold", help="The public threshold.")]
 Low = Annotated[str, Option("--low", help="No query is below this.")]
-Failure = Annotated[str, Option("--delta", help="Total delta.")]
-Total = Annotated[str, Option("--epsilon", help="Total epsilon.")]
+Failure = Annotated[str, Option("--delta", help="Delta of the run.")]
+Whole = Annotated[str, Option(help="Total delta.")]
+Total = Annotated[str, Option(help="Total epsilon.")]
 
 
 def runs(
-    epsilon: Total,
-    delta: Failure,
+    budget_epsilon: Total,
+    budget_delta: Whole,
     sensitivity: Moved,
     threshold_noise: OwnNoise,
     query_noise: QueryNoise,
@@ -442,7 +443,9 @@ def runs(
     """How many runs of any length, each up to a hit, are (epsilon, delta)-DP together; the price of one at an order."""
     noise = {"sensitivity": sensitivity, "threshold_noise": threshold_noise, "query_noise": query_noise}
     placed = {"threshold": threshold, "low": low}
-    figures: dict[str, float | None] = {"runs": gaussian_runs.runs_within(epsilon, delta, **noise, **placed)}
+    figures: dict[str, float | None] = {
+        "runs": gaussian_runs.runs_within(budget_epsilon, budget_delta, **noise, **placed)
+    }
     if order is not None:
         if exact(order, "order") <= 1:
             raise InvalidParameter("order must be greater than 1, such as --order 20")
@@ -473,18 +476,18 @@ def run_pdp(
 
 
 def run_filter(
-    epsilon: Total,
-    delta: Failure,
-    epsilon_per_call: Annotated[str, Option("--epsilon-per-call", help="Epsilon of each call.")],
-    delta_per_call: Annotated[str, Option("--delta-per-call", help="Delta of each call.")] = "0",
+    budget_epsilon: Total,
+    budget_delta: Whole,
+    epsilon: Annotated[str, Option(help="Epsilon of each call.")],
+    delta: Annotated[str, Option(help="Delta of each call.")] = "0",
     as_json: AsJson = False,
 ) -> None:
     """How many (epsilon, delta)-DP calls the filter of Whitehouse and others admits; their deltas take half of delta,
     its composition the other half, or all if they have none."""
-    each, total = exact(delta_per_call, "delta_per_call"), positive(delta, "delta")
-    rule = gaussian_runs.WhitehouseFilter(epsilon, total / 2 if each else total, total / 2 if each else 0)
-    calls = rule.times(epsilon_per_call, each)
-    figures = {"calls": calls, "plain": int(Fraction(rule.epsilon) / positive(epsilon_per_call, "epsilon_per_call"))}
+    each, total = exact(delta, "delta"), positive(budget_delta, "budget_delta")
+    rule = gaussian_runs.WhitehouseFilter(budget_epsilon, total / 2 if each else total, total / 2 if each else 0)
+    calls = rule.times(epsilon, each)
+    figures = {"calls": calls, "plain": int(Fraction(rule.epsilon) / positive(epsilon, "epsilon"))}
     (show_json if as_json else show_pairs)(figures)
 
 
@@ -509,24 +512,24 @@ ELSEWHERE: Final[tuple[Callable[..., None], ...]] = (
 )
 for command in ELSEWHERE:
     app.command()(command)
-PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
+PerCall = Annotated[str, typer.Option(help="Epsilon of each call.")]
 Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target (default: NotPrior).")]
-Delta = Annotated[str, typer.Option("--delta", help="Total delta.")]
+Delta = Annotated[str, typer.Option(help="Total delta.")]
 Sensitivity = Annotated[str, typer.Option("--sensitivity", help="Most that one unit moves any query.")]
 
 
 @app.command()
 def charging(
-    epsilon_per_call: PerCall,
-    delta: Delta,
+    epsilon: PerCall,
+    budget_delta: Delta,
     hits: Annotated[int, typer.Option(help="Hits to pay for.")],
     q: Target = None,
     targets: Annotated[int, typer.Option(help="Targets counted side by side; hits are those of the best one.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Total epsilon of target charging: exact curve, exact tail, published bound."""
-    each = probability(delta, "delta") / whole(targets, "targets")
-    asked: dict[str, Any] = {"epsilon_per_call": epsilon_per_call, "hits": hits, "delta": each}
+    each = probability(budget_delta, "budget_delta") / whole(targets, "targets")
+    asked: dict[str, Any] = {"epsilon_per_call": epsilon, "hits": hits, "delta": each}
     with spinning("adding up"):
         best = accounting.exact_total(**asked) if q is None else accounting.target_total(**asked, q=q)
         tail = accounting.exact_tail_total(**asked, q=q)
@@ -537,36 +540,36 @@ def charging(
 @app.command()
 def price(
     order: Annotated[str, typer.Option(help="Renyi order, greater than 1.")],
-    epsilon_per_call: PerCall,
+    epsilon: PerCall,
     q: Target = None,
     as_json: AsJson = False,
 ) -> None:
     """Log-moment price of one hit at a Renyi order; null where none exists."""
-    found = accounting.hit_price_up(accounting.Targeted(epsilon_per_call, q), _order(order))
+    found = accounting.hit_price_up(accounting.Targeted(epsilon, q), _order(order))
     _show({"price": None if found is None else float(found)}, as_json)
 
 
 @app.command()
 def between(
-    epsilon_per_call: PerCall,
+    epsilon: PerCall,
     width: Annotated[int, typer.Option(help="Steps between the two bars.")],
     sensitivity: Annotated[int, typer.Option(help="Steps by which one unit moves the value.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """The q of the target "between two bars", for discrete Laplace noise."""
-    q = accounting.between_q_down(epsilon_per_call, width=width, sensitivity=sensitivity)
+    q = accounting.between_q_down(epsilon, width=width, sensitivity=sensitivity)
     _show({"q": float(q)}, as_json)
 
 
 @app.command()
 def boundary(
-    epsilon_per_call: PerCall,
+    epsilon: PerCall,
     outcomes: Annotated[int | None, typer.Option(help="Outcomes of the wrapped mechanism (default: any).")] = None,
     order: Annotated[str | None, typer.Option(help="Renyi order at which to price a hit.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The boundary wrapper around an epsilon-DP mechanism: its epsilon, the q of the boundary, the price of a hit."""
-    call = accounting.BoundaryCall(epsilon_per_call, outcomes)
+    call = accounting.BoundaryCall(epsilon, outcomes)
     figures: dict[str, float | None] = {"epsilon": float(call.epsilon), "q": float(call.listed[1])}
     if order is not None:
         found = call.hit_price_up(_order(order))
@@ -578,15 +581,15 @@ def boundary(
 def compose(
     epsilon: Annotated[str, typer.Option(help="Epsilon of each computation; several, as in 0.1,0.2, of unequal ones.")],
     times: Annotated[int, typer.Option(help="How many computations, of each epsilon.")],
-    delta: Delta,
+    budget_delta: Delta,
     as_json: AsJson = False,
 ) -> None:
     """Total epsilon of pure computations by every composition theorem."""
     several = epsilon.split(",")
     if len(several) == 1:
-        found = accounting.compose(epsilon=epsilon, times=times, delta=delta)
+        found = accounting.compose(epsilon=epsilon, times=times, delta=budget_delta)
     else:
-        found = accounting.compose_unequal(epsilons=several * max(0, min(times, 10_000)), delta=delta)
+        found = accounting.compose_unequal(epsilons=several * max(0, min(times, 10_000)), delta=budget_delta)
     _show(found.as_dict(), as_json)
 
 

@@ -42,8 +42,8 @@ def advise(
     reach: Reach = None,
     overlap: Overlap = 1,
     steps: Steps = 1,
-    epsilon: Annotated[str | None, typer.Option(help="Total epsilon of a new dataset.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Total delta of a new dataset.")] = None,
+    budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of a new dataset.")] = None,
+    budget_delta: Annotated[str | None, typer.Option(help="Delta of a new dataset.")] = None,
     values: Values = True,
     low: Bound = None,
     high: Bound = None,
@@ -69,11 +69,14 @@ def advise(
         "steps": steps,
     }
     if ledger is None:
-        if epsilon is None:
-            raise InvalidParameter("give the budget of a new dataset, such as --epsilon 1 --delta 1e-6, or a ledger")
-        found = advice_for(epsilon=epsilon, delta=delta or 0, relation=relation or "add/remove", **terms)
-    elif (epsilon, delta, relation) != (None, None, None):
-        raise InvalidParameter("the ledger holds the budget: leave --epsilon, --delta and --relation out")
+        if budget_epsilon is None:
+            raise InvalidParameter(
+                "give the budget of a new dataset, such as --budget-epsilon 1 --budget-delta 1e-6, or a ledger"
+            )
+        terms |= {"epsilon": budget_epsilon, "delta": budget_delta or 0}
+        found = advice_for(relation=relation or "add/remove", **terms)
+    elif (budget_epsilon, budget_delta, relation) != (None, None, None):
+        raise InvalidParameter("the ledger holds the budget: leave --budget-epsilon, --budget-delta and --relation out")
     else:
         found = _left(ledger_at(ledger), dataset, analyst, terms)
     yield Shown(found.as_dict(), lambda _: _show(found))

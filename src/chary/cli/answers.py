@@ -255,7 +255,7 @@ def check_drawn(call: Any, plot: Path) -> None:
         return
     raise InvalidParameter(
         "only answers with several values have a picture, such as those of a question by keys: leave --plot out, or "
-        "ask as in chary release FILE --count --by clinic --keys north,south --epsilon-per-call 0.1 --plot FILE.png"
+        "ask as in chary release FILE --count --by clinic --keys north,south --epsilon 0.1 --plot FILE.png"
     )
 
 

@@ -213,7 +213,7 @@ def _warned(usual: Any) -> Any:
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
-    >>> run(["plan", "--epsilon", "-1"])
+    >>> run(["plan", "--budget-epsilon", "-1"])
     2
     """
     VERBOSE.set(False)

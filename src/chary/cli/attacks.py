@@ -80,7 +80,7 @@ def linkage(
     quasi: Quasi = None,
     sensitive: Sensitive = None,
     table: Table = None,
-    epsilon: Epsilon = "1",
+    budget_epsilon: Epsilon = "1",
     seed: Seed = 0,
     plot: Plot = None,
 ) -> Found:
@@ -92,7 +92,7 @@ def linkage(
     public, secret = (quasi or QUASI).split(","), sensitive or SENSITIVE
     with progress_of("linking", None):
         rows = first_year() if file is None else str(file)
-        found = audit.linkage(rows, quasi=public, sensitive=secret, epsilon=epsilon, table=table, seed=seed)
+        found = audit.linkage(rows, quasi=public, sensitive=secret, epsilon=budget_epsilon, table=table, seed=seed)
     if plot is not None:
         audit.draw_linkage(found, plot)
     ones = enumerate(found.unique, 1)
@@ -108,8 +108,8 @@ def linkage(
 @app.command()
 @plainly
 def differencing(
-    epsilon: Epsilons = "0.1,0.5,1,2,4",
-    delta: Delta = "0",
+    budget_epsilon: Epsilons = "0.1,0.5,1,2,4",
+    budget_delta: Delta = "0",
     people: People = 200,
     sessions: Sessions = 300,
     repeats: Repeats = 1,
@@ -120,11 +120,11 @@ def differencing(
     """Guess one person's bit from two counts that differ in that person."""
     if plot is not None:
         check_picture(plot)
-    common: dict[str, Any] = {"delta": delta, "people": people, "sessions": sessions, "repeats": repeats}
+    common: dict[str, Any] = {"delta": budget_delta, "people": people, "sessions": sessions, "repeats": repeats}
     common |= {"informed": informed, "seed": seed}
-    sizes = epsilon.split(",")
+    sizes = budget_epsilon.split(",")
     for size in sizes:
-        audit.guess_limit(size, delta)
+        audit.guess_limit(size, budget_delta)
     with progress_of("asking", len(sizes)) as told:
         found = [audit.differencing(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
     if plot is not None:
@@ -137,8 +137,8 @@ def differencing(
 @app.command()
 @plainly
 def membership(
-    epsilon: Epsilon = "1",
-    delta: Delta = "0",
+    budget_epsilon: Epsilon = "1",
+    budget_delta: Delta = "0",
     rows: Members = 100,
     attributes: Attributes = "10,100,300,1000,3000",
     sessions: Sessions = 10,
@@ -148,7 +148,13 @@ def membership(
     """Find out who is in the data from a mean of many attributes."""
     if plot is not None:
         check_picture(plot)
-    common: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rows": rows, "sessions": sessions, "seed": seed}
+    common: dict[str, Any] = {
+        "epsilon": budget_epsilon,
+        "delta": budget_delta,
+        "rows": rows,
+        "sessions": sessions,
+        "seed": seed,
+    }
     widths = [_whole(text) for text in attributes.split(",")]
     with progress_of("tracing", len(widths)) as told:
         found = [audit.membership(attributes=width, on_progress=told(k), **common) for k, width in enumerate(widths)]
@@ -178,7 +184,7 @@ Least = Annotated[int, typer.Option("--people", help="The count, if it is not on
 @app.command()
 @plainly
 def reconstruction(
-    epsilon: Epsilons = "0.1,1,10,100",
+    budget_epsilon: Epsilons = "0.1,1,10,100",
     people: SecretPeople = 100,
     counts: Counts = None,
     off: Off = None,
@@ -190,7 +196,7 @@ def reconstruction(
     if plot is not None:
         check_picture(plot)
     common: dict[str, Any] = {"people": people, "counts": counts, "off": off, "sessions": sessions, "seed": seed}
-    sizes = epsilon.split(",")
+    sizes = budget_epsilon.split(",")
     with progress_of("solving", len(sizes)) as told:
         found = [audit.reconstruction(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
     if plot is not None:
@@ -203,7 +209,7 @@ def reconstruction(
 @app.command("low-bits")
 @plainly
 def low_bits(
-    epsilon: Epsilons = "0.01,0.1,1,4",
+    budget_epsilon: Epsilons = "0.01,0.1,1,4",
     people: Least = 0,
     sessions: Sessions = 400,
     seed: Seed = 0,
@@ -212,7 +218,7 @@ def low_bits(
     """Tell a count from one more by the last bits of noise in floating-point numbers."""
     if plot is not None:
         check_picture(plot)
-    sizes = epsilon.split(",")
+    sizes = budget_epsilon.split(",")
     common: dict[str, Any] = {"people": people, "sessions": sessions, "seed": seed}
     with progress_of("looking", len(sizes)) as told:
         found = [audit.low_bits(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
@@ -232,8 +238,8 @@ OwnModels = Annotated[int, typer.Option("--shadows", help="Classifiers that the 
 @app.command()
 @plainly
 def inversion(
-    epsilon: Epsilons = "0.1,1,10",
-    delta: Delta = "0",
+    budget_epsilon: Epsilons = "0.1,1,10",
+    budget_delta: Delta = "0",
     rows: Members = 1000,
     models: Models = 10,
     seed: Seed = 0,
@@ -242,8 +248,8 @@ def inversion(
     """Name a secret column of the people a classifier was trained on (built-in data)."""
     if plot is not None:
         check_picture(plot)
-    attacks, sizes = _attacks(), epsilon.split(",")
-    common: dict[str, Any] = {"delta": delta, "rows": rows, "models": models, "seed": seed}
+    attacks, sizes = _attacks(), budget_epsilon.split(",")
+    common: dict[str, Any] = {"delta": budget_delta, "rows": rows, "models": models, "seed": seed}
     cases = attacks.built_in_cases(of_year(people(), 1))
     with progress_of("training", len(sizes)) as told:
         found = [attacks.inversion(cases, epsilon=e, on_progress=told(k), **common) for k, e in enumerate(sizes)]
@@ -258,8 +264,8 @@ def inversion(
 @app.command()
 @plainly
 def shadows(
-    epsilon: Epsilon = "1",
-    delta: Delta = "0",
+    budget_epsilon: Epsilon = "1",
+    budget_delta: Delta = "0",
     rows: Members = 500,
     models: Models = 10,
     own: OwnModels = 8,
@@ -271,9 +277,9 @@ def shadows(
         check_picture(plot)
     attacks = _attacks()
     cases = attacks.built_in_cases(of_year(people(), 1))
-    common: dict[str, Any] = {"delta": delta, "rows": rows, "models": models, "shadows": own, "seed": seed}
+    common: dict[str, Any] = {"delta": budget_delta, "rows": rows, "models": models, "shadows": own, "seed": seed}
     with progress_of("training", 1) as told:
-        found = attacks.shadows(cases, epsilon=epsilon, on_progress=told(0), **common)
+        found = attacks.shadows(cases, epsilon=budget_epsilon, on_progress=told(0), **common)
     if plot is not None:
         attacks.draw_shadows(found, plot)
     table = [(found.epsilon, *pair(found.raw), *pair(found.private), *pair(found.limit))]

@@ -116,7 +116,7 @@ class SourceOptions:
     unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
     columns: Columns = None
     infer_types: InferTypes = False
-    csv: Dialect = None
+    csv_format: Dialect = None
     series: Annotated[str | None, typer.Option(help="Column of already aggregated counts, one test a row.")] = None
     sensitivity: Annotated[int | None, typer.Option(help="Most that one unit changes any count of the series.")] = None
     order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
@@ -151,7 +151,7 @@ class CheckedOptions:
     table: Table = None
     columns: Columns = None
     infer_types: InferTypes = False
-    csv: Dialect = None
+    csv_format: Dialect = None
 
 
 @dataclass(kw_only=True)
@@ -168,10 +168,10 @@ class LedgerOptions:
 class BudgetOptions(LedgerOptions):
     """The budget of the dataset and where it is kept."""
 
-    epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
-    delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
+    budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the dataset, for its whole life.")] = None
+    budget_delta: Annotated[str | None, typer.Option(help="Delta of the dataset, for its whole life.")] = None
     approximate_delta: Annotated[
-        str | None, typer.Option(help="Part of --delta set aside for calls with --delta-per-call.")
+        str | None, typer.Option(help="Part of --budget-delta set aside for calls with a --delta.")
     ] = None
     filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
     request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
@@ -182,7 +182,7 @@ class SizeOptions:
     """How precise one call is."""
 
     panel: ClassVar[str] = "Size"
-    epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of this call (of each test of a watch).")] = None
+    epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each test of a watch).")] = None
 
 
 @dataclass(kw_only=True)

@@ -19,12 +19,12 @@ from chary.session.opening import kept_as, usual_ledger, usual_name
 
 # A chary.toml: what is said once for all commands on some files, read and checked whole.
 #
-#     delta = "1e-6"                        # holds for every file
+#     budget-delta = "1e-6"                        # holds for every file
 #
 #     [dataset.visits]                      # holds for one file, and wins; `chary test visits ...` finds it too
 #     file = "data/visits.csv"
 #     unit = "patient_id"
-#     epsilon = 1
+#     budget-epsilon = 1
 #     columns = {age = "BIGINT", day = "DATE"}
 #     keys = {clinic = "@clinics.txt"}      # for --by clinic without --keys
 #
@@ -140,11 +140,15 @@ class _Reader:
     def _value(self, name: str, value: Any) -> Any:
         """An option as it would have come from the command line."""
         kind = KINDS[name]
-        if isinstance(value, dict) and name in ("columns", "csv"):
+        if isinstance(value, dict) and name in ("columns", "csv_format"):
             pairs = [f"{key}={word(inner)}" for key, inner in value.items()]
-            return pairs if name == "csv" else ",".join(pairs)
-        if isinstance(value, list) and name in ("csv", "unpivot") and all(isinstance(each, str) for each in value):
-            return value if name == "csv" else ",".join(value)
+            return pairs if name == "csv_format" else ",".join(pairs)
+        if (
+            isinstance(value, list)
+            and name in ("csv_format", "unpivot")
+            and all(isinstance(each, str) for each in value)
+        ):
+            return value if name == "csv_format" else ",".join(value)
         if name == "ledger" and "://" in self._text(name, value):
             return value
         if kind is Path or name == "ledger":
@@ -153,12 +157,14 @@ class _Reader:
         if kind is str:
             return self._text(name, value)
         if type(value) is not kind:
-            raise InvalidParameter(f"{self.place}: {name} has another type, such as {_EXAMPLES[kind]}")
+            raise InvalidParameter(
+                f"{self.place}: {name.replace('_', '-')} has another type, such as {_EXAMPLES[kind]}"
+            )
         return value
 
     def _text(self, name: str, value: Any) -> str:
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise InvalidParameter(f"{self.place}: {name} must be a text or a number")
+            raise InvalidParameter(f"{self.place}: {name.replace('_', '-')} must be a text or a number")
         return str(value)
 
 
@@ -190,7 +196,7 @@ def _tables(value: Any) -> bool:
 
 
 def word(value: Any) -> str:
-    """A value of a dialect as `--csv` takes it."""
+    """A value of a dialect as `--csv-format` takes it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
@@ -272,7 +278,7 @@ def _options(held: Terms) -> dict[str, Any]:
     usual = {each.name: each.default for each in fields(CSVFormat)}
     dialect = {name: conditions.get(f"csv {name}", value) for name, value in usual.items()}
     if kept := [f"{name}={word(value)}" for name, value in dialect.items() if value != usual[name]]:
-        rows["csv"] = kept
+        rows["csv_format"] = kept
     return rows | ({"infer_types": True} if "types" in conditions else {})
 
 

@@ -29,9 +29,6 @@ QUESTIONS: Final = ("query", "question", "candidates")
 # Options that mean something else for the dataset or the question have another name here.
 NAMES: Final = {
     "by": "mechanism",
-    "epsilon": "epsilon_per_call",
-    "rho": "rho_per_call",
-    "delta": "delta_per_call",
     "sensitivity": "query_sensitivity",
     "value": "value_share",
 }
@@ -76,8 +73,8 @@ def flag(name: str) -> str:
 def typed_as(field: str) -> str:
     """The name of the option that states a field of a call.
 
-    >>> typed_as("epsilon"), typed_as("within")
-    ('epsilon_per_call', 'within')
+    >>> typed_as("value"), typed_as("within")
+    ('value_share', 'within')
     """
     return NAMES.get(field, field)
 
@@ -95,8 +92,8 @@ _PAIRED: Final = re.compile(r"""["'](\w+)["']: *["']([^"']+)["']""")
 def spoken(told: str, options: Iterable[str]) -> str:
     """A refusal of the library in the words of a command line that has these options.
 
-    >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon", "epsilon_per_call"])
-    'give --tests as well, such as --tests 100, or --epsilon-per-call'
+    >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon"])
+    'give --tests as well, such as --tests 100, or --epsilon'
     >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", ["columns"])
     'declare --columns age=BIGINT,day=DATE'
     """
@@ -234,8 +231,8 @@ WAYS: Final = {
     "price": "--price 0.05",
     "within": "--within 100 --tests 1000",
     "tests": "--tests 1000",
-    "epsilon": "--epsilon-per-call 0.02",
-    "rho": "--rho-per-call 0.001",
+    "epsilon": "--epsilon 0.02",
+    "rho": "--rho 0.001",
     "noise": "--noise 100",
 }
 
@@ -319,7 +316,7 @@ class Form:
     @property
     def sizes(self) -> list[str]:
         """The options that an earlier run was opened with."""
-        return [parameter.name for option in self.own for parameter in option.parameters] + ["epsilon_per_call", "hits"]
+        return [parameter.name for option in self.own for parameter in option.parameters] + ["epsilon", "hits"]
 
     def size(self, given: commands.SizeOptions | None, said: Typed) -> commands.CallOptions:
         """How precise the call is to be, as far as that was said; `Unsaid` or `InvalidParameter` where it must be."""
@@ -340,9 +337,9 @@ class Form:
         sharp = any(made.get(way) is not None for way in ("price", "within"))
         if sharp and size.hits is not None and issubclass(self.kind, HowSharply):
             made["hits"] = size.hits  # for the constructor to refuse
-        if not sharp and size.epsilon_per_call is None and self._tested_sharply(made, asked):
+        if not sharp and size.epsilon is None and self._tested_sharply(made, asked):
             made["hits"], sharp = asked.hits, True
-        if "epsilon" not in brought and ((self.by_hits and not sharp) or size.epsilon_per_call is not None):
+        if "epsilon" not in brought and ((self.by_hits and not sharp) or size.epsilon is not None):
             made["epsilon"] = asked.epsilon
         return self.kind(**made | brought)
 

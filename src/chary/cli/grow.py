@@ -35,8 +35,8 @@ Again = Annotated[
     str | None,
     typer.Option(help="Append files that came before once more; KEY names this time, so that it is repeatable."),
 ]
-All = Annotated[str | None, typer.Option("--schedule-epsilon", help="Epsilon of all runs together, for ever.")]
-Rho = Annotated[str | None, typer.Option("--schedule-rho", help="Instead: their zCDP, with Gaussian noise.")]
+All = Annotated[str | None, typer.Option("--epsilon", help="Epsilon of all runs together, for ever.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="Instead: their zCDP, with Gaussian noise.")]
 Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told (default: 0.05).")]
 Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this share (default: least error).")]
 Exponent = Annotated[str | None, typer.Option(help="Instead, with rho: rerun at every size, such as 0.1.")]
@@ -45,9 +45,9 @@ Earlier = Annotated[int | None, typer.Option("--schedule", help="Go on with the 
 AHEAD, BETA = 5, "1/20"
 STDIN = Path("-")
 Step = tuple[ScheduledRun | None, dict[str, Any] | None]
-NAMES = {"epsilon": "--schedule-epsilon", "rho": "--schedule-rho", "growth": "--growth"}
+NAMES = {"epsilon": "--epsilon", "rho": "--rho", "growth": "--growth"}
 NAMES |= {"exponent": "--exponent", "beta": "--beta"}
-NO_DELTA = "--schedule-rho is for budgets with a --delta above 0: give one, or --schedule-epsilon"
+NO_DELTA = "--rho is for budgets with a --budget-delta above 0: give one, or --epsilon"
 
 
 def _grow(
@@ -55,8 +55,8 @@ def _grow(
     *,
     append: More = None,
     append_again: Again = None,
-    schedule_epsilon: All = None,
-    schedule_rho: Rho = None,
+    epsilon: All = None,
+    rho: Rho = None,
     beta: Beta = None,
     growth: Growth = None,
     exponent: Exponent = None,
@@ -67,11 +67,11 @@ def _grow(
 
     The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
 
-    Example: chary grow visits.csv --each-row --relation replace --epsilon 1 --delta 1e-6 --schedule-rho 0.005
+    Example: chary grow visits.csv --each-row --relation replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
     check_public_size(stated.source)
-    said = {"epsilon": schedule_epsilon, "rho": schedule_rho, "growth": growth, "exponent": exponent, "beta": beta}
+    said = {"epsilon": epsilon, "rho": rho, "growth": growth, "exponent": exponent, "beta": beta}
     terms = _terms(said, stated.budget, schedule)
     if plot is not None:
         check_picture(plot)
@@ -104,11 +104,15 @@ def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | N
     terms = {name: None if text is None else str(positive(text, NAMES[name])) for name, text in said.items()}
     if schedule is None:
         if (terms["epsilon"] is None) == (terms["rho"] is None):
-            raise InvalidParameter("say what all runs together may cost: give --schedule-epsilon or --schedule-rho")
-        if terms["rho"] is not None and budget.epsilon is not None and not exact(budget.delta or 0, "--delta"):
+            raise InvalidParameter("say what all runs together may cost: give --epsilon or --rho")
+        if (
+            terms["rho"] is not None
+            and budget.budget_epsilon is not None
+            and not exact(budget.budget_delta or 0, "--budget-delta")
+        ):
             raise InvalidParameter(NO_DELTA)
         if terms["exponent"] is not None and (terms["rho"] is None or terms["growth"] is not None):
-            raise InvalidParameter("--exponent goes with --schedule-rho, and without --growth")
+            raise InvalidParameter("--exponent goes with --rho, and without --growth")
         return terms | {"beta": terms["beta"] or BETA}
     if any(term is not None for term in (budget.request, *terms.values())):
         raise InvalidParameter("a schedule keeps what it was opened with: give --schedule alone")

@@ -12,7 +12,7 @@ from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, Releas
 from chary.cli.answers import check_drawn, draw_answer
 from chary.cli.app import DoorGroup, Lazy, group_of
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
-from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways, typed_as
+from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
 from chary.cli.output import VERBOSE, console, show_answer
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns
@@ -36,6 +36,8 @@ CHOICE: Final = Form(Choose)
 TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
 USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
+# Ledgers hold keys of streams in the words that options had when they were opened.
+_KEPT: Final = {"epsilon": "--epsilon-per-call"}
 
 
 class KindGroup(DoorGroup):
@@ -86,7 +88,7 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
         check_drawn(call, plot)
     stated.session.quote(call)  # refused before a stream is paid
     terms = {name: said for name, said in call.ways.items() if name != "below_margin"}
-    how = " ".join(f"{flag(typed_as(name))} {said}" for name, said in terms.items())
+    how = " ".join(f"{_KEPT.get(name) or flag(name)} {said}" for name, said in terms.items())
     stream = stated.session.start(
         IndividualTests(hits=individual, **terms), request=f"watch --individual {individual} {how}"
     )
@@ -148,7 +150,7 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
     if above is None:
         return Release(asked.question, epsilon=asked.epsilon)
     kind = ThresholdTest if asked.question.keys is None else Watch
-    if asked.sharp and stated.size.epsilon_per_call is None:
+    if asked.sharp and stated.size.epsilon is None:
         return kind(asked.question, above=above, hits=asked.hits)
     return kind(asked.question, above=above, epsilon=asked.epsilon)
 

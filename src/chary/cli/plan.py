@@ -25,27 +25,30 @@ _MENU: Final = {
 
 @plainly
 def plan(
-    epsilon: Annotated[str | None, typer.Option(help="Total epsilon.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Total delta.")] = None,
+    budget_epsilon: Annotated[str | None, typer.Option(help="Total epsilon.")] = None,
+    budget_delta: Annotated[str | None, typer.Option(help="Total delta.")] = None,
     hits: Annotated[int | None, typer.Option(help="Hits to pay for.")] = None,
-    epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
     tests: Annotated[int | None, typer.Option(help="Tests in all: how near to a bar they are right.")] = None,
     value: Annotated[str, typer.Option(help="With --tests: of the price of a hit, the part for its value.")] = "1/4",
 ) -> Found:
-    """From three of --epsilon, --delta, --hits, --epsilon-per-call the fourth; from the first two, a table.
+    """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
 
     With --tests the table tells for several numbers of hits how near to their bar all tests are right, in
     sensitivities: by a sparse vector, by Laplace noise, by sharp tests (without values, for an agreed number, and with
     values), and how far off values may be.
     """
-    if epsilon is not None and delta is not None and hits is None and epsilon_per_call is None:
-        yield _choices(epsilon, delta) if tests is None else _menu(epsilon, delta, tests, value)
+    if budget_epsilon is not None and budget_delta is not None and hits is None and epsilon is None:
+        whole = (budget_epsilon, budget_delta)
+        yield _choices(*whole) if tests is None else _menu(*whole, tests, value)
         return
     if tests is not None:
-        raise InvalidParameter("--tests is for a menu of what a budget pays for: give --epsilon and --delta alone")
+        raise InvalidParameter(
+            "--tests is for a menu of what a budget pays for: give --budget-epsilon and --budget-delta alone"
+        )
     with spinning("planning"):
-        found = accounting.plan(epsilon=epsilon, delta=delta, hits=hits, epsilon_per_call=epsilon_per_call).as_dict()
-    yield Shown(found, show_pairs)
+        asked = accounting.plan(epsilon=budget_epsilon, delta=budget_delta, hits=hits, epsilon_per_call=epsilon)
+    yield Shown(asked.as_dict(), show_pairs)
 
 
 def _choices(epsilon: str, delta: str) -> Shown:

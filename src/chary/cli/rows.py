@@ -140,8 +140,9 @@ class Stated:
         freed = freed_by_a_delta(call.bind(spine), spine.filter)
         if freed is not None:
             self.rest()
-            told = f"misses are charged here, and would be free {freed} (--delta 1e-6); this charge fixes the budget"
-            errors.print(f"note: {spoken(told, ['epsilon_per_call'])}", markup=False, soft_wrap=True)
+            free = f"would be free {freed} (--budget-delta 1e-6)"
+            told = f"misses are charged here, and {free}; this charge fixes the budget"
+            errors.print(f"note: {spoken(told, ['epsilon'])}", markup=False, soft_wrap=True)
 
     def _warn_of_the_last(self, call: Call[Any]) -> None:
         spine = self.session.spine
@@ -159,7 +160,7 @@ class Stated:
 
         `spent` is what all analysts spent so far.
         """
-        size = {} if epsilon is None else {"epsilon_per_call": float(epsilon)}
+        size = {} if epsilon is None else {"epsilon": float(epsilon)}
         price = {"charged": fsum(each.share for each in paid), "remaining": self.session.remaining.share}
         return size | price | {"spent": self.session.spent.as_dict()}
 
@@ -238,7 +239,7 @@ def _check(ctx: typer.Context, **values: Any) -> None:
     said = commands.CheckedOptions(**settings.filled(values))
     with spinning("reading"):
         read: dict[str, Any] = {"infer_types": said.infer_types, "table": said.table}
-        found = checked(said.file, columns=declared(said.columns), csv=dialect(said.csv), **read)
+        found = checked(said.file, columns=declared(said.columns), csv=dialect(said.csv_format), **read)
     if as_json:
         errors.print(NOT_PRIVATE, soft_wrap=True)
         show_json(found.as_dict())
@@ -290,7 +291,7 @@ def _config(stated: Stated) -> commands.Found:
 def _init(stated: Stated) -> commands.Found:
     """Write what is typed here into a chary.toml, so that no later command on the file repeats it.
 
-    Example: chary init visits.csv --unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6
+    Example: chary init visits.csv --unit patient_id --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6
     """
     source, place = stated.source, Path(NAME)
     if source.on_server and urlsplit(source.file).password:
@@ -299,9 +300,9 @@ def _init(stated: Stated) -> commands.Found:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
     if stated.settings.said.dataset is not None:
         raise InvalidParameter(f"{stated.settings.said.place} has options for {source.shown}: change them there")
-    declared(source.columns), dialect(source.csv)
-    if stated.budget.epsilon is not None:
-        Budget(stated.budget.epsilon, stated.budget.delta or 0)
+    declared(source.columns), dialect(source.csv_format)
+    if stated.budget.budget_epsilon is not None:
+        Budget(stated.budget.budget_epsilon, stated.budget.budget_delta or 0)
     name = usual_name(source.file, source.table)
     typed = {name: _plain(value) for name, value in _options(stated).items() if stated.settings.origin(name) == TYPED}
     lines = [f"[dataset.{json.dumps(name)}]", f"file = {_written(source.file)}"]

@@ -242,14 +242,14 @@ sparse = on_rows(
     _sparse,
     ROWS | {"size": SizeOptions, "query": QueryOptions},
     "sparse",
-    "Which keys are above a hidden threshold, until --hits were; --epsilon-per-call covers the whole pass.",
+    "Which keys are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
 )
 reporting = on_rows(
     _reporting,
     ROWS | {"size": SizeOptions, "query": QueryOptions},
     "runs",
-    "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon-per-call is used up; with "
+    "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon is used up; with "
     "--run the runs of that call go on with the days that are new.",
     Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
 )
@@ -280,11 +280,11 @@ SHARP: Final = ("price", "tests", "sure", "value")
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
     """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one.
 
-    Calls are of --epsilon-per-call, or as large as pays for --hits when the histogram is opened. With --price, --tests
+    Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --price, --tests
     or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
-    Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --epsilon 1 --delta 1e-6
-    --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
+    Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --budget-epsilon 1
+    --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
     check_public_size(stated.source)
     if plot is not None:
@@ -319,7 +319,7 @@ def _answers(
 
 def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
     stands = run.state.standing()
-    return {"call": run.call, "hard_left": stands.hard_left, "epsilon_per_call": stands.epsilon}
+    return {"call": run.call, "hard_left": stands.hard_left, "epsilon": stands.epsilon}
 
 
 def _show_weights(figures: dict[str, Any]) -> None:
@@ -352,7 +352,7 @@ def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
 def _call(stated: Stated, key: str, *, sharply: bool) -> PMW:
     """The opening; one by Laplace noise is of the size that it was opened with."""
     if sharply:
-        call: PMW = stated.call(epsilon=stated.given.epsilon_per_call, hits=stated.given.hits)
+        call: PMW = stated.call(epsilon=stated.given.epsilon, hits=stated.given.hits)
         return call
     call = stated.call(epsilon=_earlier(stated, key) or stated.asked.epsilon)
     return call

@@ -28,7 +28,7 @@ from chary.session.opening import usual_ledger
 # From options to an open session, a question and the size of a call.
 
 # An example of what a new ledger needs.
-_BUDGET: Final = "--epsilon 1 --delta 1e-6"
+_BUDGET: Final = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def ask(
 
     With `targets`, a new filter is tuned for calls of the size that is said.
     """
-    if call.epsilon_per_call is not None and call.hits is not None:
-        raise InvalidParameter("give one of --epsilon-per-call and --hits")
-    limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
+    if call.epsilon is not None and call.hits is not None:
+        raise InvalidParameter("give one of --epsilon and --hits")
+    limit = None if budget.budget_epsilon is None else Budget(budget.budget_epsilon, budget.budget_delta or 0)
     file = ledger_of(source, budget)
     there = ledger_exists(file)
     if limit is None and source.there and not there:
@@ -90,7 +90,7 @@ def ask(
 
 def budget_unsaid(source: SourceOptions, budget: BudgetOptions) -> str:
     """The options of a budget that a new ledger needs and that were not said, as they may be typed."""
-    if budget.epsilon is not None or not source.there or (source.on_server and budget.ledger is None):
+    if budget.budget_epsilon is not None or not source.there or (source.on_server and budget.ledger is None):
         return ""
     return "" if ledger_exists(ledger_of(source, budget)) else _BUDGET
 
@@ -106,7 +106,7 @@ def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
 
 def sized(call: CallOptions) -> Fraction | None:
     """The epsilon that the options name."""
-    return None if call.epsilon_per_call is None else positive(call.epsilon_per_call, "--epsilon-per-call")
+    return None if call.epsilon is None else positive(call.epsilon, "--epsilon")
 
 
 def declared(columns: str | None) -> dict[str, str] | None:
@@ -123,7 +123,7 @@ def declared(columns: str | None) -> dict[str, str] | None:
 
 
 def dialect(said: list[str] | None) -> CSVFormat | None:
-    """The dialect that `--csv` options say.
+    """The dialect that `--csv-format` options say.
 
     >>> dialect(["delimiter=;", "header=no"])
     CSVFormat(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
@@ -134,7 +134,9 @@ def dialect(said: list[str] | None) -> CSVFormat | None:
     parts = dict(option.partition("=")[::2] for option in said)
     known = {each.name for each in fields(CSVFormat)}
     if unknown := [name for name in parts if name not in known]:
-        raise InvalidParameter(f"--csv has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv null=NA")
+        raise InvalidParameter(
+            f"--csv-format has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv-format null=NA"
+        )
     values: dict[str, Any] = dict(parts)
     values |= {"header": parts["header"] != "no"} if "header" in parts else {}
     values |= {"quote": None} if parts.get("quote") == "" else {}
@@ -166,7 +168,7 @@ def _open(
     if source.series is not None:
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
-        common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv)}
+        common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv_format)}
         return open_counts(
             source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
         )
@@ -176,7 +178,7 @@ def _open(
         raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
     common |= {"table": source.table, "relation": source.relation, "infer_types": source.infer_types}
     common["engine"] = source.engine
-    common |= {"columns": declared(source.columns), "csv": dialect(source.csv)}
+    common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}
     common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
     return open(source.file, privacy_unit=source.unit, **common)
 

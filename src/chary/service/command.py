@@ -208,7 +208,7 @@ def _watch() -> None:
 
 # `chary serve` and `chary token`: what an operator types.
 
-Config = Annotated[Path, typer.Option("--toml", help="The chary.toml that names the datasets.")]
+Config = Annotated[Path, typer.Option(help="The chary.toml that names the datasets.")]
 Demo = Annotated[bool, typer.Option("--demo", help="Serve built-in data of 5,638 people, with a token for a day.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Another port than the chary.toml names.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="How many processes.")]
@@ -330,6 +330,12 @@ DAYS: Final = 1
 def demo_config(folder: Path, **service: object) -> ServiceConfig:
     """A configuration that serves 5,638 people, each row one, with a budget of epsilon 1 and delta 1e-6."""
     parquet.write_table(first_year(), folder / "people.parquet")
-    dataset = {"file": "people.parquet", "each-row": True, "relation": "replace", "epsilon": "1", "delta": "1e-6"}
+    dataset = {
+        "file": "people.parquet",
+        "each-row": True,
+        "relation": "replace",
+        "budget-epsilon": "1",
+        "budget-delta": "1e-6",
+    }
     said = {"folder": folder, "service": service, "dataset": {NAME: dataset}}
     return configured(said, "the demonstration")

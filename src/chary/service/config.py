@@ -76,8 +76,8 @@ class OpenIdOptions(StrictOptions):
 #     [dataset.visits]
 #     file = "visits.csv"
 #     unit = "patient_id"
-#     epsilon = 1
-#     delta = "1e-6"
+#     budget-epsilon = 1
+#     budget-delta = "1e-6"
 #     share-answers = true                  # whoever repeats a question has its answer, for free
 #     shares = {alice = "0.5"}
 #
@@ -137,15 +137,15 @@ class DatasetOptions(StrictOptions):
     relation: str = "add/remove"
     table: str | None = None
     columns: Mapping[str, str] | None = None
-    csv: Mapping[str, Any] | None = None
+    csv_format: Mapping[str, Any] | None = None
     infer_types: bool = False
     unpivot: tuple[str, str] | None = None
     series: str | None = None
     sensitivity: int | None = None
     order_by: str | None = None
     labels: str | None = None
-    epsilon: _SCALAR | None = None
-    delta: _SCALAR = 0
+    budget_epsilon: _SCALAR | None = None
+    budget_delta: _SCALAR = 0
     filter: str | None = None
     grain: _SCALAR | None = None
     approximate_delta: _SCALAR = 0

@@ -212,11 +212,11 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
 
 
 def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
-    budget = None if said.epsilon is None else Budget(said.epsilon, said.delta)
+    budget = None if said.budget_epsilon is None else Budget(said.budget_epsilon, said.budget_delta)
     common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
     common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
     common |= {"witness": None if said.witness is None else config.place(said.witness)}
-    common |= {"csv": None if said.csv is None else CSVFormat(**said.csv)}
+    common |= {"csv": None if said.csv_format is None else CSVFormat(**said.csv_format)}
     file = config.place(said.file)
     if said.series is not None:
         return _series(file, said, common)
