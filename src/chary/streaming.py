@@ -247,7 +247,7 @@ class RobustStream:
     def answer(self) -> RobustAnswer:
         """The number for the stream so far. `BudgetExceeded` once no further change could be paid."""
         spine, poll = self._session.spine, self._votes.poll(self._answers + 1)
-        median = ChangedMedian(poll, self._epsilon, self._last, self._band)
+        median = ChangedMedian(poll, self._epsilon, self._last, self._band).plan()
         # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
         if ends_free_misses(median, spine.filter, spine.accounts()):
             raise self._used_up()

@@ -16,6 +16,7 @@ import chary
 from chary import Budget, Session
 from chary.answers import Answer
 from chary.calls import Run
+from chary.core.plan import plan_of
 from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
@@ -122,9 +123,9 @@ def recording(session, lines, *, compared):
 
     perform = type(session.spine).perform
 
-    def carrying(spine, interaction, request=None):
-        lines[-1]["carried"].append(attempted(lambda: carried(spine, interaction)))
-        return perform(spine, interaction, request)
+    def carrying(spine, asked, request=None):
+        lines[-1]["carried"].append(attempted(lambda: carried(spine, plan_of(asked))))
+        return perform(spine, asked, request)
 
     questions = ((Session, "ask"), (Session, "start"), (Run, "ask"))
     with contextlib.ExitStack() as patched:
@@ -134,11 +135,11 @@ def recording(session, lines, *, compared):
         yield
 
 
-def carried(spine, interaction):
-    """What the spine is handed: its text, its event, and what a part and the whole of it cost."""
-    price = interaction.price(spine.filter)
-    known = {"kind": interaction.kind, "text": interaction.text(), "event": told(interaction.event)}
-    return known | {"price": told(price), "worst": told(interaction.worst(price)), "parallel": interaction.parallel}
+def carried(spine, plan):
+    """What the transaction is handed: its text, its event, and what a part and the whole of it cost."""
+    price = plan.price(spine.filter)
+    known = {"kind": plan.kind, "text": plan.body, "event": told(plan.event)}
+    return known | {"price": told(price), "worst": told(plan.worst(price)), "parallel": plan.cost.parts}
 
 
 def quoted(quote, compared):

@@ -9,7 +9,7 @@ import pytest
 import chary
 from chary import Budget, InvalidParameter, count, mean, noise, total
 from chary.calls import OnChange, PrepaidTests, Release, ReleaseIf, Select, SparseVector, ThresholdTest, Watch
-from chary.core.plan import MANY
+from chary.core.forecast import MANY
 from tests.session.kit import CLINICS, USUAL, spent
 
 ROOM = {"grain": "0.02", "filter": "renyi", "budget": USUAL}

@@ -14,7 +14,8 @@ from chary.calls.agreed_tests import OpenAgreed
 from chary.calls.call import Call
 from chary.calls.sharpness import Threshold, Valued
 from chary.calls.sparse_vector import OpenSparse
-from chary.core.plan import Interaction, least_of
+from chary.core.forecast import least_of
+from chary.core.plan import Interaction
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import Door, Spine
 from chary.data import Neighbouring, Relation

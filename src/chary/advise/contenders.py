@@ -384,7 +384,7 @@ class _Agreed:
     def terms(self) -> AgreedTerms:
         """What it is agreed at."""
         filter_ = priced_by(self.room.filter, "take a sparse vector")
-        return AgreedTerms.planned(self.call.plan(filter_), filter_)
+        return AgreedTerms.planned(self.call.paid(filter_), filter_)
 
     def option(self) -> options.Option:
         """All of it."""

@@ -12,7 +12,7 @@ from chary.audit.findings import Finding, claimed, exact_epsilon, needed_price
 from chary.audit.transcripts import Begun, Chained, Step, WorstCase
 from chary.calls.algorithm import canonical_outcome
 from chary.calls.call import Call
-from chary.core.plan import Data, Interaction, Result
+from chary.core.plan import Data, Plan, Result
 from chary.data import Rows
 from chary.errors import CharyError
 from chary.filters import Price, RenyiFilter
@@ -26,13 +26,13 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
 
     `TooMany` where the outcomes cannot be enumerated.
     """
-    session, interaction = _bound(case, 1, pair[0])
-    promise = interaction.price(session.spine.filter)
+    session, plan = _bound(case, 1, pair[0])
+    promise = plan.price(session.spine.filter)
     laws = laws_of(case, strength, pair)
     if case.priced:
         ways = [_priced(session, promise, (laws[side], laws[1 - side])) for side in (0, 1)]
         return max(ways, key=lambda found: found.measured)
-    worst, filter_ = interaction.worst(promise), session.spine.filter
+    worst, filter_ = plan.worst(promise), session.spine.filter
     epsilon, delta = claimed(filter_, worst.main, worst.delta)
     return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
 
@@ -41,7 +41,7 @@ def by_own_law(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Findi
     """The exact audit of a run and its one question by the law that the case finds, likewise."""
     laws = [case.law(*_asked(case, strength, rows)) for rows in pair if case.law is not None]
     begun, step = _asked(case, 1, pair[0])
-    worst = [each.interaction.worst(each.price) for each in (begun.opening, step)]
+    worst = [each.plan.worst(each.price) for each in (begun.opening, step)]
     epsilon, delta = claimed(begun.spine.filter, sum(w.main for w in worst), sum(w.delta for w in worst))
     return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
 
@@ -65,12 +65,12 @@ def _priced(session: Session, promise: Price, laws: tuple[Law, Law]) -> Finding:
     return Finding(hit, 0.0, *needed_price(*laws, float(filter_.order), miss))
 
 
-def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Interaction]:
+def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Plan[Any]]:
     """The call of a case, bound to one of the neighbours."""
     session, asked = case.terms(strength).opened(rows, noise.OperatingSystem()), case.ask(strength)
     if not isinstance(asked, Call):
         raise TypeError("sessions are sampled")
-    return session, asked.bind(session.spine)
+    return session, asked.plan(session.spine)
 
 
 def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
@@ -97,12 +97,12 @@ def _hit_law(publishing: Callable[[Any], Any]) -> Law:
 
 def _publishing(case: WorstCase, strength: int, rows: Rows) -> Callable[[Any], Any]:
     """What a call publishes, and whether it hit, by the words of a source."""
-    session, interaction = _bound(case, strength, rows)
-    price = interaction.price(session.spine.filter)
-    values = [plan.run() for plan in interaction.prepare(rows)]
+    session, plan = _bound(case, strength, rows)
+    price = plan.price(session.spine.filter)
+    values = [each.run() for each in plan.reads(rows)]
 
     def run(source: Any) -> Any:
-        ran = interaction.run(Data(values, source, None, None, price))
+        ran = plan.run(Data(values, source, None, None, price))
         return [ran.answer, int(ran.hits > 0)]
 
     return run
@@ -168,7 +168,7 @@ class Side:
         if len(Enumeration(run).law()) > 1:
             raise TooMany("this run begins in a state that is drawn")
         [ran] = left.values()
-        charged = promise.interaction.final(promise.price, ran, 0).main
+        charged = promise.plan.cost.final(promise.price, ran, 0).main
         return Follows(charged / self.filter.steps, ran.secret)
 
     def law(self, place: int, secret: Secret) -> tuple[Law, dict[str, Follows]] | None:
@@ -183,14 +183,14 @@ class Side:
         promise = self.promised.step(usual)
         step = replace(self.asked.step(question), price=promise.price)
         try:
-            step.interaction.check(secret)
+            step.plan.check(secret)
         except CharyError:
             return None
         after: dict[str, Follows] = {}
 
         def run(source: Any) -> Any:
             ran = step.run(source, secret)
-            charged = promise.interaction.final(promise.price, ran, promise.interaction.most_hits).main
+            charged = promise.plan.cost.final(promise.price, ran, promise.plan.cost.most).main
             outcome = [None if self.hits_only else ran.answer, ran.hits]
             follows = Follows(charged / self.filter.steps, ran.secrets.get(self.asked.number, secret))
             if after.setdefault(canonical_outcome(outcome), follows) != follows:

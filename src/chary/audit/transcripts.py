@@ -1,5 +1,6 @@
 """Transcripts of a call on one of two neighbours, again and again, on rows that are read once."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from chary import noise
 from chary.audit.enumeration import Law
 from chary.calls.call import Call
 from chary.calls.run import Kept, Opening, run_of
-from chary.core.plan import Data, Interaction, Result
+from chary.core.plan import Data, Interaction, Plan, Result, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading, LivingReading
@@ -186,20 +187,20 @@ def played(asked: Asked, rows: Rows, under: OpenedUnder, source: noise.Source, t
 
 
 def _calls(call: Call[Any], session: Session, times: int) -> Played:
-    """The interaction of a call, run as the spine runs it, without the ledger."""
-    step = Step.of(call.bind(session.spine), session.spine)
-    worst, source = step.interaction.worst(step.price), session.spine.source
+    """The plan of a call, run as the spine runs it, without the ledger."""
+    step = Step.of(call.plan(session.spine), session.spine)
+    worst, source = step.plan.worst(step.price), session.spine.source
     outcomes = [step.run(source, None).answer for _ in range(times)]
     return Played(outcomes, worst.main, worst.delta, session.spine.filter)
 
 
 def _runs(chained: Chained, session: Session, times: int) -> Played:
-    """The interactions of a run, the secret state handed from each to the next, without the ledger."""
+    """The plans of a run, the secret state handed from each to the next, without the ledger."""
     begun = Begun.of(chained.opening, session)
     spine = session.spine
     steps = [begun.step(question) for question in chained.questions]
     outcomes = [_transcript(begun.opening, steps, begun.number, spine.source) for _ in range(times)]
-    worst = [step.interaction.worst(step.price) for step in (begun.opening, *steps)]
+    worst = [step.plan.worst(step.price) for step in (begun.opening, *steps)]
     return Played(outcomes, sum(w.main for w in worst), sum(w.delta for w in worst), spine.filter)
 
 
@@ -216,9 +217,9 @@ class Begun:
     def of(cls, opening: Opening[Any], session: Session) -> "Begun":
         """Open it."""
         spine = session.spine
-        step = Step.of(opening.bind(spine), spine)
+        step = Step.of(opening.plan(spine), spine)
         number: int = session.start(opening).call
-        kept = run_of(opening.kind)(spine, number, step.interaction.body(), opening.brought())
+        kept = run_of(opening.kind)(spine, number, json.loads(step.plan.body), opening.brought())
         return cls(spine, step, number, kept)
 
     def step(self, question: Callable[[Kept[Any, Any]], Interaction]) -> "Step":
@@ -232,7 +233,7 @@ def _transcript(opening: "Step", steps: Sequence["Step"], number: int, source: n
     found, secret = [began.answer], began.secret
     for step in steps:
         try:
-            step.interaction.check(secret)
+            step.plan.check(secret)
         except CharyError:
             break
         ran = step.run(source, secret)
@@ -243,21 +244,22 @@ def _transcript(opening: "Step", steps: Sequence["Step"], number: int, source: n
 
 @dataclass(frozen=True)
 class Step:
-    """An interaction with what its plans have read."""
+    """A plan with what it has read."""
 
-    interaction: Interaction
+    plan: Plan[Any]
     price: Price
     values: tuple[Any, ...]
 
     @classmethod
-    def of(cls, interaction: Interaction, spine: Spine) -> "Step":
+    def of(cls, asked: Plan[Any] | Interaction, spine: Spine) -> "Step":
         """Read once."""
-        values = tuple(kept(plan.run()) for plan in interaction.prepare(spine.rows))
-        return cls(interaction, interaction.price(spine.filter), values)
+        plan = plan_of(asked)
+        values = tuple(kept(each.run()) for each in plan.reads(spine.rows))
+        return cls(plan, plan.price(spine.filter), values)
 
     def run(self, source: noise.Source, secret: bytes | None) -> Result:
         """Run it, as the spine does."""
-        return self.interaction.run(Data(self.values, source, secret, None, self.price))
+        return self.plan.run(Data(self.values, source, secret, None, self.price))
 
 
 def opened_alike(here: Rows, there: Rows) -> bool:

@@ -20,6 +20,7 @@ from chary.calls.fields import Probability, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rho_of
 from chary.calls.thresholds import keyed, tested_query
+from chary.core import forecast
 from chary.core import plan as core_plan
 from chary.core.transaction import Spine, numbered
 from chary.data import Mean, Neighbouring, Query
@@ -113,7 +114,7 @@ class AgreedTerms:
         """The test of values that one unit moves by so many steps."""
         return _sharpness(self, sensitivity, grid)
 
-    def within(self, tests: int, confidence: Number) -> core_plan.Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         """How far off so many tests may be together, in sensitivities."""
         return self.sharpness(1, Fraction(1)).within(tests, confidence)
 
@@ -258,21 +259,21 @@ class AskAgreed(core_plan.Interaction):
     def price(self, filter_: Filter) -> Price:
         return Price(Amount(self.terms.charges.hit), Amount(0))
 
-    def within(self, tests: int, confidence: Number) -> core_plan.Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         return self.sharpness.within(tests, confidence)
 
     @property
-    def barred(self) -> core_plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         if isinstance(self.query, Mean):
             return None
         tests, least = (
             max(self.terms.tests, len(self.tested.keys or (None,))),
-            core_plan.least_of(self.tested, self.neighbouring),
+            forecast.least_of(self.tested, self.neighbouring),
         )
-        return core_plan.Barred(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
+        return forecast.TestForecast(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
 
     @property
-    def foreseen(self) -> core_plan.Within:
+    def foreseen(self) -> forecast.Within:
         return self.within(self.terms.tests, self.terms.plan.sure)
 
     def wrong_call(self, distance: int) -> float:
@@ -330,7 +331,7 @@ class AskAgreedOnce(AskAgreed):
     def present(self, answer: core_plan.Json, call: int) -> AgreedTest:
         values = self._values(answer)
         value = values[0] if values else None
-        bar, left = core_plan.error_bar(self.accuracy()), answer["tests_left"]
+        bar, left = forecast.error_bar(self.accuracy()), answer["tests_left"]
         return AgreedTest(call, bool(values), value, bar, left, publication=self.published)
 
 
@@ -346,7 +347,7 @@ class AskAgreedKeys(AskAgreed):
     def present(self, answer: core_plan.Json, call: int) -> AgreedWatch:
         keys = tuple(self.query.keys or ())
         above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
-        found = (above, answer["tested"], core_plan.error_bar(self.accuracy()))
+        found = (above, answer["tested"], forecast.error_bar(self.accuracy()))
         left, silence = (
             answer["tests_left"],
             silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
@@ -370,7 +371,7 @@ class AgreedState:
     price_if_hit: float
     terms: AgreedTerms = field(repr=False)
 
-    def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> core_plan.Within:
+    def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> forecast.Within:
         """How far off so many tests may be together, in sensitivities (default: all that were agreed on, as sure)."""
         wanted = self.tests if tests is None else whole(tests, "tests")
         return self.terms.within(wanted, self.terms.plan.sure if confidence is None else confidence)
@@ -417,9 +418,9 @@ class PrepaidTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
 
     def bind(self, spine: Spine) -> "OpenAgreed":
         filter_ = priced_by(spine.filter, "start SparseVector(above=, hits=, epsilon=)")
-        return OpenAgreed(self, spine.rows.neighbouring, AgreedTerms.planned(self.plan(filter_), filter_))
+        return OpenAgreed(self, spine.rows.neighbouring, AgreedTerms.planned(self.paid(filter_), filter_))
 
-    def plan(self, filter_: Filter) -> AgreedPlan:
+    def paid(self, filter_: Filter) -> AgreedPlan:
         """What is to be paid for under this filter, in its steps."""
         main = (filter_.capacity if self.part is None else filter_.shares.cap(Fraction(self.part))).main
         misses = None if self.misses is None else Fraction(self.misses)
@@ -447,19 +448,19 @@ class OpenAgreed(BoundOpening[PrepaidTests]):
     def later(self) -> Price:
         return Price(Amount(self.terms.charges.hit), Amount(self.terms.charges.miss))
 
-    def within(self, tests: int, confidence: Number) -> core_plan.Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         """In sensitivities."""
         return self.terms.within(tests, confidence)
 
     @property
-    def barred(self) -> core_plan.Barred:
+    def barred(self) -> forecast.TestForecast:
         """In sensitivities; each question brings its bar."""
-        return core_plan.Barred(
+        return forecast.TestForecast(
             self.terms.sharpness(1, Fraction(1)).tails, None, Fraction(1), self.terms.tests, bought=True
         )
 
     @property
-    def foreseen(self) -> core_plan.Within:
+    def foreseen(self) -> forecast.Within:
         return self.within(self.terms.tests, self.terms.plan.sure)
 
     def run(self, data: core_plan.Data) -> core_plan.Result:
@@ -483,7 +484,7 @@ class KeptAgreed(Kept[Any, AgreedState]):
         """What was agreed on; the charges are those that the opening stored."""
         filter_ = priced_by(self.spine.filter, "open another run")
         charges = Charges(**json.loads(numbered(self.spine, self.number).answer or "{}"))
-        return AgreedTerms(PrepaidTests(**self.terms).plan(filter_), charges, filter_)
+        return AgreedTerms(PrepaidTests(**self.terms).paid(filter_), charges, filter_)
 
     def opened(self) -> KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
         return KeyedRun(self)

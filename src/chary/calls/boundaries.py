@@ -21,7 +21,8 @@ from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.compute import failure
 from chary.calls.fields import AnyQuery, Brought, Exact, Whole
 from chary.calls.sharpness import HowSharply, TestedTogether, Width, chance_of_each
-from chary.core.plan import KEPT, Data, Json, Question, Result, Within, laplace_for_each, steps_at_least
+from chary.core.forecast import Within
+from chary.core.plan import KEPT, Data, Json, Question, Result, laplace_for_each, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery

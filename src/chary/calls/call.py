@@ -30,7 +30,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticSerializationError
 
 from chary.accounting import Event, Extendable
-from chary.core.plan import ENCODER, FREE, Interaction, Json
+from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
@@ -40,7 +40,6 @@ from chary.numbers import Number
 
 # A call is a value: what is asked, with everything that can be checked without the rows it is asked of.
 
-AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")
 # The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
 _UNASKED: Final = ("kind", "below_margin")
@@ -66,10 +65,13 @@ class Call(ABC, Generic[AnswerT]):
     def bind(self, spine: Spine) -> Interaction:
         """What the spine carries through reserve - run - settle, for these rows under this filter."""
 
+    def plan(self, spine: Spine) -> Plan[AnswerT]:
+        """The same as the transaction carries it."""
+        return plan_of(self.bind(spine))
+
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
-        """Ask it; most calls are one interaction."""
-        answer: AnswerT = spine.perform(self.bind(spine), request)
-        return answer
+        """Ask it; most calls are one plan."""
+        return spine.perform(self.plan(spine), request)
 
     def body(self) -> Json:
         """The call as JSON, from which `read` makes an equal one."""

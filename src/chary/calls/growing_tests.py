@@ -20,7 +20,8 @@ from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse
-from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, Within, check_question, steps_at_least
+from chary.core.forecast import Within
+from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, check_question, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows

@@ -18,7 +18,8 @@ from chary.calls.answers import NumberOrNothing, WatchResult, published, silent
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
-from chary.core.plan import Data, Json, Paid, Question, Result, Within, laplace_for_each, natural, steps_at_least
+from chary.core.forecast import Within
+from chary.core.plan import Data, Json, Paid, Question, Result, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
 from chary.data.engines.protocol import LivingReading

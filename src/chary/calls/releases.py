@@ -19,7 +19,7 @@ from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
 from chary.calls.linear import check_sizes, noising_of
-from chary.core import plan
+from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
 from chary.data.queries.bodies import query_of
@@ -303,7 +303,7 @@ def _asked(
     drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho, delta=delta)
     events = tuple(additive.event() for additive in drawn)
     event = events[0] if len(events) == 1 else Joint(events)
-    bar = None if isinstance(query, Mean) else plan.error_bar((drawn[0], query.grid))
+    bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
     said = {name: str(size) for name, size in sizes.items() if size is not None}
     text = plan.ENCODER.encode({"query": query.body()} | said)

@@ -15,7 +15,7 @@ from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Bound, Call, kinds
 from chary.core.charges import charged_in
-from chary.core.plan import FREE, Interaction, Json
+from chary.core.plan import FREE, Interaction, Json, Plan, plan_of
 from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine, numbered, openings
 from chary.data import Query
@@ -84,7 +84,7 @@ class Kept(Generic[AnswerT, StateT]):
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> AnswerT:
         """Ask it; most questions are one interaction."""
-        answer: AnswerT = self.spine.perform(self.question(*asked, **options), request)
+        answer: AnswerT = self.spine.perform(plan_of(self.question(*asked, **options)), request)
         return answer
 
     def quote(self, *asked: Any, **options: Any) -> Quote:
@@ -204,7 +204,7 @@ class Opening(Call[AnswerT]):
     """A call that leaves a run, which is what it answers."""
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
-        run: AnswerT = resumed(spine, spine.perform(self.bind(spine), request), self.brought())
+        run: AnswerT = resumed(spine, spine.perform(plan_of(self.bind(spine)), request), self.brought())
         return run
 
     def brought(self) -> Any:
@@ -334,18 +334,18 @@ def _retold(spine: Spine, stored: CallRecord) -> Findings:
     return Findings.of(told)
 
 
-def _question(spine: Spine, stored: CallRecord, body: Json) -> Interaction:
+def _question(spine: Spine, stored: CallRecord, body: Json) -> Plan[Any]:
     opening = numbered(spine, body[QUESTIONS[stored.kind]])
     kept = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
-    return kept.recorded(body)
+    return plan_of(kept.recorded(body))
 
 
-def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
+def _call(spine: Spine, kind: str, body: Json) -> Plan[Any] | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
     if kind not in ("revise", "release_all") and not _counted(body.get("query", body.get("candidates"))):
         return None
     # What ends a list early decides how many are published, not how.
-    return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).bind(spine)
+    return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).plan(spine)
 
 
 def _counted(asked: Any) -> bool:

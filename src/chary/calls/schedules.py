@@ -125,7 +125,9 @@ class RunSchedule(Paid):
 
     @property
     def event(self) -> Event:
-        return self.inner.event
+        """That of the next run where none is due, which `check` refuses."""
+        first = self.first or 0
+        return run_of(self.box, self.neighbouring, self.runs, first, max(first, self.last or 0)).event
 
     def check(self, secret: bytes | None) -> None:
         if read_first(secret) != self.first:

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final, Self
 from chary.accounting import Event
 from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, least_price, sharp_table
 from chary.accounting.sharp_widths import check_chance, half_width
-from chary.calls.call import AnswerT, Call
+from chary.calls.call import Call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
-from chary.core.plan import KEPT, Interaction, Within
+from chary.core.forecast import Within
+from chary.core.plan import KEPT, AnswerT, Interaction
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms import Gaussian

@@ -13,7 +13,7 @@ from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Whole
 from chary.calls.run import Kept, KeyedRun, Opening, keeps
 from chary.calls.thresholds import keyed
-from chary.core import plan
+from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld, RequestConflict
@@ -132,9 +132,9 @@ class OpenSparse(plan.Interaction):
     @property
     def error_bar(self) -> float | None:
         answers = self.mechanism.answers
-        return None if answers is None else plan.error_bar((answers, Fraction(self.grid)))
+        return None if answers is None else forecast.error_bar((answers, Fraction(self.grid)))
 
-    def within(self, tests: int, confidence: Number) -> plan.Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         """In the units of the questions; `published` for the published form."""
         grid, published = Fraction(self.grid), None
         steps = self.mechanism.error_up(tests, confidence)
@@ -142,14 +142,14 @@ class OpenSparse(plan.Interaction):
             sizes: plan.Json = {"epsilon": self.epsilon, "delta": self.delta, "hits": self.hits, "values": self.values}
             single = sparse_vector.published_error(**sizes, tests=tests, confidence=confidence)
             published = single * float(self.sensitivity)
-        return plan.Within(tests, float(confidence), float(steps * grid), published)
+        return forecast.Within(tests, float(confidence), float(steps * grid), published)
 
     @property
-    def barred(self) -> plan.Barred:
+    def barred(self) -> forecast.TestForecast:
         """Truths are at least 0 where all questions are declared to be counts or totals of values from 0 on."""
         bar, least = plan.steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
         tests = self.tests or sparse_vector.USUAL_TESTS
-        return plan.Barred(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
+        return forecast.TestForecast(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
 
     @property
     def tails(self) -> sparse_vector.SparseTails:
@@ -338,7 +338,7 @@ class SparseState:
     started: OpenSparse
     left: int
 
-    def accuracy(self, *, tests: int, confidence: Number = "0.95") -> plan.Within:
+    def accuracy(self, *, tests: int, confidence: Number = "0.95") -> forecast.Within:
         """How far off it may be over so many tests from its opening on; nothing is read."""
         return self.started.within(whole(tests, "tests"), confidence)
 

@@ -20,7 +20,7 @@ from chary.calls.compute import RunOnce
 from chary.calls.fields import AnyQuery, AnyQuestion, Exact, Positive, Whole
 from chary.calls.releases import noises, noisy_parts, parts_of
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
-from chary.core import plan
+from chary.core import forecast, plan
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
@@ -66,12 +66,12 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
         return TwoSidedSampler(TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
 
     @property
-    def barred(self) -> plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         """How far the value is from the prior, against the step; a first value is told in any case."""
         if self.prior is None:
             return None
         change = plan.steps_at_least(self.step, self.query.grid, "step")
-        return plan.Barred(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
+        return forecast.TestForecast(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
 
     @property
     def event(self) -> Event:
@@ -247,8 +247,8 @@ class Barring(Bound[CallT], Generic[CallT]):
     def check(self, secret: bytes | None) -> None:
         super().check(secret)
         said: Any = self.call
-        if self.tests > 1:
-            plan.check_bar(self.barred, meant=bool(said.below_margin))
+        if self.tests > 1 and not said.below_margin and self.barred is not None:
+            self.barred.refuse_false_alarms()
 
     @property
     def tests(self) -> int:
@@ -261,9 +261,13 @@ class Barring(Bound[CallT], Generic[CallT]):
         """How many tests the call makes."""
         return 1
 
-    def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> plan.Barred:
+    def against(
+        self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None
+    ) -> forecast.TestForecast:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
-        return plan.Barred(tails, threshold, query.grid, self.tests, plan.least_of(query, self.neighbouring), shared)
+        return forecast.TestForecast(
+            tails, threshold, query.grid, self.tests, forecast.least_of(query, self.neighbouring), shared
+        )
 
 
 # Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held.
@@ -320,7 +324,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
 
     @property
-    def barred(self) -> plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         if isinstance(self.call.query, Mean):
             return None
         law = self.asked.noises[0].law()
@@ -357,7 +361,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
 def _release_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
     """Refuses a question that has no noise."""
     drawn = noises(query, neighbouring, epsilon=epsilon)
-    bar = None if isinstance(query, Mean) else plan.error_bar((drawn[0], query.grid))
+    bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
     threshold = plan.steps_at_least(above, step_of(query))
     return plan.Asked(parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
@@ -475,7 +479,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
         return None if isinstance(self.call.query, Mean) else (drawn[0], self.call.query.grid)
 
     @property
-    def barred(self) -> plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.sharpness.tails, self.tested, self.threshold)
@@ -495,7 +499,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
 
     def present(self, answer: plan.Json, call: int) -> Conditional:
         told = None if isinstance(self.call.query, Mean) else self.published()
-        return Conditional(call, answer["value"], plan.error_bar(self.accuracy()), call, publication=told)
+        return Conditional(call, answer["value"], forecast.error_bar(self.accuracy()), call, publication=told)
 
     def published(self) -> Publication:
         """A value with noise of its own, after a test against the bar."""
@@ -558,7 +562,7 @@ class AskTest(Barring[ThresholdTest]):
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
 
     @property
-    def barred(self) -> plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.asked.noises[0].law(), self.call.query, self.asked.threshold)
@@ -596,7 +600,7 @@ class AskSharpTest(Sharply, Barring[ThresholdTest]):
         return None if isinstance(self.call.query, Mean) else self.tested.grid
 
     @property
-    def barred(self) -> plan.Barred | None:
+    def barred(self) -> forecast.TestForecast | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.sharpness.tails, self.tested, self.threshold)
@@ -714,7 +718,7 @@ class AskEachKey(Barring[Any]):
         values = [plan.natural(steps, self.query.grid) for steps in answer["noisy"]]
         above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
         told = self.published()
-        bar = None if told.bar is None else plan.error_bar(self.accuracy())
+        bar = None if told.bar is None else forecast.error_bar(self.accuracy())
         said = (call, self.query.columns, keys, above, answer["tested"], bar)
         return WatchResult(*said, publication=told, silence=self.silence)
 
@@ -756,7 +760,7 @@ class AskWatch(AskEachKey):
         return self.noise.law()
 
     @property
-    def barred(self) -> plan.Barred:
+    def barred(self) -> forecast.TestForecast:
         return self.against(self.tails, self.query, self.threshold, shared=self.tails)
 
     def watch(self, most_hits: int | None) -> BarTests:
@@ -777,7 +781,7 @@ class AskSharpWatch(Sharply, AskEachKey):
         return self.sharpness.tails
 
     @property
-    def barred(self) -> plan.Barred:
+    def barred(self) -> forecast.TestForecast:
         return self.against(self.tails, self.query, self.threshold)
 
     def accuracy(self) -> tuple[Additive, Fraction]:

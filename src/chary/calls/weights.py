@@ -24,7 +24,8 @@ from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole, condition
 from chary.calls.run import BoundOpening, FreeOpening, Kept, Opening, Run, keeps
-from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, Within, laplace_for
+from chary.core.forecast import Within
+from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, laplace_for
 from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count

@@ -137,7 +137,7 @@ class Stated:
         spine = self.session.spine
         if any(True for _ in spine.ledger.calls(spine.dataset, limit=1)):
             return
-        freed = freed_by_a_delta(call.bind(spine), spine.filter)
+        freed = freed_by_a_delta(call.plan(spine), spine.filter)
         if freed is not None:
             self.rest()
             free = f"would be free {freed} (--budget-delta 1e-6)"
@@ -146,7 +146,7 @@ class Stated:
 
     def _warn_of_the_last(self, call: Call[Any]) -> None:
         spine = self.session.spine
-        if ends_free_misses(call.bind(spine), spine.filter, spine.accounts()):
+        if ends_free_misses(call.plan(spine), spine.filter, spine.accounts()):
             self.rest()
             errors.print(f"note: {LAST_FREE}: after it {EVERY_CHARGED}", markup=False, soft_wrap=True)
 

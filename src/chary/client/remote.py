@@ -14,11 +14,12 @@ import httpx
 
 from chary.answers import Answer, Spending, handed_out
 from chary.calls.answers import Conditional
-from chary.calls.call import AnswerT, Call
+from chary.calls.call import Call
 from chary.calls.run import Opening, OpenRun, Run
 from chary.calls.thresholds import Revise
 from chary.client.transport import Transport, call_said, sent_rows, words_said
 from chary.client.wire import of_typed
+from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery

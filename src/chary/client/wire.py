@@ -26,7 +26,7 @@ from chary.amounts import Amount
 from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
 from chary.calls.answers import AboveOrNot, Gathered
 from chary.calls.releases import MeanNoise, NoisyMean, NoisyMeans
-from chary.core.plan import Outlook, Within
+from chary.core.forecast import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import Neighbouring, Relation

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from chary.amounts import DELTA_STEPS, LIMIT, Accounts, Amount
 from chary.answers import Spending
-from chary.core.plan import Interaction
+from chary.core.plan import Plan
 from chary.errors import BudgetExceeded, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.ledger import CallRecord, Ledger
@@ -67,60 +68,61 @@ NEW_LEDGER = (
 )
 
 
-def needed(interaction: Interaction, filter_: Filter) -> tuple[Amount, int]:
-    """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price; and what it
+def needed(plan: Plan[Any], filter_: Filter) -> tuple[Amount, int]:
+    """The least room in which it can start: one hit if it can halt, otherwise its worst price; and what it
     adds to the basic account."""
-    price = interaction.price(filter_)
-    least = interaction.worst(price, 1 if interaction.may_halt(price) else None)
-    return least, interaction.epsilons(price)
+    price = plan.price(filter_)
+    least = plan.worst(price, 1 if plan.may_halt(price) else None)
+    return least, plan.epsilons(price)
 
 
-def ends_free_misses(interaction: Interaction, filter_: Filter, accounts: Accounts) -> bool:
+def ends_free_misses(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> bool:
     """Whether it would be charged, but only to the basic account, so that the main one ends for good."""
-    least, basic = needed(interaction, filter_)
+    least, basic = needed(plan, filter_)
     return accounts.fits(least, basic) and not accounts.alone and accounts.ended_by(least)
 
 
-def freed_by_a_delta(interaction: Interaction, filter_: Filter) -> str | None:
+def freed_by_a_delta(plan: Plan[Any], filter_: Filter) -> str | None:
     """How misses that are charged would be free: in a budget of the same epsilon with a delta, for a call of this size
     or of a smaller one; None where they are free, or never would be."""
-    if filter_.budget.exact[1] or interaction.price(filter_).free_miss:
+    if filter_.budget.exact[1] or plan.price(filter_).free_miss:
         return None
-    found = free_epsilon(interaction, RenyiFilter.best(Budget(filter_.budget.epsilon, _SOME_DELTA)))
+    found = free_epsilon(plan, RenyiFilter.best(Budget(filter_.budget.epsilon, _SOME_DELTA)))
     if found is None:
         return None
-    smaller = found < (interaction.said_epsilon or found)
+    smaller = plan.size is not None and found < plan.size.epsilon
     return "in a budget with a delta" + (f", with epsilon={plain(found)}" if smaller else "")
 
 
-def free_epsilon(interaction: Interaction, filter_: Filter) -> Fraction | None:
+def free_epsilon(plan: Plan[Any], filter_: Filter) -> Fraction | None:
     """Its epsilon, or the largest half of a half ... of it, with which misses are free; None where there is none."""
-    said = interaction.said_epsilon
-    for halvings in range(_HALVINGS if said else 0):
-        size: Fraction = (said or Fraction(0)) / 2**halvings
+    if plan.size is None:
+        return None
+    for halvings in range(_HALVINGS):
+        epsilon: Fraction = plan.size.epsilon / 2**halvings
         try:
-            if interaction.at_epsilon(size).price(filter_).free_miss:
-                return size
+            if plan.size.at(epsilon).price(filter_).free_miss:
+                return epsilon
         except CharyError:
             return None
     return None
 
 
-def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> BudgetExceeded:
-    """The error for an interaction that does not fit into what is left."""
-    (least, basic), left = needed(interaction, filter_), accounts.left
+def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> BudgetExceeded:
+    """The error for a plan that does not fit into what is left."""
+    (least, basic), left = needed(plan, filter_), accounts.left
     asked, room = accounts.taken(least, basic), accounts.share_left()
-    epsilon = interaction.event.epsilon
+    epsilon = plan.event.epsilon
     size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
-    told = f"this {interaction.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
+    told = f"this {plan.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
     told += f"{plain(100 * room)} % is left"
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
     told += _ended(basic, accounts)
-    fitting = _largest_that_fits(interaction, filter_, accounts)
+    fitting = _largest_that_fits(plan, filter_, accounts)
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
-    if (freed := freed_by_a_delta(interaction, filter_)) is not None:
+    if (freed := freed_by_a_delta(plan, filter_)) is not None:
         told += f"; misses are charged here, and would be free {freed}: {NEW_LEDGER}"
     error = BudgetExceeded(told)
     error.figures = {"asked": asked, "left": room}
@@ -139,17 +141,19 @@ def _ended(basic: int, accounts: Accounts) -> str:
     return told if basic < LIMIT else f"{told}, and for this one there is none that adds up"
 
 
-def _largest_that_fits(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Fraction | None:
+def _largest_that_fits(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> Fraction | None:
     """The largest epsilon (two digits, rounded down) with which the same question fits; None if there is none."""
-    size = interaction.said_epsilon
+    if plan.size is None:
+        return None
+    size, at = plan.size
 
     def fits(epsilon: Fraction) -> bool:
         try:
-            return accounts.fits(*needed(interaction.at_epsilon(epsilon), filter_))
+            return accounts.fits(*needed(at(epsilon), filter_))
         except CharyError:
             return False
 
-    if size is None or not fits(size * SMALLEST_SHARE):
+    if not fits(size * SMALLEST_SHARE):
         return None
     halvings, kept = 0, 32
     while kept - halvings > 1:

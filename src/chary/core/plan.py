@@ -1,207 +1,28 @@
-"""What a transaction needs to know of a question: its event, its data, its run, and what can be said before."""
+"""What a transaction needs to know of a question: its event, its data, its run, and what it is charged."""
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from chary import noise
-from chary.accounting import Event, NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
-from chary.accounting.intervals import Tails
+from chary.accounting import Event
 from chary.amounts import LIMIT, Amount
+from chary.core.forecast import Accuracy, Forecast, TestForecast, Within, error_bar
 from chary.data import Mean, Neighbouring, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
-from chary.data.series import OfSeries
-from chary.errors import InvalidParameter, InvalidQuery
+from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
-from chary.numbers import Number, exact, natural_number, plain, probability, whole
-
-# How far off many tests may be together.
-
-
-@dataclass(frozen=True)
-class Within:
-    """How far off many tests may be: with probability `confidence`, over `tests` tests, by at most `error`.
-
-    Each test is then answered rightly for a value that is farther from its bar than that; a published value whose noise
-    decided the test is off by at most that much. `published` is what the published theorem says, None for a form that
-    it does not know.
-    """
-
-    tests: int
-    confidence: float
-    error: float
-    published: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        sure = plain(100 * self.confidence)
-        return f"{sure} times in 100 all of {self.tests} tests are right up to {plain(self.error)}"
-
-
-# What tests against a bar will report, before anything is paid: margin, expected false alarms, the smallest bar.
-
-# From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
-MANY: Final = 1
-RAISE: Final = "RAISE THE BAR"
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What so many tests against a bar will report, in the units of the question. Nothing depends on the data.
-
-    With probability `confidence`: no truth that lies `margin` or more below the bar is reported, by none of `tests`
-    tests; and where values are published because their own noise lifted them over the bar, all are within `value_error`
-    of the truth (None where they have fresh noise, so that their ordinary error holds, or where there are none). A
-    value below `clear_from` may be a false alarm: its interval has no lower end.
-
-    `false_alarms` is the expected number of reports if all truths are at most `truth`, at most; `least_bar` the
-    smallest bar at which none comes, with `confidence`. Both are None where nobody said what ordinary truths are and
-    the question does not bound them (a count is at least 0), and `false_alarms` where a truth of `truth` is no false
-    alarm. `bar` is None where each question brings its own.
-    """
-
-    tests: int
-    confidence: float
-    bar: float | None
-    margin: float
-    truth: float | None
-    false_alarms: float | None
-    least_bar: float | None
-    value_error: float | None
-    clear_from: float | None
-
-    @property
-    def below_margin(self) -> bool:
-        """Whether false alarms are to be expected: the bar lies nearer to ordinary truths than the margin."""
-        return None not in (self.bar, self.least_bar) and (self.bar or 0) < (self.least_bar or 0)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return asdict(self) | {"below_margin": self.below_margin}
-
-    def lines(self) -> list[str]:
-        """The figures in sentences."""
-        sure = f"{plain(100 * self.confidence)} times in 100"
-        few = "the test reports no" if self.tests == 1 else f"none of {self.tests:,} tests reports a"
-        told = [f"{sure} {few} truth {plain(self.margin)} or more below its bar"]
-        if self.false_alarms is not None and self.truth is not None:
-            mark = f": {RAISE}" if self.false_alarms >= MANY else ""
-            told.append(f"{_few(self.false_alarms)} false alarms expected if all are {plain(self.truth)}{mark}")
-        if self.least_bar is not None:
-            told.append(f"the smallest bar without one, {sure}: {plain(self.least_bar)}")
-        if self.value_error is not None:
-            told.append(f"published values are within {plain(self.value_error)} of the truth, all of them, {sure}")
-        if self.clear_from is not None:
-            told.append(f"a published value below {plain(self.clear_from)} may be a false alarm")
-        return told
-
-
-@dataclass(frozen=True)
-class Barred:
-    """A bar in grid steps, how often truths below it are reported, and in how many tests.
-
-    `bar` is None where each question brings its own. `least` is what a truth is at least, whatever the data, None where
-    nothing is known. `shared` is the noise of published values where it is that of the test. `most` reports at most are
-    made, whatever the truths. `bought` says that tests are paid for before any is asked.
-    """
-
-    tails: Tails
-    bar: int | None
-    grid: Fraction
-    tests: int = 1
-    least: int | None = None
-    shared: NoiseLaw | None = None
-    most: int | None = None
-    bought: bool = False
-
-    def outlook(
-        self, *, tests: int | None = None, truth: Number | None = None, confidence: Number = Fraction(19, 20)
-    ) -> Outlook:
-        """For so many tests (default: those of the call) of truths up to `truth` (default: the least)."""
-        count, grid = self.tests if tests is None else whole(tests, "tests"), self.grid
-        sure = probability(confidence, "confidence")
-        ordinary = self.least if truth is None else -int(-exact(truth, "truth") // grid)
-        margin, shared = margin_up(self.tails, tests=count, confidence=sure), self.shared
-        clear = None if shared is None or self.bar is None else clear_from(shared, self.bar, sure)
-        steps = {
-            "bar": self.bar,
-            "margin": margin,
-            "truth": ordinary,
-            "least_bar": None if ordinary is None else ordinary + margin,
-            "value_error": None if shared is None else error_of_all_up(shared, tests=count, confidence=sure),
-            "clear_from": clear,
-        }
-        units: dict[str, Any] = {
-            name: None if step is None else natural_number(step * grid) for name, step in steps.items()
-        }
-        return Outlook(tests=count, confidence=float(sure), false_alarms=self.alarms(ordinary, count), **units)
-
-    def alarms(self, truth: int | None, tests: int) -> float | None:
-        """Expected reports of so many truths, at most; None where they are no false alarms, or not known."""
-        if truth is None or self.bar is None or self.bar <= truth:
-            return None
-        found = false_alarms_up(self.tails, bar=self.bar, truth=truth, tests=tests)
-        return found if self.most is None else min(found, float(self.most))
-
-
-def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
-    """The least value published from `bar` on whose interval has a lower end.
-
-    >>> from chary.accounting import LaplaceLaw
-    >>> clear_from(LaplaceLaw(20), 100, Fraction(19, 20))
-    174
-    """
-    told = Publication(noise, Support.at_least(bar))
-    low, high = bar - 1, bar + noise.spread
-    while told.interval(high, confidence).low is None:
-        low, high = high, high + 2 * (high - low)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if told.interval(middle, confidence).low is None else (low, middle)
-    return high
-
-
-def least_of(query: Query, neighbouring: Neighbouring) -> int | None:
-    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
-    values from 0 on; otherwise None."""
-    return 0 if isinstance(query, OfSeries) or query.known_range(neighbouring)[0] == 0 else None
-
-
-def check_bar(barred: Barred | None, *, meant: bool) -> None:
-    """Refuse what will mostly buy false alarms, unless that is meant: many tests that are expected to report at least
-    one truth although all are the least they can be. Said in figures that are not data."""
-    if meant or barred is None or barred.tests < 2 or barred.bar is None or barred.least is None:
-        return
-    alarms = barred.alarms(barred.least, barred.tests)
-    if alarms is None or alarms < MANY:
-        return
-    expected = barred.outlook()
-    least = plain(expected.least_bar or 0)
-    raise InvalidParameter(
-        f"this would mostly buy false alarms: {_few(alarms)} of {expected.tests:,} tests are expected to "
-        f"hit even if all truths are {plain(expected.truth or 0)}, since the bar of {plain(expected.bar or 0)} lies "
-        f"below the margin of {plain(expected.margin)}; ask with above={least}, or more precisely, or with "
-        f"below_margin=True if that is meant; session.quote(call) tells what else would do"
-    )
-
-
-def _few(expected: float) -> str:
-    return f"{float(f'{expected:.3g}'):,g}"
-
-
-# What the spine needs to know of an interaction: its worst event, how it runs, what came out.
+from chary.numbers import Number, exact
 
 Json = dict[str, Any]
+AnswerT = TypeVar("AnswerT")
 Question = Query[AnsweredT] | Mean[AnsweredT]
 # What follows from a question alone: a few kilobytes each, and an analyst repeats tens of them.
 KEPT = 256
@@ -254,6 +75,148 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result(hits={self.hits}, tests={self.tests})"
+
+
+def nothing_read(rows: Rows) -> Sequence[Reading]:
+    """The readings of a plan that needs none."""
+    return ()
+
+
+def reading(*queries: Query) -> Callable[[Rows], Sequence[Reading]]:
+    """The readings of these queries, in order."""
+    return lambda rows: [rows.prepare(query) for query in queries]
+
+
+def nothing_refused(secret: bytes | None) -> None:
+    """The check of a plan that every state allows."""
+
+
+class Cost(Protocol):
+    """What a plan is charged for what comes out; nothing about its data.
+
+    `parts` is in how many parts neighbours can differ, `most` how many of those can hit. `halts` says that it may begin
+    with fewer hits than that, and stops when they run out. `adds_up` says that all that it tells is within the epsilon
+    of its event, for each part, hit or miss; anything else is more than any basic account holds.
+    """
+
+    @property
+    def parts(self) -> int: ...
+
+    @property
+    def most(self) -> int: ...
+
+    @property
+    def halts(self) -> bool: ...
+
+    @property
+    def adds_up(self) -> bool: ...
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        """What one part costs if it hits and if it misses."""
+        ...
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        """What is charged for what came out, with hits reserved for so many; never more than what was reserved."""
+        ...
+
+
+@dataclass(frozen=True)
+class PerHit:
+    """The price of the event for each part, of a hit or of a miss.
+
+    `hits` limits how many parts can hit (default: all). `bounds` are the events that each bound the call, where there
+    are several: the cheapest is charged.
+    """
+
+    parts: int = 1
+    hits: int | None = None
+    halts: bool = False
+    adds_up: bool = True
+    bounds: tuple[Event, ...] = ()
+
+    @property
+    def most(self) -> int:
+        return self.parts if self.hits is None else self.hits
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        return filter_.cheapest(*self.bounds) if self.bounds else filter_.price(event)
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return price.total(min(result.hits, reserved), self.parts)
+
+
+@dataclass(frozen=True)
+class Prepaid:
+    """Nothing: an earlier call has paid for it, or it tells nothing. `refuses` what could never be charged."""
+
+    parts: ClassVar[int] = 1
+    most: ClassVar[int] = 1
+    halts: ClassVar[bool] = False
+    adds_up: ClassVar[bool] = True
+    priced: bool = False
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        if self.priced:
+            filter_.price(event)
+        return FREE
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return Amount(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Generic[AnswerT]):
+    """One call on the rows of one dataset: all that the transaction needs, and what can be said before.
+
+    - `kind` and `body` are the question in the ledger: canonical JSON, by which a repeated request is found.
+    - `event` is the worst event of one part, and `cost` what is charged for what comes out.
+    - `reads` checks and compiles what must be evaluated; `run` makes a result of exact values, noise and secret state.
+    - `present` makes the analyst's answer of a stored one, the same for a fresh and for a repeated request.
+    - `forecast` is what can be said before it is paid, worked out when somebody asks.
+    - `state` is the call whose secret state the run needs; `check` refuses what that already rules out.
+    - `size` is the epsilon that was said, if one was, and the same question at another.
+
+    Whoever makes a plan has checked everything that can be checked without data.
+    """
+
+    kind: str
+    body: str
+    event: Event
+    run: Callable[[Data], Result]
+    present: Callable[[Json, int], AnswerT]
+    reads: Callable[[Rows], Sequence[Reading]] = nothing_read
+    cost: Cost = PerHit()
+    forecast: Callable[[], Forecast] = Forecast
+    state: int | None = None
+    check: Callable[[bytes | None], None] = nothing_refused
+    size: "Size | None" = None
+
+    def __post_init__(self) -> None:
+        if self.state is not None and isinstance(self.cost, PerHit) and self.cost.adds_up:
+            raise TypeError(f"{self.kind} goes on from a state: say whether what it tells adds up")
+
+    def price(self, filter_: Filter) -> Price:
+        """What one part costs if it hits and if it misses."""
+        return self.cost.price(self.event, filter_)
+
+    def worst(self, price: Price, hits: int | None = None) -> Amount:
+        """What is reserved, for so many hits or for all that can be charged."""
+        return price.total(self.cost.most if hits is None else hits, self.cost.parts)
+
+    def epsilons(self, price: Price) -> int:
+        """What it adds to the basic account, hit or miss."""
+        return price.basics(self.cost.parts) if self.cost.adds_up else LIMIT
+
+    def may_halt(self, price: Price) -> bool:
+        """Whether it can start with fewer hits than may be charged: it halts when they run out, and misses are free."""
+        return self.cost.halts and price.free_miss
+
+
+class Size(NamedTuple):
+    """The epsilon that was said, and the same question `at` another: refusals say what would fit."""
+
+    epsilon: Fraction
+    at: Callable[[Fraction], Plan[Any]]
 
 
 class Interaction(ABC):
@@ -340,7 +303,7 @@ class Interaction(ABC):
         """The call whose secret state the run needs, if any."""
         return None
 
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
+    def accuracy(self) -> Accuracy | None:
         """The noise on a published or tested value and the size of its grid step; None where it says nothing alone."""
         return None
 
@@ -362,7 +325,7 @@ class Interaction(ABC):
         return None if accuracy is None else accuracy[0].wrong_call(distance)
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> TestForecast | None:
         """The bar that is tested, and how often truths below it are reported; None where there is none, or it is not
         known how often."""
         return None
@@ -416,6 +379,90 @@ class Interaction(ABC):
     @abstractmethod
     def present(self, answer: Json, call: int) -> Any:
         """The answer as the analyst sees it, the same for a fresh and for a repeated request."""
+
+    def plan(self) -> "Plan[Any]":
+        """What the transaction carries."""
+        said = self.said_epsilon
+        return Plan(
+            self.kind,
+            self.text(),
+            self.event,
+            self.run,
+            self.present,
+            self.prepare,
+            _CostOf(self),
+            lambda: _ForecastOf.interaction(self),
+            self.held,
+            self.check,
+            None if said is None else Size(said, lambda epsilon: self.at_epsilon(epsilon).plan()),
+        )
+
+
+def plan_of(asked: "Plan[AnswerT] | Interaction") -> "Plan[AnswerT]":
+    """What the transaction carries."""
+    return asked.plan() if isinstance(asked, Interaction) else asked
+
+
+@dataclass(frozen=True)
+class _CostOf:
+    """The cost of an interaction."""
+
+    asked: Interaction
+
+    @property
+    def parts(self) -> int:
+        return self.asked.parallel
+
+    @property
+    def most(self) -> int:
+        return self.asked.most_hits
+
+    @property
+    def halts(self) -> bool:
+        return self.asked.halts
+
+    @property
+    def adds_up(self) -> bool:
+        return self.asked.adds_up
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        return self.asked.price(filter_)
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return self.asked.final(price, result, reserved)
+
+
+@dataclass(frozen=True)
+class _ForecastOf(Forecast):
+    """The forecast of an interaction."""
+
+    half_width: float | None = None
+    known: Within | None = None
+
+    @classmethod
+    def interaction(cls, asked: Interaction) -> "_ForecastOf":
+        return cls(
+            accuracy=asked.accuracy(),
+            decides=asked.decides,
+            step=None if asked.kind == "release" else asked.bar_step,
+            wrong=asked.wrong_call,
+            tests=asked.barred,
+            joint=asked.within,
+            shortfall=asked.shortfall,
+            rank_error=asked.rank_error,
+            interval=asked.foretold(),
+            later=asked.later,
+            half_width=asked.error_bar,
+            known=asked.foreseen,
+        )
+
+    @property
+    def error_bar(self) -> float | None:
+        return self.half_width
+
+    @property
+    def foreseen(self) -> Within | None:
+        return self.known
 
 
 class Paid(Interaction):
@@ -473,11 +520,6 @@ def naturals(steps: Sequence[int], grid: Fraction) -> list[int | float]:
     if grid.denominator == 1:
         return [each * grid.numerator for each in steps] if grid.numerator != 1 else list(steps)
     return [natural(each, grid) for each in steps]
-
-
-def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
-    """The half-width of the 95 % interval in the query's own units, if there is one."""
-    return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])
 
 
 def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> int:

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from chary.amounts import LIMIT, Amount
 from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta, needed
-from chary.core.plan import RAISE, Interaction, Outlook, Within
+from chary.core.forecast import RAISE, Forecast, Outlook, Within
+from chary.core.plan import Interaction, Plan, plan_of
 from chary.core.transaction import Spine
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
 
@@ -190,39 +191,40 @@ class Quote:
 
 def quote(
     spine: Spine,
-    interaction: Interaction,
+    asked: Plan[Any] | Interaction,
     distance: Number | None = None,
     tests: int | None = None,
     confidence: Number = "0.95",
     truth: Number | None = None,
 ) -> Quote:
-    """Price an interaction against what is left. Without a distance, the error bar serves as the distance.
+    """Price a plan against what is left. Without a distance, the error bar serves as the distance.
 
     `tests` is how many are expected, with that `confidence`, of truths up to `truth`. The question is checked as if it
     were asked (`InvalidQuery`), but nothing is read.
     """
-    interaction.prepare(spine.rows)
+    plan = plan_of(asked)
+    plan.reads(spine.rows)
+    forecast = plan.forecast()
     confidence = probability(confidence, "confidence")
-    price, accounts = interaction.price(spine.filter), spine.accounts()
+    price, accounts = plan.price(spine.filter), spine.accounts()
     shares, left = spine.filter.shares, accounts.left
-    later = interaction.later
-    bar = interaction.error_bar
+    later = forecast.later
+    bar = forecast.error_bar
     apart = bar if distance is None else float(exact(distance, "distance"))
-    tested = interaction.kind != "release" and interaction.bar_step is not None
-    barred = interaction.barred
-    least, epsilons = needed(interaction, spine.filter)
-    fits, each = accounts.fits(least, epsilons), price.basic if interaction.adds_up else LIMIT
+    tested, barred = forecast.step is not None, forecast.tests
+    least, epsilons = needed(plan, spine.filter)
+    fits, each = accounts.fits(least, epsilons), price.basic if plan.cost.adds_up else LIMIT
     # Told in shares of the account that it will be charged to.
-    ending = ends_free_misses(interaction, spine.filter, accounts)
+    ending = ends_free_misses(plan, spine.filter, accounts)
     told = accounts.told_alone() if ending else accounts
     tests_charged = barred is not None and barred.bought is False and (told.alone or not price.free_miss)
-    charged = tests_charged or freed_by_a_delta(interaction, spine.filter) is not None
-    free = free_epsilon(interaction, spine.filter) if charged and not told.alone else None
-    halts = interaction.halts and not (ending or accounts.alone)
-    most = _most(interaction.worst(price), left, halts=halts)
+    charged = tests_charged or freed_by_a_delta(plan, spine.filter) is not None
+    free = free_epsilon(plan, spine.filter) if charged and not told.alone else None
+    halts = plan.cost.halts and not (ending or accounts.alone)
+    most = _most(plan.worst(price), left, halts=halts)
     return Quote(
-        kind=interaction.kind,
-        epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
+        kind=plan.kind,
+        epsilon=None if plan.event.epsilon is None else float(plan.event.epsilon),
         price_if_hit=told.taken(price.hit, each),
         price_if_miss=told.taken(price.miss, each),
         most_charged=told.taken(most, epsilons),
@@ -234,15 +236,15 @@ def quote(
         free_misses_ended=accounts.alone,
         hits_left=price.hits_left(told, each),
         fits=fits,
-        error_bar=None if interaction.decides else bar,
+        error_bar=None if forecast.decides else bar,
         distance=apart if tested else None,
-        wrong_call=_wrong(interaction, apart) if tested else None,
-        shortfall=interaction.shortfall(_RARE),
-        rank_error=interaction.rank_error,
-        within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
+        wrong_call=_wrong(forecast, apart) if tested else None,
+        shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
+        rank_error=forecast.rank_error,
+        within=forecast.foreseen if tests is None else forecast.within(whole(tests, "tests"), confidence),
         later_hit=None if later is None else shares.taken(later.hit),
         later_miss=None if later is None else shares.taken(later.miss),
-        interval=interaction.foretold(),
+        interval=forecast.interval,
         free_below=None if free is None else float(free),
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
@@ -269,8 +271,6 @@ def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:
     return Amount(min(worst.main, left.main), worst.delta) if halts else worst
 
 
-def _wrong(interaction: Interaction, distance: float | None) -> float | None:
-    step = interaction.bar_step
-    return (
-        None if step is None or distance is None else interaction.wrong_call(int(exact(distance, "distance") // step))
-    )
+def _wrong(forecast: Forecast, distance: float | None) -> float | None:
+    step = forecast.step
+    return None if step is None or distance is None else forecast.wrong_call(int(exact(distance, "distance") // step))

@@ -17,7 +17,7 @@ from chary import errors, noise
 from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
 from chary.core.charges import accounts_of, charged_of, refused, remaining
-from chary.core.plan import ENCODER, Data, Interaction, Json, Result
+from chary.core.plan import ENCODER, AnswerT, Data, Interaction, Json, Plan, Result, plan_of
 from chary.data import Reading, Rows, read_one_version
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
@@ -129,7 +129,7 @@ WAIT: Final = 1.0
 
 @dataclass(frozen=True)
 class Spine:
-    """Carries interactions through the transaction on the budget.
+    """Carries plans through the transaction on the budget.
 
     Guarantees: nothing is read before the worst price is charged durably; no answer is handed out before its price and
     the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
@@ -149,44 +149,44 @@ class Spine:
     def __post_init__(self) -> None:
         belongs_here(self)
 
-    def perform(self, interaction: Interaction, request: str | None = None) -> Any:
-        """Answer the interaction, or a repeated request from the ledger for free.
+    def perform(self, asked: Plan[AnswerT] | Interaction, request: str | None = None) -> AnswerT:
+        """Answer a plan, or a repeated request from the ledger for free.
 
         A request key is taken with the charge. Where another call under it still runs, in any thread or process, this
         one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed after
         it was charged keeps its worst price and gives no answer: asking again under its key is charged anew.
         """
-        body = interaction.text()
+        plan = plan_of(asked)
         self.on_step("asked")
-        stored = self._stored(interaction, body, request)
+        stored = self._stored(plan, request)
         if stored is None:
             with Uninterrupted() as block:
                 try:
-                    running = self._start(interaction, body, request, block)
+                    running = self._start(plan, request, block)
                 except errors.CharyError:
-                    stored = self._stored(interaction, body, request)  # another call under the key was faster
+                    stored = self._stored(plan, request)  # another call under the key was faster
                     if stored is None:
                         raise
                 else:
                     try:
                         answer, number = self._finish(running, block), running.reservation.call
                     except RequestAnswered:  # the claim on the key was lost on the way, with a connection
-                        stored = self._stored(interaction, body, request)
+                        stored = self._stored(plan, request)
         if stored is not None:
             answer, number = stored.outcome, stored.number
-        return handed_out(interaction.present(answer, number), self)
+        return handed_out(plan.present(answer, number), self)
 
-    def _start(self, interaction: Interaction, body: str, request: str | None, block: Uninterrupted) -> "_Running":
+    def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the request key runs any more."""
         with block.torn():
-            interaction.check(self._secret(interaction))
-            plans = interaction.prepare(self.rows)
-            price = interaction.price(self.filter)
+            plan.check(self._secret(plan))
+            readings = plan.reads(self.rows)
+            price = plan.price(self.filter)
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                reservation, most = self._reserve(interaction, price, body, request)
-                return _Running(interaction, plans, price, reservation, most)
+                reservation, most = self._reserve(plan, price, request)
+                return _Running(plan, readings, price, reservation, most)
             except errors.RequestInFlight:
                 if time.monotonic() >= until:
                     raise
@@ -207,41 +207,40 @@ class Spine:
         finally:
             running.reservation.leave()
 
-    def _stored(self, interaction: Interaction, body: str, request: str | None) -> CallRecord | None:
-        kind = interaction.kind
-        return None if request is None else self.ledger.replay(self.dataset, self.analyst, request, kind, body)
+    def _stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
+        if request is None:
+            return None
+        return self.ledger.replay(self.dataset, self.analyst, request, plan.kind, plan.body)
 
-    def _reserve(
-        self, interaction: Interaction, price: Price, body: str, request: str | None
-    ) -> tuple[Reservation, int]:
-        """Charge the worst price; an interaction that can halt takes as many hits as fit, at least one.
+    def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
+        """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.
 
         Another process may take the room between looking and charging, so looking is repeated a few times.
         """
         for _ in range(ATTEMPTS):
-            most = self._affordable(interaction, price)
-            worst, basic = interaction.worst(price, most), interaction.epsilons(price)
+            most = self._affordable(plan, price)
+            worst, basic = plan.worst(price, most), plan.epsilons(price)
             if self.replays and self.accounts().fits(worst, basic):
                 raise RequestUnanswered("the ledger has no answer under this request key")
             if self.replays:
                 break
             try:
-                asked = (interaction.kind, body, worst, request)
+                asked = (plan.kind, plan.body, worst, request)
                 return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
             except errors.BudgetExceeded:
-                if most == 1 or not interaction.may_halt(price):
+                if most == 1 or not plan.may_halt(price):
                     break
-        raise refused(interaction, self.filter, self.accounts())
+        raise refused(plan, self.filter, self.accounts())
 
-    def _affordable(self, interaction: Interaction, price: Price) -> int:
-        if not interaction.may_halt(price):
-            return interaction.most_hits
+    def _affordable(self, plan: Plan[Any], price: Price) -> int:
+        if not plan.may_halt(price):
+            return plan.cost.most
         accounts = self.accounts()
         fits = Amount(price.hit.main).copies_in(accounts.left)
         # Rather fewer hits than the end of the account whose misses are free.
-        if fits is None or (fits == 0 and accounts.fits(interaction.worst(price), interaction.epsilons(price))):
-            return interaction.most_hits
-        return max(1, min(interaction.most_hits, fits))
+        if fits is None or (fits == 0 and accounts.fits(plan.worst(price), plan.epsilons(price))):
+            return plan.cost.most
+        return max(1, min(plan.cost.most, fits))
 
     def accounts(self) -> Accounts:
         """What this analyst could still spend."""
@@ -268,7 +267,7 @@ class Spine:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
         thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
         is given back: what was read in vain told nothing."""
-        with turn(self.dataset, running.interaction.held, WAIT * 2**again, lambda: block.arrived):
+        with turn(self.dataset, running.plan.state, WAIT * 2**again, lambda: block.arrived):
             try:
                 with block.torn():
                     return self._run_and_settle(running)
@@ -280,9 +279,9 @@ class Spine:
 
     def _run_and_settle(self, running: "_Running") -> Json:
         secret, ran = self._run(running)
-        final = running.interaction.final(running.price, ran, running.most)
+        final = running.plan.cost.final(running.price, ran, running.most)
         answer = ENCODER.encode(ran.answer)
-        held = running.interaction.held
+        held = running.plan.state
         seen = {} if held is None else {held: secret}
         self.ledger.settle(running.reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets, seen)
         self.on_step("settled")
@@ -290,28 +289,28 @@ class Spine:
 
     def _run(self, running: "_Running") -> tuple[bytes | None, Result]:
         """Touch the data."""
-        interaction = running.interaction
+        plan = running.plan
         self.on_step("reserved")
-        secret = self._secret(interaction)
-        interaction.check(secret)
+        secret = self._secret(plan)
+        plan.check(secret)
         running.touched = True
-        values = read_one_version(self.rows, running.plans)
+        values = read_one_version(self.rows, running.readings)
         self.on_step("evaluated")
-        most = None if running.most >= interaction.most_hits else running.most
-        ran = interaction.run(Data(values, self.source, secret, most, running.price))
+        most = None if running.most >= plan.cost.most else running.most
+        ran = plan.run(Data(values, self.source, secret, most, running.price))
         self.on_step("ran")
         return secret, ran
 
-    def _secret(self, interaction: Interaction) -> bytes | None:
-        return None if interaction.held is None else self.ledger.secret(interaction.held)
+    def _secret(self, plan: Plan[Any]) -> bytes | None:
+        return None if plan.state is None else self.ledger.secret(plan.state)
 
 
 @dataclass
 class _Running:
     """A call between reserve and settle."""
 
-    interaction: Interaction
-    plans: Sequence[Reading]
+    plan: Plan[Any]
+    readings: Sequence[Reading]
     price: Price
     reservation: Reservation
     most: int

@@ -18,7 +18,7 @@ from chary.calls.run import Kept, run_kinds, run_of, told_so_far
 from chary.calls.schedules import RunSchedule
 from chary.calls.thresholds import Tested
 from chary.core.charges import accounts_of, spent_of
-from chary.core.plan import Interaction, Json
+from chary.core.plan import Json, Plan, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring
 from chary.data.queries.bodies import query_of
@@ -82,9 +82,9 @@ def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Finding
 
 
 class Rebuilt(NamedTuple):
-    """A question and its answer; without an interaction the answer is the stored JSON."""
+    """A question and its answer; without a plan the answer is the stored JSON."""
 
-    interaction: Interaction | None
+    plan: Plan[Any] | None
     answer: Any
 
 
@@ -94,7 +94,7 @@ class Rebuilder:
 
     filter: Filter
     spine: Spine
-    _interactions: dict[tuple[str, str], Interaction | None] = field(default_factory=dict)
+    _plans: dict[tuple[str, str], Plan[Any] | None] = field(default_factory=dict)
     _runs: dict[int, Kept[Any, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -119,9 +119,9 @@ class Rebuilder:
         try:
             if call.kind == RunSchedule.kind:
                 return self._scheduled(call, stored)
-            interaction = self._interaction(call)
-            if interaction is not None:
-                return Rebuilt(interaction, interaction.present(stored, call.number))
+            plan = self._plan(call)
+            if plan is not None:
+                return Rebuilt(plan, plan.present(stored, call.number))
         except _UNREADABLE:
             pass
         return Rebuilt(None, stored)
@@ -130,35 +130,35 @@ class Rebuilder:
         """A run of a schedule of counts, which is a release of the size that the answer tells."""
         box, epsilon = self._opening(call)["black_box"], Fraction(stored["epsilon"])
         size = {"rho": epsilon**2 / 2} if "rho" in box else {"epsilon": epsilon}
-        interaction = Release.recorded({"query": box["query"]} | size).bind(self.spine)
-        return Rebuilt(interaction, interaction.present(stored["answer"], call.number))
+        plan = Release.recorded({"query": box["query"]} | size).plan(self.spine)
+        return Rebuilt(plan, plan.present(stored["answer"], call.number))
 
     def _opening(self, call: CallRecord) -> Json:
         """What the run was opened with that a call asked."""
         opened = opened_by(self.body(call))
         return {} if opened is None else self.body(self.spine.ledger.call(opened))
 
-    def _interaction(self, call: CallRecord) -> Interaction | None:
+    def _plan(self, call: CallRecord) -> Plan[Any] | None:
         key = (call.kind, call.body)
-        if key not in self._interactions:
-            if len(self._interactions) >= _KEPT:
-                self._interactions.clear()
+        if key not in self._plans:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
             try:
-                self._interactions[key] = self._asked(call.kind, self.body(call))
+                self._plans[key] = self._asked(call.kind, self.body(call))
             except _UNREADABLE:
-                self._interactions[key] = None
-        return self._interactions[key]
+                self._plans[key] = None
+        return self._plans[key]
 
-    def _asked(self, kind: str, body: Json) -> Interaction | None:
+    def _asked(self, kind: str, body: Json) -> Plan[Any] | None:
         known = kinds().get(kind)
         if known is not None:
             # What ends a list early decides how many are published, not how.
-            return known.recorded({name: said for name, said in body.items() if name != "until"}).bind(self.spine)
+            return known.recorded({name: said for name, said in body.items() if name != "until"}).plan(self.spine)
         run = self._run(body)
         if run is None:
             return None
-        interaction = run.recorded(body)
-        return interaction if interaction.kind == kind else None
+        plan: Plan[Any] = plan_of(run.recorded(body))
+        return plan if plan.kind == kind else None
 
     def _run(self, body: Json) -> Kept[Any, Any] | None:
         """The run that a question names."""
@@ -229,8 +229,8 @@ def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedV
     answer = rebuilt.answer
     if not isinstance(answer, Answer):
         return tuple(_stored(answer)) if confidence == USUAL else ()
-    paid = getattr(getattr(rebuilt.interaction, "call", None), "interval", None)
-    held = confidence <= (USUAL if paid is None else paid)
+    paid = None if rebuilt.plan is None else json.loads(rebuilt.plan.body).get("interval")
+    held = confidence <= (USUAL if paid is None else Fraction(paid))
     found = {finding.key: finding for finding in answer.findings}
     numbers = _numbers(answer)
     return tuple(

@@ -16,12 +16,12 @@ from chary.accounting import Findings
 from chary.advise.advise import alternatives
 from chary.answers import Spending
 from chary.calls.answers import Conditional, WatchResult
-from chary.calls.call import AnswerT, Call, asked
+from chary.calls.call import Call, asked
 from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
 from chary.calls.thresholds import ReleaseIf, ThresholdTest, Watch
 from chary.core.charges import spent_of
-from chary.core.plan import Question
+from chary.core.plan import AnswerT, Question
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import Door, openings
 from chary.core.versions import Arrivals, Version

@@ -47,8 +47,8 @@ def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opene
     ledger, terms = session.spine.ledger, session.spine.ledger.datasets()[0]
     stored = list(ledger.calls(terms.name))[-1]
     rebuilt = Rebuilder.of(ledger, terms).rebuilt(stored)
-    assert rebuilt.interaction is not None or kind not in SURE
-    if rebuilt.interaction is not None and not isinstance(answer, Run):
+    assert rebuilt.plan is not None or kind not in SURE
+    if rebuilt.plan is not None and not isinstance(answer, Run):
         assert told(rebuilt.answer) == told(answer)
     found = report(session).datasets[0]
     assert found.calls[-1].call == stored.number

@@ -19,7 +19,7 @@ from chary.amounts import Amount
 from chary.answers import Answer, handed_out
 from chary.calls.call import Call
 from chary.client.wire import Refusal, in_typed, of_typed
-from chary.core.plan import Interaction
+from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
 from chary.data import CSVFormat
 from chary.errors import InvalidParameter, NotWithheld, RequestConflict
@@ -259,27 +259,27 @@ class SharedAnswers:
         spine = session.spine
         if type(call).perform is not Call.perform:
             return None
-        bound = call.bind(spine)
-        number = None if bound.held is not None else self._number(spine, bound, request)
+        plan = call.plan(spine)
+        number = None if plan.state is not None else self._number(spine, plan, request)
         if number is None:
             return None
         found = _call(spine, number)
         # A ledger that was restored to an older state may have no or another call under the number by now.
-        asked = spine.dataset, bound.kind, bound.text(), State.SETTLED
+        asked = spine.dataset, plan.kind, plan.body, State.SETTLED
         if found is None or (found.dataset, found.kind, found.body, found.state) != asked:
             raise RequestConflict("this request key was used before with another question")
-        told: Answer = handed_out(bound.present(found.outcome, number), spine)
+        told: Answer = handed_out(plan.present(found.outcome, number), spine)
         return told
 
-    def _number(self, spine: Spine, bound: Interaction, request: str) -> int | None:
+    def _number(self, spine: Spine, plan: Plan[Any], request: str) -> int | None:
         """The call whose answer the key has; None for its own."""
         key = {"dataset": spine.dataset, "analyst": spine.analyst, "request": request}
         kept = self._kept(key)
         if kept is _UNKNOWN and spine.replays:
             return None
         if kept is _UNKNOWN:
-            own = spine.ledger.replay(spine.dataset, spine.analyst, request, bound.kind, bound.text())
-            kept = self._keep(key, _latest(spine, bound) if own is None else None)
+            own = spine.ledger.replay(spine.dataset, spine.analyst, request, plan.kind, plan.body)
+            kept = self._keep(key, _latest(spine, plan) if own is None else None)
         number: int | None = kept
         return number
 
@@ -300,9 +300,9 @@ def _call(spine: Spine, number: int) -> CallRecord | None:
         return None
 
 
-def _latest(spine: Spine, bound: Interaction) -> int | None:
+def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
     """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say."""
-    found = spine.ledger.last_settled(spine.dataset, bound.kind, bound.text())
+    found = spine.ledger.last_settled(spine.dataset, plan.kind, plan.body)
     note = None if found is None else spine.ledger.last_note(spine.dataset)
     return None if found is None or (note is not None and found.number < note.entry) else found.number
 

@@ -1,0 +1,247 @@
+"""What can be said of an answer before it is paid for: nothing in it depends on the data."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from chary.accounting import NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
+from chary.accounting.intervals import Tails
+from chary.data import Neighbouring, Query
+from chary.data.series import OfSeries
+from chary.errors import InvalidParameter
+from chary.filters import Price
+from chary.mechanisms import Additive
+from chary.numbers import Number, exact, natural_number, plain, probability, whole
+
+
+@dataclass(frozen=True)
+class Within:
+    """How far off many tests may be: with probability `confidence`, over `tests` tests, by at most `error`.
+
+    Each test is then answered rightly for a value that is farther from its bar than that; a published value whose noise
+    decided the test is off by at most that much. `published` is what the published theorem says, None for a form that
+    it does not know.
+    """
+
+    tests: int
+    confidence: float
+    error: float
+    published: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        sure = plain(100 * self.confidence)
+        return f"{sure} times in 100 all of {self.tests} tests are right up to {plain(self.error)}"
+
+
+# What tests against a bar will report, before anything is paid: margin, expected false alarms, the smallest bar.
+
+# From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
+MANY: Final = 1
+RAISE: Final = "RAISE THE BAR"
+
+
+def _few(expected: float) -> str:
+    return f"{float(f'{expected:.3g}'):,g}"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What so many tests against a bar will report, in the units of the question. Nothing depends on the data.
+
+    With probability `confidence`: no truth that lies `margin` or more below the bar is reported, by none of `tests`
+    tests; and where values are published because their own noise lifted them over the bar, all are within `value_error`
+    of the truth (None where they have fresh noise, so that their ordinary error holds, or where there are none). A
+    value below `clear_from` may be a false alarm: its interval has no lower end.
+
+    `false_alarms` is the expected number of reports if all truths are at most `truth`, at most; `least_bar` the
+    smallest bar at which none comes, with `confidence`. Both are None where nobody said what ordinary truths are and
+    the question does not bound them (a count is at least 0), and `false_alarms` where a truth of `truth` is no false
+    alarm. `bar` is None where each question brings its own.
+    """
+
+    tests: int
+    confidence: float
+    bar: float | None
+    margin: float
+    truth: float | None
+    false_alarms: float | None
+    least_bar: float | None
+    value_error: float | None
+    clear_from: float | None
+
+    @property
+    def below_margin(self) -> bool:
+        """Whether false alarms are to be expected: the bar lies nearer to ordinary truths than the margin."""
+        return None not in (self.bar, self.least_bar) and (self.bar or 0) < (self.least_bar or 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self) | {"below_margin": self.below_margin}
+
+    def lines(self) -> list[str]:
+        """The figures in sentences."""
+        sure = f"{plain(100 * self.confidence)} times in 100"
+        few = "the test reports no" if self.tests == 1 else f"none of {self.tests:,} tests reports a"
+        told = [f"{sure} {few} truth {plain(self.margin)} or more below its bar"]
+        if self.false_alarms is not None and self.truth is not None:
+            mark = f": {RAISE}" if self.false_alarms >= MANY else ""
+            told.append(f"{_few(self.false_alarms)} false alarms expected if all are {plain(self.truth)}{mark}")
+        if self.least_bar is not None:
+            told.append(f"the smallest bar without one, {sure}: {plain(self.least_bar)}")
+        if self.value_error is not None:
+            told.append(f"published values are within {plain(self.value_error)} of the truth, all of them, {sure}")
+        if self.clear_from is not None:
+            told.append(f"a published value below {plain(self.clear_from)} may be a false alarm")
+        return told
+
+
+@dataclass(frozen=True)
+class TestForecast:
+    """A bar in grid steps, how often truths below it are reported, and in how many tests.
+
+    `bar` is None where each question brings its own. `least` is what a truth is at least, whatever the data, None where
+    nothing is known. `shared` is the noise of published values where it is that of the test. `most` reports at most are
+    made, whatever the truths. `bought` says that tests are paid for before any is asked.
+    """
+
+    tails: Tails
+    bar: int | None
+    grid: Fraction
+    tests: int = 1
+    least: int | None = None
+    shared: NoiseLaw | None = None
+    most: int | None = None
+    bought: bool = False
+
+    def outlook(
+        self, *, tests: int | None = None, truth: Number | None = None, confidence: Number = Fraction(19, 20)
+    ) -> Outlook:
+        """For so many tests (default: those of the call) of truths up to `truth` (default: the least)."""
+        count, grid = self.tests if tests is None else whole(tests, "tests"), self.grid
+        sure = probability(confidence, "confidence")
+        ordinary = self.least if truth is None else -int(-exact(truth, "truth") // grid)
+        margin, shared = margin_up(self.tails, tests=count, confidence=sure), self.shared
+        clear = None if shared is None or self.bar is None else clear_from(shared, self.bar, sure)
+        steps = {
+            "bar": self.bar,
+            "margin": margin,
+            "truth": ordinary,
+            "least_bar": None if ordinary is None else ordinary + margin,
+            "value_error": None if shared is None else error_of_all_up(shared, tests=count, confidence=sure),
+            "clear_from": clear,
+        }
+        units: dict[str, Any] = {
+            name: None if step is None else natural_number(step * grid) for name, step in steps.items()
+        }
+        return Outlook(tests=count, confidence=float(sure), false_alarms=self.alarms(ordinary, count), **units)
+
+    def refuse_false_alarms(self) -> None:
+        """Refuse many tests that are expected to report at least one truth although all are the least they can be: they
+        would mostly buy false alarms. Said in figures that are not data."""
+        if self.tests < 2 or self.bar is None or self.least is None:
+            return
+        alarms = self.alarms(self.least, self.tests)
+        if alarms is None or alarms < MANY:
+            return
+        expected = self.outlook()
+        least = plain(expected.least_bar or 0)
+        raise InvalidParameter(
+            f"this would mostly buy false alarms: {_few(alarms)} of {expected.tests:,} tests are expected to hit "
+            f"even if all truths are {plain(expected.truth or 0)}, since the bar of {plain(expected.bar or 0)} lies "
+            f"below the margin of {plain(expected.margin)}; ask with above={least}, or more precisely, or with "
+            f"below_margin=True if that is meant; session.quote(call) tells what else would do"
+        )
+
+    def alarms(self, truth: int | None, tests: int) -> float | None:
+        """Expected reports of so many truths, at most; None where they are no false alarms, or not known."""
+        if truth is None or self.bar is None or self.bar <= truth:
+            return None
+        found = false_alarms_up(self.tails, bar=self.bar, truth=truth, tests=tests)
+        return found if self.most is None else min(found, float(self.most))
+
+
+def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
+    """The least value published from `bar` on whose interval has a lower end.
+
+    >>> from chary.accounting import LaplaceLaw
+    >>> clear_from(LaplaceLaw(20), 100, Fraction(19, 20))
+    174
+    """
+    told = Publication(noise, Support.at_least(bar))
+    low, high = bar - 1, bar + noise.spread
+    while told.interval(high, confidence).low is None:
+        low, high = high, high + 2 * (high - low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if told.interval(middle, confidence).low is None else (low, middle)
+    return high
+
+
+def least_of(query: Query, neighbouring: Neighbouring) -> int | None:
+    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
+    values from 0 on; otherwise None."""
+    return 0 if isinstance(query, OfSeries) or query.known_range(neighbouring)[0] == 0 else None
+
+
+Accuracy = tuple[Additive, Fraction]
+"""The noise on a value, in steps, and the size of a step."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """All that a quote tells of accuracy; what is left out is not known, or there is none.
+
+    `accuracy` is the noise on a published or tested value. `decides` says that this noise decides what is published, so
+    that its error bar is not that of what is. Distances from a threshold are counted in steps of `step`, and `wrong` is
+    the chance that a value so many steps above it (negative: below) is called wrongly.
+
+    `tests` is the threshold and how often truths below it are reported. `joint` tells how far off so many tests may be
+    together with some confidence, `agreed` for how many tests and with which confidence the call was made.
+
+    `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
+    the rank of a quantile is off 95 times in 100, at most. `interval` says in words what is known of an interval whose
+    width depends on the data. `later` is what a hit will be charged in the run that is opened, and what the opening
+    pays for a miss.
+    """
+
+    accuracy: Accuracy | None = None
+    decides: bool = False
+    step: Fraction | None = None
+    wrong: Callable[[int], float | None] | None = None
+    tests: TestForecast | None = None
+    joint: Callable[[int, Number], Within | None] | None = None
+    agreed: tuple[int, Number] | None = None
+    shortfall: Callable[[Fraction], float | None] | None = None
+    rank_error: int | None = None
+    interval: str | None = None
+    later: Price | None = None
+
+    @property
+    def error_bar(self) -> float | None:
+        """The half-width of the 95 % interval of a value, before noise decides whether it is published."""
+        return error_bar(self.accuracy)
+
+    def wrong_call(self, distance: int) -> float | None:
+        """The chance that a value so many steps above the threshold is called wrongly."""
+        if self.wrong is not None:
+            return self.wrong(distance)
+        return None if self.accuracy is None else self.accuracy[0].wrong_call(distance)
+
+    def within(self, tests: int, confidence: Number) -> Within | None:
+        """How far off so many tests may be together."""
+        return None if self.joint is None else self.joint(tests, confidence)
+
+    @property
+    def foreseen(self) -> Within | None:
+        """The same for as many tests as were agreed on, with the confidence that was; None where none were."""
+        return None if self.agreed is None else self.within(*self.agreed)
+
+
+def error_bar(accuracy: Accuracy | None) -> float | None:
+    """The half-width of the 95 % interval in the query's own units, if there is one."""
+    return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])
