@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from chary.ledger import Amount, Ledger, MemoryLedger, Reservation, SqlLedger, Terms, canonical
-from chary.ledger.postgresql.connection import Address, is_address
+from chary.ledger.postgresql.address import Address, is_address
 from chary.ledger.postgresql.store import PostgresLedger
 
 QUESTION = canonical({"where": "age >= 65", "above": 500})

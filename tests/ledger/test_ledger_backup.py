@@ -9,7 +9,7 @@ import pytest
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import SqlLedger
 from chary.ledger.locations import back_up, move
-from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.address import Address
 
 from .damage_kit import told
 from .kit import KEPT, ask, filled, opened, place

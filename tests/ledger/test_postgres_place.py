@@ -14,7 +14,8 @@ from chary.cli.app import run
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked, RequestInFlight
 from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
 from chary.ledger.locations import _TABLES, _rows, bare
-from chary.ledger.postgresql.connection import Address, Wire
+from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.connection import Wire
 from chary.ledger.postgresql.schema import LAYOUTS, laid_out, prepare
 from chary.ledger.postgresql.store import PostgresLedger
 from chary.ledger.sql.schema import BASIC, chain, datasets, departures, entries, metadata

@@ -10,7 +10,7 @@ from chary.calls import SparseVector
 from chary.errors import LedgerError
 from chary.ledger import Amount, Reservation, canonical
 from chary.ledger.entries import ChainEntry, Kind, noting, opening, reserving, seal, settling, sharing, voiding
-from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
 from chary.ledger.postgresql.store import PostgresLedger
 from tests.session.kit import PUBLIC, USUAL, visits

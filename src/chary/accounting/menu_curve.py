@@ -96,12 +96,12 @@ class Laws:
         self.tokens = np.array([law.tokens for law in laws])
 
     @cached_property
-    def hits(self) -> scipy.sparse.csr_array:
+    def hits(self) -> "scipy.sparse.csr_array":
         """Of every law (rows) what hits, by its grains."""
         return scipy.sparse.csr_array(self._matrix([law.hits for law in self.laws]))
 
     @cached_property
-    def misses(self) -> scipy.sparse.csr_array:
+    def misses(self) -> "scipy.sparse.csr_array":
         """Of every law (rows) what misses, by its grains."""
         return scipy.sparse.csr_array(self.chances_of_a_miss)
 

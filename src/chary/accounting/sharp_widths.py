@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-import scipy.special
+import scipy
 
 from chary.accounting import sharp_tests
 from chary.accounting.charging_curve import USUAL_HITS

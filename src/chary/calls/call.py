@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from fractions import Fraction
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -27,7 +28,7 @@ from typing import (
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
-from pydantic_core import PydanticSerializationError
+from pydantic_core import ArgsKwargs, PydanticSerializationError
 
 from chary.accounting import Event, Extendable
 from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, plan_of
@@ -44,8 +45,9 @@ CallT = TypeVar("CallT", bound="Call[Any]")
 # The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
+# Most kinds are asked in few processes: what checks one is built when it is first asked (`_adapter`).
 _CONFIG: Final = ConfigDict(
-    arbitrary_types_allowed=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
+    arbitrary_types_allowed=True, defer_build=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
 )
 
 
@@ -76,12 +78,12 @@ class Call(ABC, Generic[AnswerT]):
     def body(self) -> Json:
         """The call as JSON, from which `read` makes an equal one."""
         try:
-            fields: Json = adapter(type(self)).dump_python(self, mode="json", exclude_none=True)
+            told: Json = adapter(type(self)).dump_python(self, mode="json", exclude_none=True)
         except PydanticSerializationError as error:
             if interrupted(error):
                 raise KeyboardInterrupt from None
             raise
-        return {"kind": self.kind} | fields
+        return {"kind": self.kind} | told
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -129,7 +131,14 @@ class Bound(Interaction, Generic[CallT]):
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:
     """Checks, JSON and JSON schema of a kind of call, all from its one declaration."""
-    return _ADAPTERS[kind.kind]
+    return _adapter(kind.kind)
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    found: TypeAdapter[Any] = TypeAdapter(_KINDS[kind])
+    found.rebuild()
+    return found
 
 
 def kinds() -> Mapping[str, type[Call[Any]]]:
@@ -164,10 +173,10 @@ def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
         declared.kind, declared.subject = kind, subject
         made: Any = checked_dataclass(frozen=True, config=_CONFIG)(declared)
         made.__signature__ = _readable(made)
-        made.__init__, made.__hash__ = _refusing(made.__init__, made.__signature__), Call.__hash__
+        made.__init__, made.__hash__ = _checking(kind, made), Call.__hash__
         if kind in _KINDS:
             raise TypeError(f"there are two kinds of call named {kind!r}")
-        _KINDS[kind], _ADAPTERS[kind] = made, TypeAdapter(made)
+        _KINDS[kind] = made
         found: KindT = made
         return found
 
@@ -185,8 +194,15 @@ class _Words(str):
 
 def _readable(kind: Any) -> inspect.Signature:
     """The constructor's signature with the types that its callers write, without what checks them."""
-    given = inspect.signature(kind).parameters.values()
-    return inspect.Signature([p.replace(annotation=_Words(_written(p.annotation))) for p in given])
+    return inspect.Signature(
+        [_parameter(field) for field in sorted(fields(kind), key=lambda field: bool(field.kw_only))]
+    )
+
+
+def _parameter(field: Field[Any]) -> inspect.Parameter:
+    place = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, place, default=default, annotation=_Words(_written(field.type)))
 
 
 def _written(kind: Any) -> str:
@@ -212,12 +228,12 @@ def _written(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind)) + (f"[{', '.join(inner)}]" if inner else "")
 
 
-def _refusing(init: Callable[..., None], signature: inspect.Signature) -> Callable[..., None]:
-    """The constructor with refusals in chary's own words and types."""
+def _checking(kind: str, made: Any) -> Callable[..., None]:
+    """The constructor: it checks every field, and refuses in chary's own words and types."""
 
     def checked(self: Any, /, *arguments: Any, **options: Any) -> None:
         try:
-            init(self, *arguments, **options)
+            _adapter(kind).validator.validate_python(ArgsKwargs(arguments, options), self_instance=self)
             return
         except ValidationError as error:
             refused = refusal(type(self).__name__, error)
@@ -226,13 +242,13 @@ def _refusing(init: Callable[..., None], signature: inspect.Signature) -> Callab
         raise refused
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    checked.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
-    checked.__doc__ = init.__doc__
+    parameters = [own, *made.__signature__.parameters.values()]
+    checked.__signature__ = made.__signature__.replace(parameters=parameters)  # type: ignore[attr-defined]
+    checked.__doc__ = made.__init__.__doc__
     return checked
 
 
 _KINDS: dict[str, type[Call[Any]]] = {}
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {}
 
 # A later call on the outcome that an earlier one held back: what all of them share.
 

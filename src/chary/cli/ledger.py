@@ -17,7 +17,7 @@ from chary.filters import Budget
 from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
 from chary.ledger.locations import back_up
 from chary.ledger.locations import move as moving
-from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
 from chary.ledger.sql.ledger import KeptLedger
 from chary.numbers import counted, percent, priced

@@ -22,7 +22,7 @@ from chary.cli.session import check_public_size, ledger_of
 from chary.errors import InvalidParameter
 from chary.growth.plots import draw_synthetic
 from chary.ledger import ledger_exists
-from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.address import Address
 from chary.numbers import percent, whole
 from chary.report import PublicReport
 from chary.report import report as public_report

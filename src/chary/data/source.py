@@ -287,7 +287,8 @@ def arrow(source: Any) -> tuple[pa.Table, frozenset[str]]:
         raise InvalidParameter(
             f"a source is a path, a list of paths, or a pandas, Polars or Arrow table, not {type(source).__name__}"
         )
-    return _in_range(pa.table(source)), frozenset()
+    # The library looks for pandas, which takes a third of a second to import, to make a table of what is one.
+    return _in_range(source if isinstance(source, pa.Table) else pa.table(source)), frozenset()
 
 
 def _pandas(source: Any) -> tuple[pa.Table, frozenset[str]]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, bindparam, func, select, update
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
 from chary.ledger.ledger import Progress, Transactions, Upkeep
-from chary.ledger.postgresql.connection import Address, is_address
+from chary.ledger.postgresql.address import Address, is_address
 from chary.ledger.records import Verification
 from chary.ledger.sql import schema
 from chary.ledger.sqlite.files import create, engine_of

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from chary.errors import InvalidParameter
-from chary.ledger.postgresql.connection import is_address
+from chary.ledger.postgresql.address import is_address
 from chary.service.auth.tokens import roles_of
 from chary.session.opening import usual_ledger
 

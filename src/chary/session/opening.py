@@ -22,7 +22,7 @@ from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
-from chary.ledger.postgresql.connection import is_address
+from chary.ledger.postgresql.address import is_address
 from chary.ledger.sqlite.files import datasets_in
 from chary.ledger.sqlite.store import file_of
 from chary.ledger.witness import check_apart

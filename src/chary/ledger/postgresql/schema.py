@@ -12,7 +12,8 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from chary.errors import InvalidParameter, LedgerError
-from chary.ledger.postgresql.connection import Address, Lost, Wire, translated
+from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.records import label
 
 # Which layout a schema has, and how it gets the one of this version.

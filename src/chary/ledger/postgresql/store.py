@@ -22,7 +22,8 @@ from chary.ledger import verification
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head, seal
 from chary.ledger.ledger import Kept
-from chary.ledger.postgresql.connection import Address, Lost, Wire, translated
+from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.ledger import KeptLedger
 from chary.ledger.sql.schema import FORMAT
