@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from chary.accounting import Event, Targeted
 from chary.answers import Spending
-from chary.core.charges import ends_free_misses
-from chary.core.plan import Data, Interaction, Json, Result
+from chary.core import charges, plan
 from chary.data import Query, Votes
 from chary.data.votes import Poll
 from chary.errors import BudgetExceeded, InvalidParameter
@@ -31,7 +30,7 @@ __all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
 
 
 @dataclass(frozen=True)
-class ChangedMedian(Interaction):
+class ChangedMedian(plan.Interaction):
     """A cell by the exponential mechanism on rank utilities, if it is more than `band` cells from the last one.
 
     The cell of 0 is within no other cell's band. Guarantee: one epsilon-DP call, for the votes of one copy, with the
@@ -54,18 +53,18 @@ class ChangedMedian(Interaction):
     def event(self) -> Event:
         return Targeted(self.epsilon)
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return {"answer": self.poll.question, "last": self.last, "band": self.band, "epsilon": str(self.epsilon)}
 
     def queries(self) -> Sequence[Query]:
         return [self.poll]
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         cell = self.choice.step(rank_utilities(data.integers()), data.source)
         changed = abs(cell - self.last) > self.band or (cell == 0) != (self.last == 0)
-        return Result({"cell": cell if changed else self.last, "changed": changed}, hits=int(changed), tests=1)
+        return plan.Result({"cell": cell if changed else self.last, "changed": changed}, hits=int(changed), tests=1)
 
-    def present(self, answer: Json, call: int) -> tuple[int, bool]:
+    def present(self, answer: plan.Json, call: int) -> tuple[int, bool]:
         return answer["cell"], answer["changed"]
 
 
@@ -249,7 +248,7 @@ class RobustStream:
         spine, poll = self._session.spine, self._votes.poll(self._answers + 1)
         median = ChangedMedian(poll, self._epsilon, self._last, self._band).plan()
         # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
-        if ends_free_misses(median, spine.filter, spine.accounts()):
+        if charges.ends_free_misses(median, spine.filter, spine.accounts()):
             raise self._used_up()
         try:
             cell, changed = spine.perform(median)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chary.cli import reproduce
-from chary.experiments import EXPERIMENTS, Trend
+from chary.experiments import EXPERIMENTS, Trend, reproduction
 
 
 def test_all_are_listed(call):
@@ -39,7 +39,7 @@ def test_a_broken_trend_is_told_by_the_exit_code(call, monkeypatch):
 
 def test_absent_data_are_skipped_by_all_and_refused_by_name(call, monkeypatch):
     needing = {name: each for name, each in EXPERIMENTS.items() if each.needs}
-    monkeypatch.setattr(reproduce, "EXPERIMENTS", needing)
+    monkeypatch.setattr(reproduction, "EXPERIMENTS", needing)
     code, out, _ = call("reproduce --all --quick --json")
     assert (code, json.loads(out)["experiments"]) == (0, [])
     assert json.loads(out)["skipped"] == {name: list(each.needs) for name, each in needing.items()}

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.composition import LARGEST_TIMES, MARGIN, optimal_delta
-from chary.accounting.gaussian_noise import gaussian_sigma
+from chary.accounting import composition, gaussian_noise
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
@@ -89,12 +88,12 @@ def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
     PlainNoise(deviation=422.46..., gaussian=True)
     """
     total, failure = float(positive(epsilon, "epsilon")), float(probability(delta, "delta"))
-    if whole(tests, "tests") > LARGEST_TIMES:
-        raise InvalidParameter(f"optimal composition is worked out for at most {LARGEST_TIMES} tests")
+    if whole(tests, "tests") > composition.LARGEST_TIMES:
+        raise InvalidParameter(f"optimal composition is worked out for at most {composition.LARGEST_TIMES} tests")
     # The float of a delta may be above it by half a unit: the margin of 1e-11 covers that many times over.
-    room = failure * (1 - MARGIN)
-    laplace = math.sqrt(2) / largest_size(lambda size: optimal_delta(size, tests, total) <= room, total)
-    gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(tests))
+    room = failure * (1 - composition.MARGIN)
+    laplace = math.sqrt(2) / largest_size(lambda size: composition.optimal_delta(size, tests, total) <= room, total)
+    gaussian = gaussian_noise.gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(tests))
     return PlainNoise(min(laplace, gaussian), gaussian <= laplace)
 
 

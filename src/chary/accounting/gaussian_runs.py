@@ -11,9 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import gaussian_selection
-from chary.accounting.calibration import four_digits_up, largest_size
-from chary.accounting.composition import capacity_down
+from chary.accounting import calibration, composition, gaussian_selection
 from chary.accounting.events import Event
 from chary.accounting.numerics import LogCdf
 from chary.errors import InvalidParameter, NotPriced
@@ -177,7 +175,7 @@ def runs_noise(
 
     def fits(precision: float) -> bool:
         try:
-            return lost(four_digits_up(1 / precision)) <= total
+            return lost(calibration.four_digits_up(1 / precision)) <= total
         except InvalidParameter:
             return False
 
@@ -186,7 +184,7 @@ def runs_noise(
     most = float(1 / widest)
     while fits(most):
         most *= 2
-    return four_digits_up(1 / largest_size(fits, most))
+    return calibration.four_digits_up(1 / calibration.largest_size(fits, most))
 
 
 def _later(first: int, last: int, focus: int) -> Iterator[int]:
@@ -608,7 +606,7 @@ def runs_within(
     def fitting(less: float) -> float:
         order = 1 + Fraction(less)
         found = run_moments_up(order, sensitivity=sensitivity, **noise)
-        room = capacity_down(size, failure, order)
+        room = composition.capacity_down(size, failure, order)
         return 0.0 if found is None or room <= 0 else -float(room / Fraction(found.whole))
 
     return math.floor(-_least(fitting))

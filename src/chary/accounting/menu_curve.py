@@ -12,9 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting.charging_curve import WantedTotal, published_total
-from chary.accounting.composition import convex_upper
-from chary.accounting.hit_prices import Chances, MenuLaw
+from chary.accounting import charging_curve, composition, hit_prices
 from chary.accounting.numerics import Floats, precise
 from chary.errors import InvalidParameter
 from chary.numbers import Number
@@ -44,11 +42,12 @@ class LatticeLaw:
     misses: Masses
 
 
-def on_lattice(laws: Iterable[MenuLaw], grain: float, tokens: int) -> list[LatticeLaw]:
+def on_lattice(laws: Iterable[hit_prices.MenuLaw], grain: float, tokens: int) -> list[LatticeLaw]:
     """The laws and their mirror images, with every ratio told as one of the two multiples of the grain around it.
 
     Errors: `InvalidParameter` for ratios beyond 400 grains.
 
+    >>> from chary.accounting.hit_prices import Chances
     >>> half = Decimal("0.5")
     >>> on_lattice([(Chances(half, half, False), Chances(half, half, True))], 0.1, 1)
     [LatticeLaw(tokens=1, hits=((0, 0.5),), misses=((0, 0.5),))]
@@ -56,12 +55,12 @@ def on_lattice(laws: Iterable[MenuLaw], grain: float, tokens: int) -> list[Latti
     found = []
     with precise():
         for law in laws:
-            mirrored = tuple(Chances(told.second, told.first, told.hit) for told in law)
+            mirrored = tuple(hit_prices.Chances(told.second, told.first, told.hit) for told in law)
             found += [_rounded(law, Decimal(grain), tokens), _rounded(mirrored, Decimal(grain), tokens)]
     return list(dict.fromkeys(found))
 
 
-def _rounded(law: MenuLaw, grain: Decimal, tokens: int) -> LatticeLaw:
+def _rounded(law: hit_prices.MenuLaw, grain: Decimal, tokens: int) -> LatticeLaw:
     masses: dict[bool, dict[int, Decimal]] = {True: defaultdict(Decimal), False: defaultdict(Decimal)}
     for told in law:
         if not told.first and not told.second:
@@ -72,7 +71,7 @@ def _rounded(law: MenuLaw, grain: Decimal, tokens: int) -> LatticeLaw:
     return LatticeLaw(tokens, hits, misses)
 
 
-def _around(told: Chances, grain: Decimal) -> list[tuple[int, Decimal]]:
+def _around(told: hit_prices.Chances, grain: Decimal) -> list[tuple[int, Decimal]]:
     """An outcome as two of whole grains, by their chances under the first neighbour."""
     exactly = (told.first / told.second).ln() / grain
     steps = int(exactly.to_integral_value(ROUND_FLOOR))
@@ -338,16 +337,18 @@ def target_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: Numbe
     >>> target_total(epsilon_per_call=0.1, hits=5, delta=1e-6, q=0.3) < 4
     True
     """
-    asked = WantedTotal.of(epsilon_per_call, hits, delta, q)
+    asked = charging_curve.WantedTotal.of(epsilon_per_call, hits, delta, q)
     if asked.delta < LEAST_DELTA:
         raise InvalidParameter(f"with a q, delta must be at least {LEAST_DELTA}")
-    far = published_total(epsilon_per_call=asked.epsilon, hits=hits, delta=asked.delta * NEGLIGIBLE / 8, q=q)
+    far = charging_curve.published_total(
+        epsilon_per_call=asked.epsilon, hits=hits, delta=asked.delta * NEGLIGIBLE / 8, q=q
+    )
     top = 8 + math.ceil(far / asked.epsilon)
     while True:
         _check_work(hits, top)
         curve = _curve_on(asked, top)
         if curve[-1] <= NEGLIGIBLE * asked.delta:
-            return convex_upper(curve, asked.epsilon, asked.delta)
+            return composition.convex_upper(curve, asked.epsilon, asked.delta)
         top += top // 2
 
 
@@ -360,6 +361,6 @@ def _check_work(solves: int, top: int) -> None:
         )
 
 
-def _curve_on(asked: WantedTotal, top: int) -> Floats:
+def _curve_on(asked: charging_curve.WantedTotal, top: int) -> Floats:
     curves = lattice_curves(asked.epsilon, [MenuCall(1, 1, asked.q)], top)
     return next(itertools.islice(curves, asked.hits - 1, None))

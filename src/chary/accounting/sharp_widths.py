@@ -10,11 +10,8 @@ from typing import Any, Final, Literal
 
 import scipy
 
-from chary.accounting import sharp_tests
-from chary.accounting.charging_curve import USUAL_HITS
-from chary.accounting.composition import capacity_down, choose_order
+from chary.accounting import charging_curve, composition, sharp_tests, sparse_vector
 from chary.accounting.numerics import decimal, precise
-from chary.accounting.sparse_vector import sparse_half_width_up
 from chary.amounts import MAIN_STEPS, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
@@ -206,7 +203,7 @@ class AgreedNumber:
 
     def test(self, order: Fraction, share: Fraction) -> sharp_tests.SharpTest | None:
         """The test at this order whose hits and misses use up the budget; None where it buys nothing."""
-        capacity = capacity_down(positive(self.epsilon, "epsilon"), probability(self.delta, "delta"), order)
+        capacity = composition.capacity_down(positive(self.epsilon, "epsilon"), probability(self.delta, "delta"), order)
         price, miss_price = _paid((1 - share) * capacity / self.hits), _paid(share * capacity / self.tests)
         return (
             sharp_tests.SharpTest(order, price, miss_price)
@@ -332,7 +329,7 @@ def _times(test: sharp_tests.SharpTest) -> int:
 
 
 def _best_order(agreed: AgreedNumber, share: Fraction) -> SharpWidth:
-    start = math.log(float(choose_order(*_budget(agreed))) - 1)
+    start = math.log(float(composition.choose_order(*_budget(agreed))) - 1)
 
     def width(log_order: float) -> float:
         found = _at(agreed, _three_digits(log_order), share)
@@ -429,7 +426,7 @@ def sharp_menu(
     epsilon: Number,
     delta: Number,
     tests: int,
-    hits: Iterable[int] = USUAL_HITS,
+    hits: Iterable[int] = charging_curve.USUAL_HITS,
     value: Number = _QUARTER,
     sure: Number = "0.95",
 ) -> list[Choice]:
@@ -457,7 +454,7 @@ def _choice(epsilon: Number, delta: Number, tests: int, hits: int, part: Fractio
         None if best is None else best.within,
         None if alone is None else half_width(_with_value(alone.test, part), agreed.beta / (2 * tests)),
         None if alone is None else _value_error(alone.test, part, agreed),
-        sparse_half_width_up(epsilon=epsilon, tests=tests, hits=hits, sure=sure),
+        sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=tests, hits=hits, sure=sure),
     )
 
 

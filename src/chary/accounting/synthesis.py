@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from chary.accounting.accuracy import exponential_loss_up, flip_loss_up, gaussian_error_up, laplace_error_up
-from chary.accounting.schedules import Law
+from chary.accounting import accuracy, schedules
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
@@ -70,12 +69,12 @@ def mwem_margins_up(
         raise InvalidParameter("give one of epsilon= and rho=")
     if epsilon is not None:
         each = positive(epsilon, "epsilon") / (2 * times)
-        loss = flip_loss_up(each / 2, many, missed / times)
-        steps = laplace_error_up(whole(grid, "grid") / each, tests=times, confidence=1 - missed)
+        loss = accuracy.flip_loss_up(each / 2, many, missed / times)
+        steps = accuracy.laplace_error_up(whole(grid, "grid") / each, tests=times, confidence=1 - missed)
         return Margins(-(-steps // grid), loss)
     part = positive(rho or 0, "rho") / times
-    loss = exponential_loss_up(Fraction(math.sqrt(part)), many, missed / times)
-    steps = gaussian_error_up(whole(grid, "grid") ** 2 / part, tests=times, confidence=1 - missed)
+    loss = accuracy.exponential_loss_up(Fraction(math.sqrt(part)), many, missed / times)
+    steps = accuracy.gaussian_error_up(whole(grid, "grid") ** 2 / part, tests=times, confidence=1 - missed)
     return Margins(-(-steps // grid), loss * _SURPLUS)
 
 
@@ -137,7 +136,7 @@ def best_rounds(
     return _least(error)
 
 
-def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> schedules.Law:
     """The accuracy law over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
 
     With `s = ln(1/beta)`: all noises keep within `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon)
@@ -155,13 +154,13 @@ def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -
     if not gaussian:
         noise, pick = 2.0 * noises, 4.0
         height = _shared((noise, 2 * times), (pick, times * others / 2)) + _ROUNDED / (noise + pick)
-        return Law(1, times * (2 * noises + 4), _whole_up(math.exp(height)), base=base)
+        return schedules.Law(1, times * (2 * noises + 4), _whole_up(math.exp(height)), base=base)
     # The line that touches the root where beta is `_TOUCHED`: above it everywhere.
     root = math.sqrt(math.log(4 * times / _TOUCHED))
     noise, pick = noises / root, math.sqrt(2)
     total = noise + pick
     height = _shared((noise, 2 * times), (pick, times * others)) + (noise * root**2 + _ROUNDED) / total
-    return Law(1, _digits_up(math.sqrt(times) * total), _whole_up(math.exp(height)), base=base)
+    return schedules.Law(1, _digits_up(math.sqrt(times) * total), _whole_up(math.exp(height)), base=base)
 
 
 def _shared(*parts: tuple[float, float]) -> float:
@@ -179,7 +178,7 @@ def _whole_up(value: float) -> int:
     return math.ceil(value * (1 + _MARGIN))
 
 
-def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> schedules.Law:
     """The law that boxes had in earlier versions: ledgers hold it, and their schedules go on.
 
     One logarithm, `ln(T (|Q|+2)/beta)`, for noises and for picks.
@@ -190,9 +189,9 @@ def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = 
     times, choices = _rounds(rounds), rounds * (whole(queries, "queries") + 2)
     noises = 1 + 2 * REACH
     if not gaussian:
-        return Law(1, times * (2 * noises + 4 + _ROUNDED), choices, base=_base(cells, times))
+        return schedules.Law(1, times * (2 * noises + 4 + _ROUNDED), choices, base=_base(cells, times))
     root = 2 * noises / math.sqrt(math.log(2 * choices)) + math.sqrt(2) + _ROUNDED
-    return Law(1, math.sqrt(times) * root * _SURPLUS, choices, base=_base(cells, times))
+    return schedules.Law(1, math.sqrt(times) * root * _SURPLUS, choices, base=_base(cells, times))
 
 
 def _base(cells: int, rounds: int) -> float:
@@ -259,7 +258,7 @@ def published_rows(*, queries: int, alpha: Number) -> int:
 
 def small_database_law(
     *, rows: int, queries: int, choices: int, classes: int | None = None, concentrated: bool = False
-) -> Law:
+) -> schedules.Law:
     """SmallDB with a fixed number of rows: the error is at most `coarseness + 2 ln(choices/beta)/(epsilon n)`.
 
     The exponential mechanism exceeds the least score by t with probability `choices exp(-epsilon n t/2)` at most.
@@ -271,10 +270,10 @@ def small_database_law(
     0.0667
     """
     base = _decimals_up(coarseness_up(rows=rows, queries=queries, classes=classes))
-    return Law(1, 1 if concentrated else 2, whole(choices, "choices"), base=base)
+    return schedules.Law(1, 1 if concentrated else 2, whole(choices, "choices"), base=base)
 
 
-def published_small_database_law(*, cells: int, queries: int) -> Law:
+def published_small_database_law(*, cells: int, queries: int) -> schedules.Law:
     """SmallDB that chooses its rows by size and epsilon, as published: a (1/3, c)-black box; at least 2 queries.
 
     With `a^2 = ln|Q|/m` the error is at most `a + 2 (m ln N + ln(1/beta))/(epsilon n)`. At
@@ -290,11 +289,11 @@ def published_small_database_law(*, cells: int, queries: int) -> Law:
     """
     universe = math.log(whole(cells, "cells", least=2))
     first = 1.5 * math.cbrt(4 * universe * math.log(whole(queries, "queries", least=2)) / _LEAST_LOG)
-    return Law(_THIRD, _decimals_up((first + (2 + 2 * universe / _LEAST_LOG) / first**2) * _ROUNDING))
+    return schedules.Law(_THIRD, _decimals_up((first + (2 + 2 * universe / _LEAST_LOG) / first**2) * _ROUNDING))
 
 
 def best_rows(
-    law: Callable[[int], Law], feasible: Callable[[int], bool], *, size: int, epsilon: Number, beta: Number
+    law: Callable[[int], schedules.Law], feasible: Callable[[int], bool], *, size: int, epsilon: Number, beta: Number
 ) -> int:
     """The number of rows at which the law promises least, among those that can be gone through; at least one.
 

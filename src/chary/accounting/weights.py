@@ -10,10 +10,9 @@ from typing import Any, Final, Literal, get_args
 
 import scipy
 
+from chary.accounting import intervals, sparse_vector
 from chary.accounting.events import Approximate, Event, Pure, ZeroConcentrated
-from chary.accounting.intervals import Tails
 from chary.accounting.numerics import LARGEST_FLOAT, decimal, float_up, least_size, precise, rounded_down, rounded_up
-from chary.accounting.sparse_vector import SparseNoise, error_up, sparse_noise, tuned_shares
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, failing, plain, positive, probability, whole
 
@@ -123,7 +122,7 @@ def _equal_at_first(place: int, first: int) -> Fraction:
     return Fraction(1, 2 * first) if doublings == 0 else Fraction(1, 4**doublings * first)
 
 
-def easy_error_up(tails: Tails, *, alpha: Number, size: int, chance: Number, rounding: Number = 0) -> float:
+def easy_error_up(tails: intervals.Tails, *, alpha: Number, size: int, chance: Number, rounding: Number = 0) -> float:
     """How far an easy answer is off at most, but for this chance, as a share of `size` rows; above 1 it says nothing.
 
     Beyond 2 alpha/3 a count should be hard, and one that is so many rows beyond is missed by the noise with the chance
@@ -150,7 +149,7 @@ _TINY, _PLENTY = Decimal("1e-40"), Decimal("1e-36")
 # At 1e-10 the difference still has 50 digits and the expansion is above by 1e-43 of itself at most.
 _FINE = Decimal("1e-10")
 # For zCDP a round is two parts, tests and value, whose rho are half the squares of their shares of epsilon.
-_ANSWERS: Final = tuned_shares(1, monotone=False, values=True)[2]
+_ANSWERS: Final = sparse_vector.tuned_shares(1, monotone=False, values=True)[2]
 _JOINT: Final = (1 - _ANSWERS) ** 2 + _ANSWERS**2
 
 
@@ -217,10 +216,10 @@ class WeightRounds(ABC):
         """The epsilon of a round that begins at this size, its numeric answer included."""
 
     @abstractmethod
-    def noise_of(self, epsilon: Fraction) -> SparseNoise:
+    def noise_of(self, epsilon: Fraction) -> sparse_vector.SparseNoise:
         """The noise of a round of this epsilon, for counts that change by 1."""
 
-    def noise(self, number: int, size: int) -> SparseNoise:
+    def noise(self, number: int, size: int) -> sparse_vector.SparseNoise:
         """The noise of that round; it stays what it was at the beginning of the round."""
         return self.noise_of(self.epsilon_down(number, size))
 
@@ -271,8 +270,8 @@ class ExactRounds(WeightRounds):
         with precise():
             return self.allowance.total(self.kept if self.epsilon is not None else 2 * self.kept)
 
-    def noise_of(self, epsilon: Fraction) -> SparseNoise:
-        return sparse_noise(epsilon=epsilon, hits=1, values=True)
+    def noise_of(self, epsilon: Fraction) -> sparse_vector.SparseNoise:
+        return sparse_vector.sparse_noise(epsilon=epsilon, hits=1, values=True)
 
 
 @dataclass(frozen=True)
@@ -332,9 +331,9 @@ class PublishedRounds(WeightRounds):
             grown = (decimal(Fraction(max(size, start), start)).ln() * decimal(self.kept)).exp()
             return rounded_down(self.first / grown)
 
-    def noise_of(self, epsilon: Fraction) -> SparseNoise:
+    def noise_of(self, epsilon: Fraction) -> sparse_vector.SparseNoise:
         e = epsilon * 2 / 3
-        return SparseNoise(1, 2 / e, 4 / e, 2 / e, False)
+        return sparse_vector.SparseNoise(1, 2 / e, 4 / e, 2 / e, False)
 
 
 def _series(step: Decimal) -> Decimal:
@@ -406,7 +405,7 @@ def weight_rounds(
 
 
 def round_alpha_up(
-    noise: SparseNoise, *, size: int, queries: int, rounds: int = 1, confidence: Number = "0.95"
+    noise: sparse_vector.SparseNoise, *, size: int, queries: int, rounds: int = 1, confidence: Number = "0.95"
 ) -> float:
     """The accuracy of so many queries with noise like this: with `confidence` all noises are within a third of it.
 
@@ -418,7 +417,7 @@ def round_alpha_up(
     """
     asked, begun = whole(queries, "queries"), whole(rounds, "rounds")
     anew = replace(noise, hits=min(asked, begun), redrawn=True)
-    return 3 * error_up(anew, tests=2 * asked, confidence=confidence) / whole(size, "size")
+    return 3 * sparse_vector.error_up(anew, tests=2 * asked, confidence=confidence) / whole(size, "size")
 
 
 def sparse_weights_alpha(*, cells: int, size: int, queries: int, confidence: Number = "0.95", **terms: Any) -> float:

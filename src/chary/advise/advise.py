@@ -10,12 +10,9 @@ from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
 from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
 from chary.amounts import Amount
-from chary.calls.agreed_tests import OpenAgreed
+from chary.calls import agreed_tests, sharpness, sparse_vector
 from chary.calls.call import Call
-from chary.calls.sharpness import Threshold, Valued
-from chary.calls.sparse_vector import OpenSparse
-from chary.core.forecast import least_of
-from chary.core.plan import Interaction
+from chary.core import forecast, plan
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import Door, Spine
 from chary.data import Neighbouring, Relation
@@ -263,7 +260,7 @@ def _needs_delta(budget: Budget) -> None:
 
 
 def alternatives(
-    spine: Spine, call: Call[Any], bound: Interaction, found: Quote, hits: int | None = None
+    spine: Spine, call: Call[Any], bound: plan.Interaction, found: Quote, hits: int | None = None
 ) -> list[Alternative]:
     """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
 
@@ -271,7 +268,9 @@ def alternatives(
     charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
     Empty for what is no test against a bar.
     """
-    if found.outlook is None or not (isinstance(bound, (OpenSparse, OpenAgreed)) or isinstance(call, Threshold)):
+    if found.outlook is None or not (
+        isinstance(bound, (sparse_vector.OpenSparse, agreed_tests.OpenAgreed)) or isinstance(call, sharpness.Threshold)
+    ):
         return []
     try:
         expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
@@ -292,19 +291,19 @@ def alternatives(
 class _Compared:
     """A call, what is wanted of it, and the room of its price."""
 
-    bound: Interaction
+    bound: plan.Interaction
     wanted: Wanted
     room: Room
     fits: bool
 
     @classmethod
-    def of(cls, filter_: Filter, bound: Interaction, wanted: Wanted, *, ended: bool) -> "_Compared":
+    def of(cls, filter_: Filter, bound: plan.Interaction, wanted: Wanted, *, ended: bool) -> "_Compared":
         """For so many tests in all, and the hits that are expected; once free misses have `ended`, by epsilons."""
         price, parts = bound.price(filter_), wanted.paid_tests
-        if isinstance(bound, OpenAgreed):
+        if isinstance(bound, agreed_tests.OpenAgreed):
             paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
         else:
-            paid = price.hit if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts)
+            paid = price.hit if isinstance(bound, sparse_vector.OpenSparse) else price.total(wanted.paid_hits, parts)
         whole = filter_.capacity
         return cls(bound, wanted, Room(filter_, paid.cut_to(whole), ended=ended), paid.fits_into(whole))
 
@@ -322,7 +321,11 @@ class _Compared:
     def _values_error(self) -> float:
         """Of fresh values of all hits; those of a sparse vector are among its tests."""
         accuracy = self.bound.accuracy()
-        rho = self.bound.terms.sharpness(1, Fraction(1)).value_rho if isinstance(self.bound, OpenAgreed) else None
+        rho = (
+            self.bound.terms.sharpness(1, Fraction(1)).value_rho
+            if isinstance(self.bound, agreed_tests.OpenAgreed)
+            else None
+        )
         if rho is not None:
             return self.wanted.units(HitValues(self.wanted, rho).beside_tests)
         if accuracy is None or not isinstance(accuracy[0], Gaussian):
@@ -332,7 +335,7 @@ class _Compared:
         return float(steps * accuracy[1])
 
 
-def _hits(call: Any, bound: Interaction, found: Quote) -> int:
+def _hits(call: Any, bound: plan.Interaction, found: Quote) -> int:
     """As many as the call names, or as can be charged and still fit."""
     fitting = bound.most_hits if found.hits_left is None else min(bound.most_hits, found.hits_left)
     return getattr(call, "hits", None) or max(1, fitting)
@@ -340,15 +343,15 @@ def _hits(call: Any, bound: Interaction, found: Quote) -> int:
 
 def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
     """What the call says of its tests, in the words of an advice."""
-    if isinstance(bound, OpenSparse):
+    if isinstance(bound, sparse_vector.OpenSparse):
         sizes = {name: getattr(bound, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
         return sizes | {"tests": tests}
-    if isinstance(bound, OpenAgreed):
+    if isinstance(bound, agreed_tests.OpenAgreed):
         return {"tests": tests, "values": call.value is not None}
     query, neighbouring = getattr(bound, "query", None) or bound.call.query, bound.neighbouring
-    terms = {"above": call.above, "values": isinstance(call, Valued), "grid": query.grid}
+    terms = {"above": call.above, "values": isinstance(call, sharpness.Valued), "grid": query.grid}
     terms["sensitivity"] = query.sensitivity(neighbouring) * query.grid
-    terms["monotone"] = None if least_of(query, neighbouring) == 0 else False
+    terms["monotone"] = None if forecast.least_of(query, neighbouring) == 0 else False
     if query.keys is None:
         return terms | {"tests": tests}
     reach = None if Wanted.is_series(neighbouring) else bound.parallel

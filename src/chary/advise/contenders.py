@@ -10,10 +10,9 @@ from typing import Any, Final
 from chary.accounting import accuracy, calibration, charging_curve, events, runs_noise, sparse_vector
 from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
-from chary.calls.agreed_tests import AgreedTerms, PrepaidTests
+from chary.calls import agreed_tests, thresholds
 from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
 from chary.calls.sparse_vector import Form, OpenSparse
-from chary.calls.thresholds import ThresholdTest
 from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
@@ -325,7 +324,7 @@ class _Sharp:
         how: dict[str, Any] = {"hits": self.wanted.paid_hits} if self.price is None else {"price": self.price}
         sure = exact(self.wanted.confidence, "confidence")
         # Any question serves: a test depends on how far units move it, not on what it asks.
-        asked = ThresholdTest(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
+        asked = thresholds.ThresholdTest(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
         return asked.sharpness(self.room.filter, self.wanted.steps, exact(self.wanted.grid, "grid"), self.share)
 
     def option(self, name: str) -> options.Option:
@@ -367,12 +366,12 @@ class _Agreed:
     share: Fraction
 
     @cached_property
-    def call(self) -> PrepaidTests:
+    def call(self) -> agreed_tests.PrepaidTests:
         """Its opening; it places its bar for the tests that one unit can be in, so it has to be as sure of those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         sure = None if 1 - wrong == SURE else 1 - wrong
-        return PrepaidTests(
+        return agreed_tests.PrepaidTests(
             tests=wanted.paid_tests,
             hits=wanted.paid_hits,
             part=_part(wanted, self.room),
@@ -381,10 +380,10 @@ class _Agreed:
         )
 
     @cached_property
-    def terms(self) -> AgreedTerms:
+    def terms(self) -> agreed_tests.AgreedTerms:
         """What it is agreed at."""
         filter_ = priced_by(self.room.filter, "take a sparse vector")
-        return AgreedTerms.planned(self.call.paid(filter_), filter_)
+        return agreed_tests.AgreedTerms.planned(self.call.paid(filter_), filter_)
 
     def option(self) -> options.Option:
         """All of it."""

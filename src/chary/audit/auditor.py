@@ -10,10 +10,8 @@ from multiprocessing import get_context
 from typing import Any
 
 from chary import noise
+from chary.audit import enumeration, exact_audits, findings
 from chary.audit.cases import choices, releases, runs, tests
-from chary.audit.enumeration import TooMany
-from chary.audit.exact_audits import by_own_law, exactly, of_run
-from chary.audit.findings import Audited, Proof, claimed, matrices, most_shown
 from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Script, WorstCase, opened_alike, played
 from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
@@ -44,7 +42,7 @@ def audit(
     columns: dict[str, str] | None = None,
     csv: CSVFormat | None = None,
     table: str | None = None,
-) -> Audited:
+) -> findings.Audited:
     """Try to show that `asked` is less private than it is charged for, on two databases that are neighbours.
 
     - `asked`: an `Algorithm`, a call, or a function of a session that returns all that an analyst has seen, as JSON. It
@@ -105,15 +103,17 @@ def _name(asked: Asked) -> str:
 # Running audits: of kinds, and of whatever somebody brings.
 
 
-def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | None = 0, power: bool = True) -> Audited:
+def audit_case(
+    case: WorstCase, *, transcripts: int | None = None, seed: int | None = 0, power: bool = True
+) -> findings.Audited:
     """Audit one kind, and the same with half the noise: exactly where its outcomes can be enumerated."""
     began = time.perf_counter()
     with case.opened() as pair:
         if not opened_alike(*pair):
-            return Audited(case.kind, 0, 0, math.inf, None, True, "how the rows are read", 0, 0)
+            return findings.Audited(case.kind, 0, 0, math.inf, None, True, "how the rows are read", 0, 0)
         try:
             found = _enumerated(case, pair, power)
-        except TooMany:
+        except enumeration.TooMany:
             if case.priced:
                 raise
             times = whole(case.usual if transcripts is None else transcripts, "transcripts", least=8)
@@ -121,23 +121,29 @@ def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | N
     return replace(found, seconds=time.perf_counter() - began)
 
 
-def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audited:
+def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> findings.Audited:
     asked = case.ask(1)
     if not isinstance(asked, Call) and not ((case.priced or case.law) and isinstance(asked, Chained)):
-        raise TooMany("whole sessions are sampled")
-    exact = exactly if isinstance(asked, Call) else of_run if case.priced else by_own_law
+        raise enumeration.TooMany("whole sessions are sampled")
+    exact = (
+        exact_audits.exactly
+        if isinstance(asked, Call)
+        else exact_audits.of_run
+        if case.priced
+        else exact_audits.by_own_law
+    )
     found = exact(case, pair, 1)
     weaker = exact(case, pair, 2).measured if power else None
-    return Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
+    return findings.Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
 
 
-def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | None, power: bool) -> Audited:
+def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | None, power: bool) -> findings.Audited:
     source = source_of(seed)
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
     shown = against(case, sides, delta)
     weaker = against(case, sampled(case, 2, pair, source, times), delta).epsilon if power else None
-    return Audited(case.kind, epsilon, delta, max(0.0, shown.epsilon), weaker, False, shown.score, times, 0)
+    return findings.Audited(case.kind, epsilon, delta, max(0.0, shown.epsilon), weaker, False, shown.score, times, 0)
 
 
 def sampled(case: WorstCase, strength: int, pair: tuple[Rows, Rows], source: noise.Source, times: int) -> list[Played]:
@@ -155,13 +161,13 @@ def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
         epsilon, delta = filter_.budget.exact
         return float(epsilon), float(delta)
     main, failure = (max(getattr(side, name) for side in sides) for name in ("charged", "failure"))
-    return claimed(filter_, main, failure)
+    return findings.claimed(filter_, main, failure)
 
 
-def against(case: WorstCase, sides: list[Played], delta: float) -> Proof:
+def against(case: WorstCase, sides: list[Played], delta: float) -> findings.Proof:
     """What the transcripts show."""
     here, there = (side.outcomes if case.seen is None else [*map(case.seen, side.outcomes)] for side in sides)
-    return most_shown(*matrices(here, there), delta)
+    return findings.most_shown(*findings.matrices(here, there), delta)
 
 
 def source_of(seed: int | None) -> noise.Source:
@@ -179,7 +185,7 @@ def audit_kinds(
     seed: int | None = 0,
     power: bool = True,
     jobs: int = 1,
-) -> Iterator[Audited]:
+) -> Iterator[findings.Audited]:
     """Audit kinds of calls (default: all), each on its worst neighbours, and again with half the noise.
 
     Where outcomes can be enumerated `transcripts` counts for nothing. `jobs` processes share the work; findings come in
@@ -201,7 +207,7 @@ def audit_kinds(
         yield from (each.result() for each in asked)
 
 
-def _audited(kind: str, transcripts: int | None, seed: int | None, power: bool) -> Audited:
+def _audited(kind: str, transcripts: int | None, seed: int | None, power: bool) -> findings.Audited:
     return audit_case(worst_cases()[kind], transcripts=transcripts, seed=seed, power=power)
 
 

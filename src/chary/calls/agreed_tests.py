@@ -14,12 +14,9 @@ from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price, sh
 from chary.accounting.sharp_widths import best_share, check_chance, half_width
 from chary.amounts import Amount
 from chary.answers import Value
-from chary.calls.answers import AboveOrNot, TestedKeys, published, silent
+from chary.calls import answers, fields, run, thresholds
 from chary.calls.call import call
-from chary.calls.fields import Probability, Whole
-from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rho_of
-from chary.calls.thresholds import keyed, tested_query
 from chary.core import forecast
 from chary.core import plan as core_plan
 from chary.core.transaction import Spine, numbered
@@ -160,7 +157,7 @@ def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpnes
 
 
 @dataclass(frozen=True)
-class AgreedTest(AboveOrNot):
+class AgreedTest(answers.AboveOrNot):
     """Whether one question was at or above its bar; `value` is that of a hit where the run publishes values, else None.
 
     `tests_left` is how many tests were left after it.
@@ -170,7 +167,7 @@ class AgreedTest(AboveOrNot):
 
 
 @dataclass(frozen=True)
-class AgreedWatch(TestedKeys):
+class AgreedWatch(answers.TestedKeys):
     """Which keys were at or above the bar, with their values where the run publishes values, else None.
 
     A scan ends at the last hit that the budget can pay for: later keys are `untested`. `tests_left` is how many tests
@@ -220,7 +217,7 @@ class AskAgreed(core_plan.Interaction):
 
     @cached_property
     def _tested(self) -> tuple[Query, int]:
-        return tested_query(self.query, self.neighbouring, Fraction(self.above))
+        return thresholds.tested_query(self.query, self.neighbouring, Fraction(self.above))
 
     @property
     def tested(self) -> Query:
@@ -312,7 +309,7 @@ class AskAgreed(core_plan.Interaction):
         """How the values of hits were published; None where none are."""
         if self.noise is None:
             return None
-        return published(self.noise, self.tested, self.neighbouring, bar=self.threshold)
+        return answers.published(self.noise, self.tested, self.neighbouring, bar=self.threshold)
 
     def _values(self, answer: core_plan.Json) -> list[Value | None]:
         if self.noise is None:
@@ -341,7 +338,7 @@ class AskAgreedKeys(AskAgreed):
     kind = "agreed_watch"
 
     def __post_init__(self) -> None:
-        keyed(self.query)
+        thresholds.keyed(self.query)
         super().__post_init__()
 
     def present(self, answer: core_plan.Json, call: int) -> AgreedWatch:
@@ -350,7 +347,7 @@ class AskAgreedKeys(AskAgreed):
         found = (above, answer["tested"], forecast.error_bar(self.accuracy()))
         left, silence = (
             answer["tests_left"],
-            silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
+            answers.silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
         )
         return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published, silence=silence)
 
@@ -378,7 +375,7 @@ class AgreedState:
 
 
 @call("agreed_tests", subject="thresholds")
-class PrepaidTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
+class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     """Agree on a number of tests: all their misses are paid now, a hit when it comes, and they are the sharper for it.
 
     Guarantee: each test is a `SharpTest` of these prices at the order of the session's filter. The opening is charged
@@ -405,12 +402,12 @@ class PrepaidTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     """
 
     _: KW_ONLY
-    tests: Whole
-    hits: Whole
-    part: Probability | None = None
-    misses: Probability | None = None
-    value: Probability | None = None
-    sure: Probability | None = None
+    tests: fields.Whole
+    hits: fields.Whole
+    part: fields.Probability | None = None
+    misses: fields.Probability | None = None
+    value: fields.Probability | None = None
+    sure: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         if self.hits > self.tests:
@@ -428,7 +425,7 @@ class PrepaidTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
 
 
 @dataclass(frozen=True)
-class OpenAgreed(BoundOpening[PrepaidTests]):
+class OpenAgreed(run.BoundOpening[PrepaidTests]):
     """The opening: nothing is read, and all misses are charged."""
 
     terms: AgreedTerms
@@ -467,8 +464,8 @@ class OpenAgreed(BoundOpening[PrepaidTests]):
         return core_plan.Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
 
 
-@keeps
-class KeptAgreed(Kept[Any, AgreedState]):
+@run.keeps
+class KeptAgreed(run.Kept[Any, AgreedState]):
     """`run.ask(query, above=500)`: is it at or above the bar? Of a keyed query each key in order, in one scan.
 
     A miss is free, a hit is charged. A question uses up as many tests as it has keys that one unit can be in. Errors:
@@ -486,8 +483,8 @@ class KeptAgreed(Kept[Any, AgreedState]):
         charges = Charges(**json.loads(numbered(self.spine, self.number).answer or "{}"))
         return AgreedTerms(PrepaidTests(**self.terms).paid(filter_), charges, filter_)
 
-    def opened(self) -> KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
-        return KeyedRun(self)
+    def opened(self) -> run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
+        return run.KeyedRun(self)
 
     def question(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
         kind = AskAgreedKeys if getattr(query, "keys", None) is not None else AskAgreedOnce

@@ -15,12 +15,9 @@ from chary.accounting import Event, UnanimousCall
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import Answer, scalar
+from chary.calls import answers, compute, fields, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, plain_outcome
-from chary.calls.answers import Classified, Pair
 from chary.calls.call import Bound, Call, CallT, call
-from chary.calls.compute import failure
-from chary.calls.fields import AnyQuery, Brought, Exact, Whole
-from chary.calls.sharpness import HowSharply, TestedTogether, Width, chance_of_each
 from chary.core.forecast import Within
 from chary.core.plan import KEPT, Data, Json, Question, Result, laplace_for_each, steps_at_least
 from chary.core.transaction import Spine
@@ -36,7 +33,7 @@ _MOST_RUNS: Final = 1000
 
 
 @call("boundary", subject="algorithms")
-class Boundary(Call[Classified]):
+class Boundary(Call[answers.Classified]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
     The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. With `runs`
@@ -57,9 +54,9 @@ class Boundary(Call[Classified]):
     'boundary'
     """
 
-    algorithm: Brought
+    algorithm: fields.Brought
     _: KW_ONLY
-    runs: Whole | None = None
+    runs: fields.Whole | None = None
 
     def __post_init__(self) -> None:
         if self.algorithm.size[1]:
@@ -130,12 +127,14 @@ class AskBoundary(Bound[Boundary]):
             return Result({"failed": True}, hits=1, tests=1)
         return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
 
-    def present(self, answer: Json, call: int) -> Classified:
+    def present(self, answer: Json, call: int) -> answers.Classified:
         if "failed" in answer:
-            raise failure(self.call.algorithm.name)
+            raise compute.failure(self.call.algorithm.name)
         if answer["outcome"] == boundaries.BOUNDARY:
-            return Classified(call, boundaries.BOUNDARY, clear=False)
-        return Classified(call, plain_outcome((self.call.algorithm.outcomes or ())[answer["outcome"]]), clear=True)
+            return answers.Classified(call, boundaries.BOUNDARY, clear=False)
+        return answers.Classified(
+            call, plain_outcome((self.call.algorithm.outcomes or ())[answer["outcome"]]), clear=True
+        )
 
 
 class AskUnanimous(AskBoundary):
@@ -161,17 +160,17 @@ class AskUnanimous(AskBoundary):
         except AlgorithmFailed:
             return None
 
-    def present(self, answer: Json, call: int) -> Classified:
+    def present(self, answer: Json, call: int) -> answers.Classified:
         if "agreed" in answer:
-            return Classified(call, answer["agreed"], clear=True)
-        return Classified(call, boundaries.BOUNDARY, clear=False)
+            return answers.Classified(call, answer["agreed"], clear=True)
+        return answers.Classified(call, boundaries.BOUNDARY, clear=False)
 
 
 # The black-box boundary: any private algorithm run twice; agreement is free, difference is charged.
 
 
 @call("call_twice", subject="algorithms")
-class Twice(Call[Pair]):
+class Twice(Call[answers.Pair]):
     """Run any private algorithm twice on the same rows: two outcomes that agree are free, two that differ are charged.
 
     Guarantee: `TwiceCall(epsilon)`, 2 epsilon-DP, with nothing else known of the algorithm (black-box boundary,
@@ -179,7 +178,7 @@ class Twice(Call[Pair]):
     `AlgorithmFailed`, charged.
     """
 
-    algorithm: Brought
+    algorithm: fields.Brought
 
     def __post_init__(self) -> None:
         if self.algorithm.size[1]:
@@ -222,10 +221,10 @@ class CallTwice(Bound[Twice]):
         differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
         return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
 
-    def present(self, answer: Json, call: int) -> Pair:
+    def present(self, answer: Json, call: int) -> answers.Pair:
         if "failed" in answer:
-            raise failure(self.call.algorithm.name)
-        return Pair(call, answer["first"], answer["second"])
+            raise compute.failure(self.call.algorithm.name)
+        return answers.Pair(call, answer["first"], answer["second"])
 
 
 # Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper.
@@ -236,7 +235,7 @@ HALF: Final = Fraction(1, 2)
 
 
 @lru_cache(maxsize=KEPT)
-def clear_by(labels: int) -> Width:
+def clear_by(labels: int) -> sharpness.Width:
     """How deep a value must lie for its label to be told but for a chance."""
     return partial(clear_depth, labels)
 
@@ -247,7 +246,7 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 
 
 @dataclass(frozen=True)
-class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
+class AskClearly(sharpness.TestedTogether, Bound[sharpness.HowSharply[Any]]):
     """An answer by two draws; a hit is that they differ, or agree on a label that no value has."""
 
     raced = True
@@ -283,7 +282,7 @@ class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
 
     def within(self, tests: int, confidence: Number) -> Within:
         """How far beyond the bar all of so many values are told clearly and rightly."""
-        steps = self.draws.reach(chance_of_each(confidence, tests)) - self.half
+        steps = self.draws.reach(sharpness.chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
     @abstractmethod
@@ -393,7 +392,7 @@ class Zoned(Answer):
 
 
 @call("between", subject="thresholds")
-class Between(HowSharply[Zoned]):
+class Between(sharpness.HowSharply[Zoned]):
     """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
 
     Guarantee: with `epsilon`, one epsilon-DP call in which "between" is a q-target; the nearer the bars, the dearer a
@@ -401,10 +400,10 @@ class Between(HowSharply[Zoned]):
     within is how far beyond a bar all are told clearly) a `SharpTest` whose hit is "between", at any distance of the
     bars: both sides are told half of the time at their bars, or where they meet if that is nearer."""
 
-    query: AnyQuery
+    query: fields.AnyQuery
     _: KW_ONLY
-    low: Exact
-    high: Exact
+    low: fields.Exact
+    high: fields.Exact
 
     def bind(self, spine: Spine) -> "AskBetween | AskSides":
         query, neighbouring = _single(self.query, "between"), spine.rows.neighbouring
@@ -488,7 +487,7 @@ class Decided(Answer):
 
 
 @call("decide", subject="thresholds")
-class Decide(HowSharply[Decided]):
+class Decide(sharpness.HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
     Guarantee: with `epsilon`, a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about
@@ -496,9 +495,9 @@ class Decide(HowSharply[Decided]):
     the bar all are told clearly) a `SharpTest` whose hit is "boundary": two draws that differ (docs/theory.md). Unlike
     `ThresholdTest`, a yes is as cheap as a no."""
 
-    query: AnyQuery
+    query: fields.AnyQuery
     _: KW_ONLY
-    above: Exact
+    above: fields.Exact
 
     def bind(self, spine: Spine) -> "AskDecide | AskSides":
         query, neighbouring = _single(self.query, "decide"), spine.rows.neighbouring
@@ -540,7 +539,7 @@ class AskDecide(Wrapped[Decide]):
 
 
 @call("classify", subject="thresholds")
-class Classify(HowSharply[Classified]):
+class Classify(sharpness.HowSharply[answers.Classified]):
     """The key with the largest answer, free while it is clear; "boundary", which is charged, when it is not.
 
     Guarantee: with `epsilon`, the epsilon-DP exponential mechanism over the keys, each of which may change by the
@@ -553,7 +552,7 @@ class Classify(HowSharply[Classified]):
 
     # Where the lead is small, a sharp choice may name a key far behind.
     usually_sharp = False
-    query: AnyQuery
+    query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskClassify | AskLargest":
         query, neighbouring = self.query, spine.rows.neighbouring
@@ -567,9 +566,9 @@ class Classify(HowSharply[Classified]):
         return AskLargest(self, neighbouring, query, label_draws(event, labels, steps), partial(_classified, query))
 
 
-def _classified(query: Query, call: int, outcome: int | None) -> Classified:
+def _classified(query: Query, call: int, outcome: int | None) -> answers.Classified:
     told = boundaries.BOUNDARY if outcome is None else scalar((query.keys or ())[outcome])
-    return Classified(call, told, clear=outcome is not None)
+    return answers.Classified(call, told, clear=outcome is not None)
 
 
 @dataclass(frozen=True)
@@ -584,7 +583,7 @@ class AskClassify(Wrapped[Classify]):
     def value(self, data: Data) -> Any:
         return data.integers()
 
-    def present(self, answer: Json, call: int) -> Classified:
+    def present(self, answer: Json, call: int) -> answers.Classified:
         return _classified(self.query, call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final, Generic, Literal, Self, cast
 
 import numpy as np
 
-from chary.accounting import accuracy, events, gaussian_selection
-from chary.accounting.calibration import four_digits_up
+from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, scalar
 from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
@@ -24,8 +23,7 @@ from chary.core.transaction import Spine
 from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
-from chary.mechanisms import additive, boundaries, choices, threshold_tests
-from chary.mechanisms.gaussian import GaussianMax
+from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
 # The largest of many bounded values after Gaussian noise: the winning key, and nothing else, is published.
@@ -152,11 +150,11 @@ class AskNoisyMax(Bound[NoisyMax]):
         return Gaps.of(self.query, self.neighbouring, Fraction(self.call.low), Fraction(self.call.high))
 
     @cached_property
-    def mechanism(self) -> GaussianMax:
+    def mechanism(self) -> gaussian.GaussianMax:
         """The exact choice."""
         if self.call.epsilon is not None:
-            return GaussianMax(self.gaps.noise_for(Fraction(self.call.epsilon)))
-        return GaussianMax(Fraction(self.call.noise or 0) / self.query.grid)
+            return gaussian.GaussianMax(self.gaps.noise_for(Fraction(self.call.epsilon)))
+        return gaussian.GaussianMax(Fraction(self.call.noise or 0) / self.query.grid)
 
     @cached_property
     def event(self) -> events.Event:
@@ -192,7 +190,7 @@ class AskNoisyMax(Bound[NoisyMax]):
 
 @lru_cache(maxsize=KEPT)
 def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
-    return four_digits_up(
+    return calibration.four_digits_up(
         gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
     )
 

@@ -12,9 +12,8 @@ from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
 from chary.answers import Answer
 from chary.calls import algorithm as algorithms
-from chary.calls.answers import Outcome, RaceOutcome
+from chary.calls import answers, fields
 from chary.calls.call import Bound, Call, CallT, Extending, call
-from chary.calls.fields import Brought, Condition, Positive, Values, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Interaction, Json, Result
 from chary.core.transaction import Spine, earlier
@@ -29,7 +28,7 @@ from chary.numbers import Number
 
 
 @call("call", subject="algorithms")
-class RunAlgorithm(Call[Outcome]):
+class RunAlgorithm(Call[answers.Outcome]):
     """Run any private algorithm once.
 
     Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the
@@ -51,12 +50,12 @@ class RunAlgorithm(Call[Outcome]):
     what is no finite JSON value.
     """
 
-    algorithm: Brought
+    algorithm: fields.Brought
     _: KW_ONLY
     prior: Any = algorithms.UNSAID
-    target: Values | None = None
-    q: Positive | None = None
-    hit: Condition | None = None
+    target: fields.Values | None = None
+    q: fields.Positive | None = None
+    hit: fields.Condition | None = None
 
     def __post_init__(self) -> None:
         said = (self.prior is not algorithms.UNSAID) + (self.target is not None) + (self.hit is not None)
@@ -142,8 +141,8 @@ class AskAlgorithm(RunOnce[RunAlgorithm]):
     def event(self) -> Event:
         return self.target.event_by_laws(self.algorithm)
 
-    def present(self, answer: Json, call: int) -> Outcome:
-        return Outcome(call, self.told(answer), answer["hit"])
+    def present(self, answer: Json, call: int) -> answers.Outcome:
+        return answers.Outcome(call, self.told(answer), answer["hit"])
 
 
 def failure(name: str, *, judged: bool = False) -> AlgorithmFailed:
@@ -204,10 +203,10 @@ class PublishIf(Call[Disclosure]):
     'publish_if'
     """
 
-    algorithm: Brought
+    algorithm: fields.Brought
     _: KW_ONLY
-    when: Condition
-    room: Whole = 4096
+    when: fields.Condition
+    room: fields.Whole = 4096
 
     def __post_init__(self) -> None:
         if self.room > MOST_ROOM:
@@ -255,9 +254,9 @@ class Extend(Call[Disclosure]):
     held, for a condition that raises.
     """
 
-    held: Whole
+    held: fields.Whole
     _: KW_ONLY
-    when: Condition
+    when: fields.Condition
 
     def bind(self, spine: Spine) -> "AskExtend":
         original = earlier(spine, self.held, "publish_if", "a conditional publication")
@@ -425,13 +424,13 @@ class RacedCall(Interaction):
     def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return Amount(ran.answer["charged"], price.hit.delta)
 
-    def present(self, answer: Json, call: int) -> RaceOutcome:
+    def present(self, answer: Json, call: int) -> answers.RaceOutcome:
         if "failed" in answer["answer"]:
             raise AlgorithmFailed(
                 "what was raced raised, or returned no finite JSON value, or a condition on it raised"
             )
         value = outcome_of(self.inner.present(answer["answer"], call))
-        return RaceOutcome(call, value, tuple(answer["hits"]), bool(answer["charged"]))
+        return answers.RaceOutcome(call, value, tuple(answer["hits"]), bool(answer["charged"]))
 
 
 def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Mapping[str, Any]) -> RacedCall:
@@ -495,7 +494,7 @@ def _stand_in(inner: Interaction, said: Json) -> algorithms.Algorithm:
 
 
 @call("best_of", subject="algorithms")
-class MultiTarget(Opening[Run[RaceOutcome, "RaceState"]]):
+class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
     """Count several targets side by side and pay for the one that is hit least.
 
     Guarantee: all calls together cost the logarithm of the number of targets once (`BestOf(targets)`; log-moment; on a
@@ -503,7 +502,7 @@ class MultiTarget(Opening[Run[RaceOutcome, "RaceState"]]):
     filter with Renyi prices can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than two
     different names."""
 
-    targets: Values
+    targets: fields.Values
 
     def __post_init__(self) -> None:
         targets = tuple(self.targets)
@@ -591,10 +590,10 @@ class RaceCall(Interaction):
     def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return Amount(ran.answer["charged"], price.hit.delta)
 
-    def present(self, answer: Json, call: int) -> RaceOutcome:
+    def present(self, answer: Json, call: int) -> answers.RaceOutcome:
         if "failed" in answer:
             raise AlgorithmFailed(f"the algorithm {self.algorithm.name!r} raised, or returned no finite JSON value")
-        return RaceOutcome(call, answer["value"], tuple(answer["hits"]), bool(answer["charged"]))
+        return answers.RaceOutcome(call, answer["value"], tuple(answer["hits"]), bool(answer["charged"]))
 
 
 def counted(before: Sequence[int], hit: Sequence[bool], price: Price) -> tuple[list[int], int]:
@@ -618,7 +617,7 @@ class RaceState:
 
 
 @keeps
-class KeptRace(Kept[RaceOutcome, RaceState]):
+class KeptRace(Kept[answers.RaceOutcome, RaceState]):
     """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or `run.ask(call,
     targets={...})`: make any call with one outcome (`ThresholdTest`, `Between`, `Decide`, `Classify`, `Boundary`,
     `Twice`, `RunAlgorithm`), with a target for each.

@@ -9,12 +9,11 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from chary.calls.algorithm import Algorithm, When
 from chary.core.plan import Question, check_question
-from chary.data import Count, Linear, Predicate, Query, Total, Universe, count
+from chary.data import Count, Linear, Predicate, Query, Total, count
 from chary.data.columns import Schema
 from chary.data.queries.bodies import KINDS, query_of
 from chary.data.queries.query import AnsweredT
-from chary.data.universe.axes import Axis
-from chary.data.universe.counts import WeightedRegion, weighing
+from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
 from chary.data.universe.regions import Region, located
 from chary.errors import InvalidParameter, InvalidQuery
@@ -67,10 +66,12 @@ def promised(
     return max(0.0, share - error_bar), min(1.0, share + error_bar)
 
 
-def region(universe: Universe, schema: Schema, where: Any) -> Region | WeightedRegion:
+def region(universe: axes.Universe, schema: Schema, where: Any) -> Region | counts.WeightedRegion:
     """The cells in which one condition holds, or what each weighs; `InvalidQuery` where the universe cannot tell."""
     asked = condition(where)
-    return weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
+    return (
+        counts.weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
+    )
 
 
 def _each(given: Any) -> list[LinearPart]:
@@ -234,13 +235,13 @@ QueryOf = Annotated[
 AnyQuery = QueryOf[Any]
 
 
-def _universe(value: Any) -> Universe:
+def _universe(value: Any) -> axes.Universe:
     written = isinstance(value, dict) and set(value) == {"columns", "missing"}
-    return Universe.of_body(value) if written else Universe.of(value)
+    return axes.Universe.of_body(value) if written else axes.Universe.of(value)
 
 
 Cells = Annotated[
-    Universe | Mapping[str, Axis | Iterable[Any]],
+    axes.Universe | Mapping[str, axes.Axis | Iterable[Any]],
     PlainValidator(_universe),
     PlainSerializer(lambda universe: universe.body(), when_used="json"),
     WithJsonSchema({"type": "object", "description": "A universe: columns and their cells."}),

@@ -19,8 +19,7 @@ from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Neighbouring, Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
-from chary.mechanisms.additive import SMALL, padded, unpadded
-from chary.mechanisms.gaussian import GaussianThreshold, RestartingThreshold, RunsState
+from chary.mechanisms import additive, gaussian
 from chary.noise.gaussian import Deviate, deviate
 from chary.numbers import Number, failing, plain
 
@@ -39,7 +38,7 @@ class RunTerms:
     `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds.
     """
 
-    mechanism: GaussianThreshold
+    mechanism: gaussian.GaussianThreshold
     low: Fraction
     high: Fraction
     sensitivity: Fraction | None = None
@@ -85,14 +84,16 @@ class RunTerms:
 
 @lru_cache(maxsize=KEPT_LOSSES)
 def _losses(
-    mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int
+    mechanism: gaussian.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int
 ) -> gaussian_runs.Losses:
     return gaussian_runs.Losses(
         *gaussian_selection.above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity))
     )
 
 
-def _priced(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction) -> dict[str, Fraction]:
+def _priced(
+    mechanism: gaussian.GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction
+) -> dict[str, Fraction]:
     own, other = mechanism.scales
     noises = {"threshold_noise": own, "query_noise": other, "threshold": Fraction(mechanism.threshold)}
     return noises | {"low": low, "high": high, "sensitivity": sensitivity}
@@ -120,12 +121,12 @@ class RunState:
         held = FORGOTTEN if self.halted else self.held
         known = [held.floor, held.bits]
         public = [self.steps, self.charged, str(self.sensitivity), self.halted]
-        return padded(json.dumps([known, *public]).encode(), SMALL + len(json.dumps(public)))
+        return additive.padded(json.dumps([known, *public]).encode(), additive.SMALL + len(json.dumps(public)))
 
     @classmethod
     def load(cls, data: bytes) -> "RunState":
         """The state that `dump` wrote."""
-        held, steps, charged, sensitivity, halted = json.loads(unpadded(data))
+        held, steps, charged, sensitivity, halted = json.loads(additive.unpadded(data))
         return cls(Deviate(*held), steps, charged, Fraction(sensitivity), halted)
 
 
@@ -332,21 +333,21 @@ class ReportingProgress:
     charged: Fraction = Fraction(0)
 
     @property
-    def runs(self) -> RunsState:
+    def runs(self) -> gaussian.RunsState:
         """The state of the mechanism."""
-        return RunsState(self.held, self.told)
+        return gaussian.RunsState(self.held, self.told)
 
     def dump(self) -> bytes:
         """The state for the ledger's secret table."""
         told = self.told
         public = [str(told.spent), told.halted, told.steps, self.tested, self.day, str(self.charged)]
         known = json.dumps([[self.held.floor, self.held.bits], *public])
-        return padded(known.encode(), SMALL + len(json.dumps(public)))
+        return additive.padded(known.encode(), additive.SMALL + len(json.dumps(public)))
 
     @classmethod
     def load(cls, data: bytes) -> "ReportingProgress":
         """The state that `dump` wrote."""
-        held, spent, halted, steps, tested, day, charged = json.loads(unpadded(data))
+        held, spent, halted, steps, tested, day, charged = json.loads(additive.unpadded(data))
         return cls(
             Deviate(*held), gaussian_runs.Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged)
         )
@@ -364,7 +365,7 @@ class AskReporting(Interaction):
 
     run_call: int
     terms: RunTerms
-    machine: RestartingThreshold
+    machine: gaussian.RestartingThreshold
     total: Fraction
     as_told: bool
     query: Query
@@ -579,15 +580,15 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     @cached_property
     def terms(self) -> RunTerms:
         """What the tests are priced by."""
-        mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 
     @cached_property
-    def machine(self) -> RestartingThreshold:
+    def machine(self) -> gaussian.RestartingThreshold:
         """The runs as they are made; without a session, `machine.scan(values, machine.start(source), source)`."""
         losses = partial(self.terms.losses, Fraction(self.sensitivity))
         rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
-        return RestartingThreshold(self.terms.mechanism, rule, losses)
+        return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
 
     def bind(self, spine: Spine) -> "OpenReporting":
         return OpenReporting(self, spine.rows.neighbouring)
@@ -687,7 +688,7 @@ class KeptReporting(Kept[Any, ReportingState]):
             return total
         return min(total, now.charged + Fraction(max(self.spine.left().main, 0), filter_.steps))
 
-    def _machine(self, total: Fraction) -> RestartingThreshold:
+    def _machine(self, total: Fraction) -> gaussian.RestartingThreshold:
         """The runs, which stop within this total."""
         machine = self.started.machine
         return replace(machine, rule=gaussian_runs.PureStopping(total)) if self.started.stop == "pure" else machine
@@ -771,7 +772,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
     def terms(self) -> RunTerms:
         """What its steps are priced by."""
         sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
-        mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity)
 
     def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:

@@ -14,12 +14,10 @@ from chary.accounting import Event, Publication, Pure
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import Form
 from chary.answers import Answer
+from chary.calls import answers, fields, sparse_vector
 from chary.calls import sharpness as sharp
-from chary.calls.answers import AboveOrNot
 from chary.calls.call import call
-from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
-from chary.calls.sparse_vector import AskSparseOnce, OpenSparse
 from chary.core.forecast import Within
 from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, check_question, steps_at_least
 from chary.core.quote import Quote
@@ -37,7 +35,7 @@ from chary.numbers import Number, exact, plain, whole
 
 
 @dataclass(frozen=True)
-class GrowingTest(AboveOrNot):
+class GrowingTest(answers.AboveOrNot):
     """Whether one average over rows was above the threshold; its value where values are published, else None.
 
     `size` is the number of rows at which it was asked, `round` the number of the round, which a yes ends. Nothing is
@@ -140,7 +138,7 @@ class GrowingRoundState:
 
 
 @dataclass(frozen=True)
-class OneRound(OpenSparse):
+class OneRound(sparse_vector.OpenSparse):
     """A round is a sparse vector with one hit, whose threshold in counts moves with the public size."""
 
     form: Form = "tuned"
@@ -235,9 +233,9 @@ class AskGrowingSparse(Paid):
     def _check_threshold(self) -> None:
         check_average(self.query, self.started.neighbouring, self.above)
 
-    def _asked(self, epsilon: Fraction) -> AskSparseOnce:
+    def _asked(self, epsilon: Fraction) -> sparse_vector.AskSparseOnce:
         """The question in counts; its constructor refuses what cannot be asked."""
-        return AskSparseOnce(self.opened, self.started.round(epsilon), self.query, self.above * self.size)
+        return sparse_vector.AskSparseOnce(self.opened, self.started.round(epsilon), self.query, self.above * self.size)
 
     @property
     def event(self) -> Event:
@@ -650,20 +648,20 @@ class GrowingTests(Opening[GrowingRun]):
     but the Renyi filter."""
 
     _: KW_ONLY
-    above: Exact
-    epsilon: Positive | None = None
-    values: Flag = False
-    rounds: Whole | None = None
-    exponent: Exact = 1
+    above: fields.Exact
+    epsilon: fields.Positive | None = None
+    values: fields.Flag = False
+    rounds: fields.Whole | None = None
+    exponent: fields.Exact = 1
     form: Form = "tuned"
-    sensitivity: Positive = 1
-    grid: Positive = 1
-    hits: Whole | None = None
-    price: Probability | None = None
-    within: Positive | None = None
-    tests: Whole | None = None
-    sure: Probability | None = None
-    value: Probability | None = None
+    sensitivity: fields.Positive = 1
+    grid: fields.Positive = 1
+    hits: fields.Whole | None = None
+    price: fields.Probability | None = None
+    within: fields.Positive | None = None
+    tests: fields.Whole | None = None
+    sure: fields.Probability | None = None
+    value: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         sharp.check_one_way(self, ("epsilon", "hits", "price", "within"), _TOLD)

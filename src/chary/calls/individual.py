@@ -8,16 +8,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from chary.accounting import Event, NoiseLaw, Publication, Support, Targeted
-from chary.accounting.intervals import Tails
-from chary.accounting.sharp_tests import SharpTails
+from chary.accounting import Event, NoiseLaw, Targeted, intervals, sharp_tests
 from chary.amounts import Amount
 from chary.answers import Answer
+from chary.calls import answers, fields, run
 from chary.calls import sharpness as sharp
-from chary.calls.answers import NumberOrNothing, WatchResult, published, silent
 from chary.calls.call import call
-from chary.calls.fields import Positive, Probability, Whole
-from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.core.forecast import Within
 from chary.core.plan import Data, Json, Paid, Question, Result, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
@@ -27,9 +23,7 @@ from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
 from chary.errors import InvalidQuery, NotPriced, NotWithheld
 from chary.filters import Filter, Price, RenyiFilter
-from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
-from chary.mechanisms.sketches import Counters
-from chary.mechanisms.threshold_tests import SharpTests
+from chary.mechanisms import Additive, Gaussian, Laplace, sketches, threshold_tests
 from chary.numbers import Number, exact
 
 # Individual charging ([TCT] Algorithm 5): every unit has a budget of hits, and drops out when it has used it up.
@@ -38,7 +32,7 @@ from chary.numbers import Number, exact
 PLANS = 64
 
 
-class LivingCount(NumberOrNothing):
+class LivingCount(answers.NumberOrNothing):
     """A noisy count of the units that still live, or total of what they contribute, if it reached the bar, which raised
     the counters of the units in it; otherwise nothing (`value` is None)."""
 
@@ -48,13 +42,13 @@ class CounterMemory:
 
     def __init__(self, rows: Rows) -> None:
         self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
-        self._last: tuple[bytes, Counters, Rooms] | None = None
+        self._last: tuple[bytes, sketches.Counters, Rooms] | None = None
 
-    def standing(self, secret: bytes) -> tuple[Counters, Rooms]:
+    def standing(self, secret: bytes) -> tuple[sketches.Counters, Rooms]:
         """The counters in a secret state, and what they leave to each unit."""
         last = self._last
         if last is None or last[0] != secret:
-            counters = Counters.load(secret)
+            counters = sketches.Counters.load(secret)
             last = self._last = (secret, counters, Rooms(counters.rooms(), counters.hits))
         return last[1], last[2]
 
@@ -88,7 +82,7 @@ class AskEachLiving(Paid):
         """The noise of each published count."""
 
     @abstractmethod
-    def tests(self, threshold: int) -> BarTests | SharpTests:
+    def tests(self, threshold: int) -> threshold_tests.BarTests | threshold_tests.SharpTests:
         """The tests of all keys against a bar in steps."""
 
     @property
@@ -136,16 +130,18 @@ class AskEachLiving(Paid):
             return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)
         keys = tuple(self.query.keys)
         above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        silence = silent(self.tails, self.query, self.neighbouring, self.threshold)
-        return WatchResult(call, self.query.columns, keys, above, len(keys), bar, publication=told, silence=silence)
+        silence = answers.silent(self.tails, self.query, self.neighbouring, self.threshold)
+        return answers.WatchResult(
+            call, self.query.columns, keys, above, len(keys), bar, publication=told, silence=silence
+        )
 
     @property
     @abstractmethod
-    def tails(self) -> Tails:
+    def tails(self) -> intervals.Tails:
         """How often a test reports."""
 
     @abstractmethod
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """How counts were published: because of their noise, or with noise of their own."""
 
 
@@ -169,16 +165,16 @@ class AskLiving(AskEachLiving):
     def terms(self) -> Json:
         return {"epsilon": str(self.epsilon)}
 
-    def tests(self, threshold: int) -> BarTests:
-        return BarTests(self.noise, threshold)
+    def tests(self, threshold: int) -> threshold_tests.BarTests:
+        return threshold_tests.BarTests(self.noise, threshold)
 
     @property
     def tails(self) -> NoiseLaw:
         return self.noise.law()
 
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """Counts are told from the bar on."""
-        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
+        return answers.published(self.noise, self.query, self.neighbouring, intervals.Support.at_least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -204,16 +200,16 @@ class AskSharpLiving(AskEachLiving):
     def terms(self) -> Json:
         return {"price": str(self.hit.price)}
 
-    def tests(self, threshold: int) -> SharpTests:
-        return SharpTests(self.sharpness.sampler, threshold - self.sharpness.bar, self.noise)
+    def tests(self, threshold: int) -> threshold_tests.SharpTests:
+        return threshold_tests.SharpTests(self.sharpness.sampler, threshold - self.sharpness.bar, self.noise)
 
     @property
-    def tails(self) -> SharpTails:
+    def tails(self) -> sharp_tests.SharpTails:
         return self.sharpness.tails
 
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """Counts have noise of their own."""
-        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)
+        return answers.published(self.noise, self.query, self.neighbouring, bar=self.threshold)
 
     def wrong_call(self, distance: int) -> float:
         return self.sharpness.wrong_call(distance)
@@ -239,7 +235,7 @@ class StreamState:
 
 
 @call("individual_stream", subject="individual")
-class IndividualTests(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
+class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
     Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/individual.md): for every unit that of `hits` hits (twice
@@ -255,13 +251,13 @@ class IndividualTests(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
     tests under any but the Renyi filter."""
 
     _: KW_ONLY
-    epsilon: Positive | None = None
-    hits: Whole
-    price: Probability | None = None
-    within: Positive | None = None
-    tests: Whole | None = None
-    sure: Probability | None = None
-    value: Probability | None = None
+    epsilon: fields.Positive | None = None
+    hits: fields.Whole
+    price: fields.Probability | None = None
+    within: fields.Positive | None = None
+    tests: fields.Whole | None = None
+    sure: fields.Probability | None = None
+    value: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         sharp.check_one_way(self, _WAYS, _TOLD)
@@ -286,7 +282,7 @@ class IndividualTests(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
         return sharp.value_part(self.value)
 
 
-class OpenIndividual(BoundOpening[IndividualTests]):
+class OpenIndividual(run.BoundOpening[IndividualTests]):
     """The stream, as it is opened."""
 
     @property
@@ -320,7 +316,7 @@ class OpenIndividual(BoundOpening[IndividualTests]):
         return []
 
     def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=Counters(self.call.hits).dump())
+        return Result({}, hits=0, tests=0, secret=sketches.Counters(self.call.hits).dump())
 
 
 @dataclass(frozen=True)
@@ -352,8 +348,8 @@ class OpenSharpIndividual(OpenIndividual):
         return Result({"price": str(self.hit.price)}, hits=0, tests=0, secret=ran.secret)
 
 
-@keeps
-class KeptStream(Kept[Any, StreamState]):
+@run.keeps
+class KeptStream(run.Kept[Any, StreamState]):
     """`run.ask(query, above=500)`: the noisy count of living units, or `total` of what they contribute, if it is at or
     above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
 
@@ -373,8 +369,8 @@ class KeptStream(Kept[Any, StreamState]):
         """What is kept from question to question."""
         return CounterMemory(self.spine.rows)
 
-    def opened(self) -> KeyedRun[LivingCount, WatchResult, StreamState]:
-        return KeyedRun(self)
+    def opened(self) -> run.KeyedRun[LivingCount, answers.WatchResult, StreamState]:
+        return run.KeyedRun(self)
 
     def question(self, query: Question, *, above: Number) -> AskEachLiving:
         if not isinstance(query, (Count, Total)) or (isinstance(query, Count) and query.without is not None):

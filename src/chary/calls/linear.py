@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from chary.accounting import Event, Finding, Findings, Joint
-from chary.accounting.accuracy import Spectrum, angle_up, spectrum
-from chary.accounting.gaussian_noise import zero_concentrated_rho_down
-from chary.accounting.intervals import Combination
+from chary.accounting import Event, Finding, Findings, Joint, accuracy, gaussian_noise, intervals
 from chary.answers import Ends, Table, Value, in_row, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability, Where, Whole
@@ -112,7 +109,7 @@ class Components(Table):
         """The largest angle in degrees between the plane of the first components and that of the true ones; None where
         the noise leaves all open."""
         within = self.within(confidence)
-        return None if within is None else angle_up(self._spectrum.values, leading, within)
+        return None if within is None else accuracy.angle_up(self._spectrum.values, leading, within)
 
     def cells(self, position: int) -> dict[str, Any]:
         value, within = float(self._spectrum.values[position]), self.within()
@@ -126,8 +123,8 @@ class Components(Table):
         return [float(part) for part in values / (values.sum() or 1.0)]
 
     @cached_property
-    def _spectrum(self) -> Spectrum:
-        return spectrum(self._estimated.covariance)
+    def _spectrum(self) -> accuracy.Spectrum:
+        return accuracy.spectrum(self._estimated.covariance)
 
     @cached_property
     def _estimated(self) -> Estimated:
@@ -181,7 +178,7 @@ class LinearAnswers(Table):
     values: tuple[Value, ...]
     deviations: tuple[float, ...]
     strategy: str
-    combinations: tuple[Combination, ...] = field(repr=False, compare=False, kw_only=True)
+    combinations: tuple[intervals.Combination, ...] = field(repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -266,7 +263,11 @@ def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None)
     """Which noise: Laplace for an epsilon alone, else Gaussian for a rho, or for one that is (epsilon, delta)-DP."""
     if epsilon is not None and delta is None:
         return workloads.Noising(epsilon, gaussian=False)
-    found = rho if epsilon is None or delta is None else zero_concentrated_rho_down(epsilon=epsilon, delta=delta)
+    found = (
+        rho
+        if epsilon is None or delta is None
+        else gaussian_noise.zero_concentrated_rho_down(epsilon=epsilon, delta=delta)
+    )
     return workloads.Noising(found or 0, gaussian=True)
 
 
@@ -331,7 +332,7 @@ class AskMatrix(Bound[MatrixMechanism]):
         known = [(floor, ceiling) if min(row) >= 0 else (None, None) for row in asked.weights.tolist()]
         gaussian = self.call.epsilon is None or self.call.delta is not None
         told = tuple(
-            Combination(deviation, absolute, squared, gaussian, *ends)
+            intervals.Combination(deviation, absolute, squared, gaussian, *ends)
             for (deviation, absolute, squared), ends in zip(answer["reaches"], known, strict=True)
         )
         values, spread = tuple(answer["values"]), tuple(answer["deviations"])
@@ -427,7 +428,9 @@ class AskMoments(Bound[PrincipalComponents]):
         asked.contribution(self.neighbouring)
         size: dict[str, Any] = {"rho": call.rho, "epsilon": call.epsilon}
         if call.delta is not None:
-            rho = zero_concentrated_rho_down(epsilon=Fraction(call.epsilon or 0), delta=Fraction(call.delta))
+            rho = gaussian_noise.zero_concentrated_rho_down(
+                epsilon=Fraction(call.epsilon or 0), delta=Fraction(call.delta)
+            )
             size = {"rho": rho}
         replaced = self.neighbouring.relation is Relation.REPLACE
         return workloads.MomentNoise(

@@ -11,20 +11,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import numpy as np
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from chary import noise
-from chary.accounting import Approximate, Event, Findings, Joint, Pure, Repeated, Told, ZeroConcentrated, intervals
-from chary.accounting.gaussian_noise import discrete_gaussian_variance, zero_concentrated_rho_down
+from chary import accounting, noise
+from chary.accounting import gaussian_noise, intervals
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
-from chary.calls.answers import published
+from chary.calls import answers, linear
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
-from chary.calls.linear import check_sizes, noising_of
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
-from chary.data.queries.bodies import query_of
+from chary.data.queries import bodies, overlap
 from chary.data.queries.histogram import Outside
-from chary.data.queries.overlap import JointChange
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
@@ -55,7 +52,7 @@ class MeanNoise:
     query: Mean[Any]
     steps: tuple[int, int]
     noises: tuple[Additive, Additive]
-    event: Event
+    event: accounting.Event
 
     def parts(self, sums: Integers, counts: Integers) -> tuple[Integers, Integers]:
         """The exact numbers that noise is added to, from S and N."""
@@ -159,7 +156,7 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
 def halves(query: Mean[Any], neighbouring: Neighbouring, drawn: Sequence[Additive]) -> MeanNoise:
     """The noise of the centred sum and of the number of values, as `releasing.noises` makes it."""
     first, second = drawn
-    event = Joint((first.event(), second.event()))
+    event = accounting.Joint((first.event(), second.event()))
     return MeanNoise("halves", query, query.parts(neighbouring)[0].steps, (first, second), event)
 
 
@@ -238,7 +235,7 @@ class AskRelease(Bound[Release[Any]]):
         return asked
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         return self.asked.event if self.mean is None else self.mean.event
 
     @cached_property
@@ -256,7 +253,7 @@ class AskRelease(Bound[Release[Any]]):
     def price(self, filter_: Filter) -> Price:
         if self.call.delta is None or self.call.epsilon is None:
             return filter_.price(self.event)
-        return filter_.cheapest(self.event, Approximate(self.call.epsilon, self.call.delta))
+        return filter_.cheapest(self.event, accounting.Approximate(self.call.epsilon, self.call.delta))
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
@@ -284,7 +281,7 @@ class AskRelease(Bound[Release[Any]]):
         if isinstance(query, Mean):
             return mean_answer(self._told(query, answer), answer["noisy"], call)
         values = plan.naturals(answer["noisy"][0], query.grid)
-        told = published(self.asked.noises[0], query, self.neighbouring)
+        told = answers.published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
             return NoisyNumber(call, values[0], bar, told=told)
         return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
@@ -302,7 +299,7 @@ def _asked(
     """Refuses a question that has no noise."""
     drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho, delta=delta)
     events = tuple(additive.event() for additive in drawn)
-    event = events[0] if len(events) == 1 else Joint(events)
+    event = events[0] if len(events) == 1 else accounting.Joint(events)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
     said = {name: str(size) for name, size in sizes.items() if size is not None}
@@ -330,7 +327,7 @@ def noises(
     if len(parts) == 1:
         return (_gaussian_for(parts[0], neighbouring, Fraction(epsilon), Fraction(delta)),)
     # Several noises of different sizes are put together as zCDP.
-    return _gaussians(parts, neighbouring, zero_concentrated_rho_down(epsilon=epsilon, delta=delta))
+    return _gaussians(parts, neighbouring, gaussian_noise.zero_concentrated_rho_down(epsilon=epsilon, delta=delta))
 
 
 def _gaussians(parts: Sequence[Query], neighbouring: Neighbouring, rho: Fraction) -> tuple[Additive, ...]:
@@ -340,7 +337,7 @@ def _gaussians(parts: Sequence[Query], neighbouring: Neighbouring, rho: Fraction
 
 def _gaussian_for(part: Query, neighbouring: Neighbouring, epsilon: Fraction, delta: Fraction) -> Gaussian:
     """Noise that is certainly (epsilon, delta)-DP for all keys together, by the law on the grid."""
-    variance = discrete_gaussian_variance(
+    variance = gaussian_noise.discrete_gaussian_variance(
         epsilon=epsilon,
         delta=delta,
         largest=part.sensitivity(neighbouring),
@@ -446,7 +443,7 @@ MOST_QUERIES: Final = 1000
 
 def _queries(value: Any) -> Any:
     listed = value if isinstance(value, (list, tuple)) else [value]
-    queries = tuple(query_of(each) if isinstance(each, dict) else each for each in listed)
+    queries = tuple(bodies.query_of(each) if isinstance(each, dict) else each for each in listed)
     if not 1 <= len(queries) <= MOST_QUERIES or not all(isinstance(each, Query) for each in queries):
         raise InvalidParameter(
             f'queries are 1 to {MOST_QUERIES} counts, totals and histograms: [count(), total("cost", ...)]; '
@@ -486,9 +483,9 @@ class NoisyAnswers(Table):
         return dict(zip(places, (row["value"] for row in self.rows()), strict=True))
 
     @property
-    def findings(self) -> Findings:
+    def findings(self) -> accounting.Findings:
         parts = enumerate(self.parts)
-        return Findings.of(
+        return accounting.Findings.of(
             replace(each, key=_place(number, each.key)) for number, part in parts for each in part.findings
         )
 
@@ -530,29 +527,29 @@ class ReleaseAll(Call[NoisyAnswers]):
     delta: Probability | None = None
 
     def __post_init__(self) -> None:
-        check_sizes(self.epsilon, self.rho, self.delta)
+        linear.check_sizes(self.epsilon, self.rho, self.delta)
 
     def bind(self, spine: Spine) -> "AskAll":
         neighbouring = spine.rows.neighbouring
         # A report knows no columns: how an answer was drawn is in the answer.
         schema = getattr(spine.rows, "schema", None)
-        return AskAll(self, neighbouring, JointChange.of(tuple(self.queries), neighbouring, schema))
+        return AskAll(self, neighbouring, overlap.JointChange.of(tuple(self.queries), neighbouring, schema))
 
 
 @dataclass(frozen=True)
 class AskAll(Bound[ReleaseAll]):
     """The release, as it is made."""
 
-    change: JointChange = field(compare=False)
+    change: overlap.JointChange = field(compare=False)
 
     @cached_property
     def noises(self) -> Sequence[Additive]:
         """The noise of each query."""
         return self._noises(self.change)
 
-    def _noises(self, change: JointChange) -> Sequence[Additive]:
+    def _noises(self, change: overlap.JointChange) -> Sequence[Additive]:
         """All are the same multiple of the query's sensitivity."""
-        noising = noising_of(self.call.epsilon, self.call.rho, self.call.delta)
+        noising = linear.noising_of(self.call.epsilon, self.call.rho, self.call.delta)
         size, singles = Fraction(noising.size), [query.sensitivity(self.neighbouring) for query in self.call.queries]
         if noising.gaussian:
             least = noise.SMALLEST_VARIANCE
@@ -562,18 +559,20 @@ class AskAll(Bound[ReleaseAll]):
         return [Laplace(max(noise.SMALLEST_SCALE, each), single) for each, single in zip(scales, singles, strict=True)]
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> accounting.Event:
         """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has
         at most that part of the whole one's, so what adds up to so many sensitivities is at most so many changes."""
         first, *others = self.noises
-        noising = noising_of(self.call.epsilon, self.call.rho, self.call.delta)
+        noising = linear.noising_of(self.call.epsilon, self.call.rho, self.call.delta)
         if noising.gaussian:
-            return ZeroConcentrated(noising.size)
+            return accounting.ZeroConcentrated(noising.size)
         times = self.change.l1
         if times.denominator != 1:
-            return Pure(noising.size)
+            return accounting.Pure(noising.size)
         alike = all(other == first for other in others)
-        return Repeated(first.event() if alike else Pure(Fraction(noising.size) / times), int(times))
+        return accounting.Repeated(
+            first.event() if alike else accounting.Pure(Fraction(noising.size) / times), int(times)
+        )
 
     def foretold(self) -> str:
         pairs = zip(self.call.queries, self.noises, strict=True)
@@ -590,9 +589,9 @@ class AskAll(Bound[ReleaseAll]):
         return plan.Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
     def present(self, answer: plan.Json, call: int) -> NoisyAnswers:
-        noises = self._noises(JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
+        noises = self._noises(overlap.JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
         parts = tuple(
-            _part(query, drawn, noisy, published(drawn, query, self.neighbouring), call)
+            _part(query, drawn, noisy, answers.published(drawn, query, self.neighbouring), call)
             for query, drawn, noisy in zip(self.call.queries, noises, answer["noisy"], strict=True)
         )
         keys = tuple(
@@ -603,7 +602,9 @@ class AskAll(Bound[ReleaseAll]):
         return NoisyAnswers(call, ("number", "query", "key"), keys, parts)
 
 
-def _part(query: Query, drawn: Additive, noisy: Sequence[int], told: Told, call: int) -> NoisyNumber | NoisyNumbers:
+def _part(
+    query: Query, drawn: Additive, noisy: Sequence[int], told: accounting.Told, call: int
+) -> NoisyNumber | NoisyNumbers:
     values, bar = tuple(plan.natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
     if query.keys is None:
         return NoisyNumber(call, values[0], bar, told=told)

@@ -12,13 +12,12 @@ import numpy as np
 from chary import noise
 from chary.accounting import Event, Extendable, LargestOf, Publication, Targeted
 from chary.answers import Key, handed_out, scalar
+from chary.calls import compute, thresholds
+from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
 from chary.calls.answers import Chosen, Conditional, Coverage, Gathered, Ranking, Selected, published_best
 from chary.calls.call import Bound, Call, CallT, Extending, call
-from chary.calls.compute import PublishIf
 from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
-from chary.calls.sharpness import Valued
-from chary.calls.thresholds import AskEachKey, AskReleaseIf, AskSharpRelease, AskSharpWatch, AskWatch, ReleaseIf, keyed
 from chary.core.plan import Data, Interaction, Json, Result, laplace_for_each, natural
 from chary.core.transaction import Spine, earlier
 from chary.data import Count, Predicate, Query, Reading, Rows
@@ -124,7 +123,7 @@ MOST_CANDIDATES: Final = 1000
 
 
 @call("cover", subject="selection")
-class Cover(Valued[Coverage]):
+class Cover(sharp.Valued[Coverage]):
     """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
     chosen before, up to noise. Candidates are conditions, or the keys of a count without `keep_per_unit`.
 
@@ -172,9 +171,11 @@ class Cover(Valued[Coverage]):
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
         return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
 
-    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf | AskSharpRelease:
+    def _step(
+        self, spine: Spine, condition: Predicate, found: list[Predicate]
+    ) -> thresholds.AskReleaseIf | thresholds.AskSharpRelease:
         query = Count(where=condition, without=any_of(found))
-        return ReleaseIf(query, above=self.above, **self.ways).bind(spine)
+        return thresholds.ReleaseIf(query, above=self.above, **self.ways).bind(spine)
 
 
 def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
@@ -310,7 +311,7 @@ def check_room(room: int, candidates: int) -> None:
 # Public candidates against a bar: keys of a query, or conditions, each tested by itself and told with its value.
 
 
-class _PublicCandidates(AskEachKey):
+class _PublicCandidates(thresholds.AskEachKey):
     """What is read and told of them; of conditions, `query` is the count of the first."""
 
     @cached_property
@@ -351,11 +352,11 @@ class _PublicCandidates(AskEachKey):
         return Selected(call, columns, self.candidates, above, answer["tested"], publication=self.published())
 
 
-class SelectByNoise(_PublicCandidates, AskWatch):
+class SelectByNoise(_PublicCandidates, thresholds.AskWatch):
     """By Laplace noise, which is that of the value as well."""
 
 
-class SelectSharply(_PublicCandidates, AskSharpWatch):
+class SelectSharply(_PublicCandidates, thresholds.AskSharpWatch):
     """By sharp tests, each hit with a fresh value."""
 
 
@@ -629,13 +630,13 @@ class Greedy(Call[Gathered]):
     def _most(self) -> int:
         return len(self._algorithms) if self.k is None else self.k
 
-    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> PublishIf | TopK:
+    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> compute.PublishIf | TopK:
         public = [[chosen.name, chosen.solution] for chosen in found]
         told = [_knowing(algorithm, public) for algorithm in asked]
         if self.by == "best":
             return TopK(told, k=1, above=self.above)
         bar = Fraction(self.above)
-        return PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
+        return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
 
     def _told(self, answer: Any, asked: Sequence[Algorithm]) -> tuple[int, Chosen | None]:
         """The number of the call, and what it chose."""
@@ -662,7 +663,7 @@ def _score(outcome: Any) -> float | Fraction:
 
 
 @call("select", subject="selection")
-class Select(Valued[Selected]):
+class Select(sharp.Valued[Selected]):
     """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
     private algorithms.
 
@@ -696,7 +697,7 @@ class Select(Valued[Selected]):
         if not _counted(self.candidates):
             return SelectAbove(self, neighbouring, listed(self.candidates))
         asked = self.candidates
-        query = keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
+        query = thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
         if self.epsilon is not None:
             return SelectByNoise(self, neighbouring, query)
         sharpness = self.sharpness(spine.filter, query.sensitivity(neighbouring), query.grid, self.value_share)

@@ -13,8 +13,7 @@ from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, lea
 from chary.accounting.sharp_widths import check_chance, half_width
 from chary.calls.call import Call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
-from chary.core.forecast import Within
-from chary.core.plan import KEPT, AnswerT, Interaction
+from chary.core import forecast, plan
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms import Gaussian
@@ -103,14 +102,14 @@ class Sharpness:
         hit = self.sampler.table.hit_chance(distance + self.bar)
         return float(hit if distance < 0 else 1 - hit)
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         """How far off so many tests may be together; the bar is placed for as many as the call names."""
         table, chance = self.sampler.table, chance_of_each(confidence, tests)
         steps = max(table.false_alarm_reach(chance) + self.bar, table.miss_reach(chance) - self.bar)
-        return Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)
+        return forecast.Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def sharpness_at(
     filter_: RenyiFilter, price: Fraction, share: Fraction, chance: Fraction | None, sensitivity: int, grid: Fraction
 ) -> Sharpness:
@@ -125,7 +124,7 @@ def sharpness_at(
     return Sharpness(event, SharpSampler(table), bar, rho_of(price * share, filter_.order) if share else None, grid)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def price_of(
     wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
 ) -> Fraction:
@@ -263,7 +262,7 @@ _LAPLACE: Final = "ask with epsilon= for Laplace noise"
 
 
 @dataclass(frozen=True)
-class HowSharply(Call[AnswerT]):
+class HowSharply(Call[plan.AnswerT]):
     """A call that tests.
 
     How sharply is said in one of four ways: `hits`, so many must fit into the whole budget; `price`, the share of the
@@ -329,7 +328,7 @@ def value_part(said: Number | None) -> Fraction:
 
 
 @dataclass(frozen=True)
-class FreshlyValued(HowSharply[AnswerT]):
+class FreshlyValued(HowSharply[plan.AnswerT]):
     """A test whose hit comes with a value, for the part `value` of the price of a hit (default: a quarter)."""
 
     _: KW_ONLY
@@ -342,7 +341,7 @@ class FreshlyValued(HowSharply[AnswerT]):
 
 
 @dataclass(frozen=True)
-class Threshold(HowSharply[AnswerT]):
+class Threshold(HowSharply[plan.AnswerT]):
     """A call that tests against a bar, from which on values are hits.
 
     Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
@@ -357,16 +356,16 @@ class Threshold(HowSharply[AnswerT]):
 
 
 @dataclass(frozen=True)
-class Valued(FreshlyValued[AnswerT], Threshold[AnswerT]):
+class Valued(FreshlyValued[plan.AnswerT], Threshold[plan.AnswerT]):
     """A threshold whose hit comes with a value."""
 
 
-def together(call: Any, within: Callable[[int, Number], Within | None]) -> Within | None:
+def together(call: Any, within: Callable[[int, Number], forecast.Within | None]) -> forecast.Within | None:
     """How far off as many tests as a call names may be, with the probability that it names; None if it names none."""
     return None if call.tests is None else within(call.tests, call.sure or SURE)
 
 
-class TestedTogether(Interaction):
+class TestedTogether(plan.Interaction):
     """A call that may say how many tests it is one of."""
 
     # A module of tests that imports it must not have it collected.
@@ -375,7 +374,7 @@ class TestedTogether(Interaction):
     call: HowSharply[Any]
 
     @property
-    def foreseen(self) -> Within | None:
+    def foreseen(self) -> forecast.Within | None:
         return together(self.call, self.within)
 
 
@@ -388,7 +387,7 @@ class Sharply(TestedTogether):
     def event(self) -> Event:
         return self.sharpness.event
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
         return self.sharpness.within(tests, confidence)
 
     def wrong_call(self, distance: int) -> float:

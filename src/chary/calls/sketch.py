@@ -10,9 +10,8 @@ from chary import noise
 from chary.accounting import Event, Extendable
 from chary.amounts import Amount
 from chary.answers import Ends, Known, around
-from chary.calls.answers import NumberOrNothing
+from chary.calls import answers, fields
 from chary.calls.call import call
-from chary.calls.fields import Name, Positive, Where, Whole
 from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
 from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import Spine
@@ -29,7 +28,7 @@ from chary.numbers import Number, exact, plain
 
 
 @dataclass(frozen=True)
-class DistinctEstimate(NumberOrNothing):
+class DistinctEstimate(answers.NumberOrNothing):
     """What a question to a sketch published: an estimate of the distinct elements, if it reached the bar; otherwise
     nothing (`value` is None). Only the first that is published is charged.
 
@@ -126,13 +125,13 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     element, `InvalidQuery` for an unknown column or no limit on the values of a unit.
     """
 
-    where: Where = None
+    where: fields.Where = None
     _: KW_ONLY
-    epsilon: Positive
-    of: Name | None = None
-    registers: Whole = REGISTERS
-    keep_per_unit: Whole | None = None
-    stated_per_unit: Whole | None = None
+    epsilon: fields.Positive
+    of: fields.Name | None = None
+    registers: fields.Whole = REGISTERS
+    keep_per_unit: fields.Whole | None = None
+    stated_per_unit: fields.Whole | None = None
 
     @cached_property
     def elements(self) -> Elements:

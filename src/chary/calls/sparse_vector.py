@@ -8,11 +8,9 @@ from typing import Any, Literal, get_args
 
 from chary.accounting import events, intervals, sparse_vector
 from chary.answers import Value
+from chary.calls import fields, run, thresholds
 from chary.calls.answers import AboveOrNot, TestedKeys, published, silent
 from chary.calls.call import call
-from chary.calls.fields import Exact, Flag, Positive, Whole
-from chary.calls.run import Kept, KeyedRun, Opening, keeps
-from chary.calls.thresholds import keyed
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation
@@ -308,7 +306,7 @@ class AskSparseKeys(AskSparse):
     kind = "sparse_watch"
 
     def __post_init__(self) -> None:
-        keyed(self.query)
+        thresholds.keyed(self.query)
         super().__post_init__()
 
     def present(self, answer: plan.Json, call: int) -> SparseWatch:
@@ -343,8 +341,8 @@ class SparseState:
         return self.started.within(whole(tests, "tests"), confidence)
 
 
-@keeps
-class KeptSparse(Kept[Any, SparseState]):
+@run.keeps
+class KeptSparse(run.Kept[Any, SparseState]):
     """`run.ask(query)`: is it at or above the threshold, up to noise? Of a keyed query each key in order, in one scan.
 
     Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
@@ -360,8 +358,8 @@ class KeptSparse(Kept[Any, SparseState]):
         """The opening."""
         return OpenSparse.of_body(self.terms, self.spine.rows.neighbouring)
 
-    def opened(self) -> KeyedRun[SparseTest, SparseWatch, SparseState]:
-        return KeyedRun(self)
+    def opened(self) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
+        return run.KeyedRun(self)
 
     def question(self, query: plan.Question, *, above: Number | None = None) -> AskSparse:
         asked: Any = query
@@ -377,7 +375,7 @@ class KeptSparse(Kept[Any, SparseState]):
 
 
 @call("sparse_vector", subject="sparse")
-class SparseVector(Opening[KeyedRun[SparseTest, SparseWatch, SparseState]]):
+class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState]]):
     """Test any number of questions against one hidden threshold, until `hits` of them were above it.
 
     Guarantee: epsilon-DP for all of it, charged now and whole; (epsilon, delta)-DP in the published form with a
@@ -395,18 +393,18 @@ class SparseVector(Opening[KeyedRun[SparseTest, SparseWatch, SparseState]]):
     """
 
     _: KW_ONLY
-    above: Exact
-    hits: Whole
-    epsilon: Positive
-    delta: Exact = 0
+    above: fields.Exact
+    hits: fields.Whole
+    epsilon: fields.Positive
+    delta: fields.Exact = 0
     form: Form | None = None
-    monotone: Flag | None = None
-    values: Flag = False
-    sensitivity: Positive = 1
-    grid: Positive = 1
-    tests: Whole | None = None
+    monotone: fields.Flag | None = None
+    values: fields.Flag = False
+    sensitivity: fields.Positive = 1
+    grid: fields.Positive = 1
+    tests: fields.Whole | None = None
 
-    def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[SparseTest, SparseWatch, SparseState]:
+    def perform(self, spine: Spine, request: str | None = None) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
         """Open it; a request that says no form finds one opened when the tuned form was what that meant."""
         try:
             return super().perform(spine, request)

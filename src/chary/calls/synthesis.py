@@ -13,25 +13,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting import Event, Pure, ZeroConcentrated
-from chary.accounting.schedules import Law
-from chary.accounting.synthesis import best_rows, mwem_margins_up, published_rows, small_database_law
+from chary.accounting import Event, Pure, ZeroConcentrated, schedules, synthesis
 from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.choices import bounded_range_price
 from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
 from chary.core.plan import Data, Json, Result, natural
 from chary.core.transaction import Spine
-from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
+from chary.data import Count, Linear, Query, Reading, Relation, Rows, count, public_size
 from chary.data.columns import Schema, classify
+from chary.data.universe import axes
 from chary.data.universe import counts as universe_counts
-from chary.data.universe.axes import rows_drawn, rows_in
 from chary.data.universe.linear import MOST_STEPS, CellWeights
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
-from chary.mechanisms import small_database
-from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted
+from chary.mechanisms import mwem, small_database
 from chary.mechanisms.weights import PublicHistogram
 from chary.numbers import Number, plain, whole
 
@@ -60,13 +57,13 @@ class SyntheticHistogram(Answer):
     `size` rows then, whatever these were; nothing is promised for other conditions.
     """
 
-    universe: Universe
+    universe: axes.Universe
     size: int
     rounds: tuple[MeasuredQuery, ...] = field(repr=False)
     kept: int
     error_bar: float
     schema: Schema = field(repr=False, compare=False)
-    exponents: Exponents = field(repr=False)
+    exponents: mwem.Exponents = field(repr=False)
     asked: tuple[LinearPart, ...] = field(repr=False, compare=False)
 
     @property
@@ -101,11 +98,11 @@ class SyntheticHistogram(Answer):
 
         Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
         """
-        return rows_drawn(self.universe, self.schema, self.histogram(), rows=rows, seed=seed)
+        return axes.rows_drawn(self.universe, self.schema, self.histogram(), rows=rows, seed=seed)
 
     @cached_property
     def _weights(self) -> PublicHistogram:
-        return weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
+        return mwem.weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the weights, which follow from all else."""
@@ -115,7 +112,7 @@ class SyntheticHistogram(Answer):
 class _Cells:
     """The cells of queries; those that were looked up are kept."""
 
-    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[LinearPart]) -> None:
+    def __init__(self, universe: axes.Universe, schema: Schema, queries: Sequence[LinearPart]) -> None:
         self.shape = matrix(universe)
         self._universe, self._schema, self._queries = universe, schema, queries
         self._known: dict[int, Region | universe_counts.WeightedRegion] = {}
@@ -192,9 +189,9 @@ class AskMWEM(Bound[MWEM]):
         super().__post_init__()
 
     @cached_property
-    def universe(self) -> Universe:
+    def universe(self) -> axes.Universe:
         """The cells of the histogram."""
-        return Universe.of(self.call.universe)
+        return axes.Universe.of(self.call.universe)
 
     @cached_property
     def asked(self) -> tuple[LinearPart, ...]:
@@ -202,9 +199,9 @@ class AskMWEM(Bound[MWEM]):
         return conditions(self.call.queries)
 
     @cached_property
-    def mechanism(self) -> MwemRounds:
+    def mechanism(self) -> mwem.MwemRounds:
         """The rounds."""
-        return MwemRounds(self.call.rounds, self.call.epsilon, self.call.rho)
+        return mwem.MwemRounds(self.call.rounds, self.call.epsilon, self.call.rho)
 
     @property
     def event(self) -> Event:
@@ -235,20 +232,22 @@ class AskMWEM(Bound[MWEM]):
         return Result(told, hits=0, tests=0)
 
     def present(self, answer: Json, call: int) -> SyntheticHistogram:
-        rounds = [Round(*found) for found in answer["rounds"]]
+        rounds = [mwem.Round(*found) for found in answer["rounds"]]
         size, grid = answer["size"], answer.get("grid", 1)
-        kept = best_round(rounds, size * grid)
-        exponents = Exponents(*(tuple(part) for part in answer["exponents"]))
+        kept = mwem.best_round(rounds, size * grid)
+        exponents = mwem.Exponents(*(tuple(part) for part in answer["exponents"]))
         told = tuple(
             MeasuredQuery(self.asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
             for found in rounds
         )
-        error = min(1.0, missed(rounds[kept], size * grid) + self._margin(grid) / size)
+        error = min(1.0, mwem.missed(rounds[kept], size * grid) + self._margin(grid) / size)
         return SyntheticHistogram(call, self.universe, size, told, kept, error, answer["schema"], exponents, self.asked)
 
     def _margin(self, grid: int) -> float:
         asked, sizes = self.call, {"epsilon": self.call.epsilon, "rho": self.call.rho}
-        margins = mwem_margins_up(queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, grid=grid, **sizes)
+        margins = synthesis.mwem_margins_up(
+            queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, grid=grid, **sizes
+        )
         return margins.tested
 
 
@@ -274,7 +273,7 @@ class Workload:
     and for conditions that the universe cannot tell.
     """
 
-    universe: Universe
+    universe: axes.Universe
     queries: tuple[LinearPart, ...]
     schema: Schema
 
@@ -282,7 +281,7 @@ class Workload:
     def of(cls, universe: Any, queries: Any, schema: Schema) -> Self:
         """As sessions accept them: conditions, or counts, whose keys make a condition each. Equal ones count once."""
         asked = {query.text: query for query in conditions(queries)}
-        return cls(Universe.of(universe), tuple(asked.values()), schema)
+        return cls(axes.Universe.of(universe), tuple(asked.values()), schema)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.queries) <= MOST_SMALL_QUERIES:
@@ -380,9 +379,9 @@ class Workload:
                 'or measure="classes"'
             )
 
-    def law(self, rows: int, measure: small_database.Measure, concentrated: bool = False) -> Law:
+    def law(self, rows: int, measure: small_database.Measure, concentrated: bool = False) -> schedules.Law:
         """How accurate SmallDB with so many rows is."""
-        return small_database_law(
+        return synthesis.small_database_law(
             rows=rows,
             queries=len(self.queries),
             choices=self.classes.choices(rows, measure),
@@ -413,7 +412,7 @@ class SyntheticDatabase(Answer):
     granted that every row lies in a cell of the universe.
     """
 
-    universe: Universe
+    universe: axes.Universe
     cells: tuple[int, ...]
     error_bar: float
     schema: Schema = field(compare=False)
@@ -455,7 +454,7 @@ class SyntheticDatabase(Answer):
         Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
         """
         random = np.random.default_rng(whole(seed, "seed", least=0))
-        return rows_in(self.universe, self.schema, np.array(self.cells), random)
+        return axes.rows_in(self.universe, self.schema, np.array(self.cells), random)
 
 
 @call("small_database", subject="synthesis")
@@ -492,7 +491,11 @@ class SmallDatabase(Call[SyntheticDatabase]):
         size, workload = public_size(spine.rows), Workload.of(self.universe, self.queries, spine.rows.schema)
         if size < 1:
             raise InvalidQuery("a database of shares needs rows: append some first")
-        asked = self.rows if self.alpha is None else published_rows(queries=len(workload.queries), alpha=self.alpha)
+        asked = (
+            self.rows
+            if self.alpha is None
+            else synthesis.published_rows(queries=len(workload.queries), alpha=self.alpha)
+        )
         made = _best(workload, self.measure, size, self.epsilon) if asked is None else asked
         sized = replace(self, rows=asked, alpha=None)
         return AskSmallDatabase(sized, spine.rows.neighbouring, workload, made, size=size)
@@ -568,7 +571,7 @@ class AskSmallDatabase(Bound[SmallDatabase]):
 
 
 def _best(workload: Workload, measure: small_database.Measure, size: int, epsilon: Number) -> int:
-    return best_rows(
+    return synthesis.best_rows(
         lambda rows: workload.law(rows, measure),
         lambda rows: workload.quick(rows, measure),
         size=size,

@@ -10,15 +10,11 @@ from functools import cached_property, lru_cache, partial
 from math import ceil
 from typing import Any, Final, Generic, Self, cast
 
-from chary.accounting import Event, NoiseLaw, Publication, Silence, Support, Targeted, ZeroConcentrated
-from chary.accounting.intervals import Tails
-from chary.accounting.sharp_tests import SharpTails, TwoSidedTable
+from chary.accounting import Event, NoiseLaw, Targeted, ZeroConcentrated, intervals, sharp_tests
+from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, Target, not_prior
 from chary.calls.answers import Conditional, Tracked, WatchResult, YesOrNo, published, silent
 from chary.calls.call import Bound, Call, CallT, Extending, call
-from chary.calls.compute import RunOnce
-from chary.calls.fields import AnyQuery, AnyQuestion, Exact, Positive, Whole
-from chary.calls.releases import noises, noisy_parts, parts_of
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
 from chary.core import forecast, plan
 from chary.core.transaction import Spine, earlier
@@ -63,7 +59,7 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     def sampler(self) -> TwoSidedSampler:
         """The test of a difference from the prior."""
         change = plan.steps_at_least(self.step, self.query.grid, "step")
-        return TwoSidedSampler(TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
+        return TwoSidedSampler(sharp_tests.TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
 
     @property
     def barred(self) -> forecast.TestForecast | None:
@@ -124,9 +120,9 @@ class OnChange(FreshlyValued[Tracked]):
     there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
-    question: AnyQuestion
+    question: fields.AnyQuestion
     _: KW_ONLY
-    step: Positive | None = None
+    step: fields.Positive | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Algorithm):
@@ -163,7 +159,7 @@ class OnChange(FreshlyValued[Tracked]):
 
 
 @dataclass(frozen=True)
-class CallAgain(RunOnce[OnChange]):
+class CallAgain(compute.RunOnce[OnChange]):
     """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
 
     prior: Any
@@ -228,12 +224,12 @@ class AskTracked(Bound[OnChange]):
         bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
         return Tracked(call, plan.natural(answer["value"], self.step), answer["hit"], bar, publication=told)
 
-    def _published(self, prior: int | None) -> Publication | None:
+    def _published(self, prior: int | None) -> intervals.Publication | None:
         """A change is told where the noisy value no longer rounds to the last answer, a first answer in any case."""
         if prior is None:
             return None
         first, last = (ceil((2 * cell - 1) * self.step / (2 * self.query.grid)) for cell in (prior, prior + 1))
-        support = Support.outside(first, last - 1)
+        support = intervals.Support.outside(first, last - 1)
         return published(self.noise, self.query, self.neighbouring, support, step=self.step)
 
 
@@ -262,7 +258,7 @@ class Barring(Bound[CallT], Generic[CallT]):
         return 1
 
     def against(
-        self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None
+        self, tails: intervals.Tails, query: Query, threshold: int, shared: NoiseLaw | None = None
     ) -> forecast.TestForecast:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
         return forecast.TestForecast(
@@ -290,7 +286,7 @@ class ReleaseIf(Valued[Conditional]):
     Fraction(1, 50)
     """
 
-    query: AnyQuery
+    query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskReleaseIf | AskSharpRelease":
         if self.query.keys is not None:
@@ -340,7 +336,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
         return self.asked.parts
 
     def run(self, data: plan.Data) -> plan.Result:
-        query, noisy = self.call.query, noisy_parts(self.asked.noises, data)
+        query, noisy = self.call.query, releases.noisy_parts(self.asked.noises, data)
         value, score = plan.natural(noisy[0], query.grid), noisy[0]
         if isinstance(query, Mean):
             value = query.combine(*noisy)
@@ -351,20 +347,20 @@ class AskReleaseIf(Barring[ReleaseIf]):
         told = None if answer["value"] is None or isinstance(self.call.query, Mean) else self.published()
         return Conditional(call, answer["value"], None, call, self.reviser, publication=told)
 
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """A value is told from the bar on."""
-        query, support = self.asked.parts[0], Support.at_least(self.asked.threshold)
+        query, support = self.asked.parts[0], intervals.Support.at_least(self.asked.threshold)
         return published(self.asked.noises[0], query, self.neighbouring, support)
 
 
 @lru_cache(maxsize=plan.KEPT)
 def _release_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
     """Refuses a question that has no noise."""
-    drawn = noises(query, neighbouring, epsilon=epsilon)
+    drawn = releases.noises(query, neighbouring, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
     threshold = plan.steps_at_least(above, step_of(query))
-    return plan.Asked(parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
+    return plan.Asked(releases.parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
 
 
 def _body(query: plan.Question, above: Number, epsilon: Number, bar: float | None) -> plan.Json:
@@ -399,9 +395,9 @@ class Revise(Call[Conditional]):
     `InvalidParameter` when the bar is not below the last one tried.
     """
 
-    held: Whole
+    held: fields.Whole
     _: KW_ONLY
-    above: Exact
+    above: fields.Exact
 
     def bind(self, spine: Spine) -> "AskRevise":
         original = earlier(spine, self.held, "release_if", "a conditional release")
@@ -442,13 +438,13 @@ class AskRevise(Extending[Revise]):
         # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
         return Conditional(call, answer["value"], None, self.held, self.reviser, publication=told)
 
-    def _published(self, below: int | None) -> Publication | None:
+    def _published(self, below: int | None) -> intervals.Publication | None:
         """A value is told from this bar on, where it is below the last one tried."""
         query = query_of(self.original["query"])
         if below is None or isinstance(query, Mean):
             return None
         noise = plan.laplace_for(query, self.neighbouring, self.original["epsilon"])
-        return published(noise, query, self.neighbouring, Support.between(self.threshold, below))
+        return published(noise, query, self.neighbouring, intervals.Support.between(self.threshold, below))
 
 
 def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:
@@ -472,7 +468,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
     @cached_property
     def noises(self) -> tuple[Additive, ...]:
         """The noise of each part of the value."""
-        return noises(self.call.query, self.neighbouring, epsilon=None, rho=self.sharpness.value_rho)
+        return releases.noises(self.call.query, self.neighbouring, epsilon=None, rho=self.sharpness.value_rho)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         drawn = self.noises
@@ -486,14 +482,14 @@ class AskSharpRelease(Sharply, Barring[Any]):
 
     def queries(self) -> Sequence[Query]:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""
-        parts = parts_of(self.call.query, self.neighbouring)
+        parts = releases.parts_of(self.call.query, self.neighbouring)
         return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
 
     def run(self, data: plan.Data) -> plan.Result:
         above = data.integer(-1) - self.threshold + self.sharpness.bar
         if not self.sharpness.sampler.step(above, data.source):
             return plan.Result({"value": None}, hits=0, tests=1)
-        noisy, query = noisy_parts(self.noises, data), self.call.query
+        noisy, query = releases.noisy_parts(self.noises, data), self.call.query
         value = query.combine(*noisy) if isinstance(query, Mean) else plan.natural(noisy[0], query.grid)
         return plan.Result({"value": value}, hits=1, tests=1)
 
@@ -501,7 +497,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
         told = None if isinstance(self.call.query, Mean) else self.published()
         return Conditional(call, answer["value"], forecast.error_bar(self.accuracy()), call, publication=told)
 
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """A value with noise of its own, after a test against the bar."""
         return published(self.noises[0], self.tested, self.neighbouring, bar=self.threshold)
 
@@ -532,7 +528,7 @@ class ThresholdTest(Threshold[Tested]):
     '500'
     """
 
-    query: AnyQuery
+    query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskTest | AskSharpTest":
         if self.query.keys is not None:
@@ -652,7 +648,7 @@ class Watch(Valued[WatchResult]):
     'watch'
     """
 
-    query: AnyQuery
+    query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskWatch | AskSharpWatch":
         neighbouring, query = spine.rows.neighbouring, keyed(self.query)
@@ -723,17 +719,17 @@ class AskEachKey(Barring[Any]):
         return WatchResult(*said, publication=told, silence=self.silence)
 
     @property
-    def silence(self) -> Silence:
+    def silence(self) -> intervals.Silence:
         """What it says of a key that it did not hit."""
         return silent(self.tails, self.query, self.neighbouring, self.threshold)
 
     @property
     @abstractmethod
-    def tails(self) -> Tails:
+    def tails(self) -> intervals.Tails:
         """How often a test reports."""
 
     @abstractmethod
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         """How the values of hits were published: because of their noise, or with noise of their own."""
 
 
@@ -766,8 +762,8 @@ class AskWatch(AskEachKey):
     def watch(self, most_hits: int | None) -> BarTests:
         return BarTests(self.noise, self.threshold, most_hits)
 
-    def published(self) -> Publication:
-        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
+    def published(self) -> intervals.Publication:
+        return published(self.noise, self.query, self.neighbouring, intervals.Support.at_least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -777,7 +773,7 @@ class AskSharpWatch(Sharply, AskEachKey):
     sharpness: Sharpness
 
     @property
-    def tails(self) -> SharpTails:
+    def tails(self) -> sharp_tests.SharpTails:
         return self.sharpness.tails
 
     @property
@@ -796,5 +792,5 @@ class AskSharpWatch(Sharply, AskEachKey):
     def watch(self, most_hits: int | None) -> SharpTests:
         return SharpTests(self.sharpness.sampler, self.threshold - self.sharpness.bar, self.noise, most_hits)
 
-    def published(self) -> Publication:
+    def published(self) -> intervals.Publication:
         return published(self.noise, self.query, self.neighbouring, bar=self.threshold)

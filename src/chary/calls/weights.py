@@ -15,10 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting import Event, Publication, Support, Targeted, four_digits_down, largest_size
+from chary.accounting import Event, Targeted, four_digits_down, intervals, largest_size, sparse_vector
 from chary.accounting import weights as pmw
-from chary.accounting.intervals import Tails
-from chary.accounting.sparse_vector import SparseTails
 from chary.answers import Answer, Ends, Known, around, handed_out
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
@@ -28,11 +26,8 @@ from chary.core.forecast import Within
 from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, laplace_for
 from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
-from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
-from chary.data.columns import Schema
-from chary.data.series import public_size
-from chary.data.universe.axes import Universe, rows_drawn
-from chary.data.universe.counts import RowSum, WeightedRegion, WeightReader, weighing
+from chary.data import Count, Linear, Predicate, Query, Reading, Rows, columns, count, series
+from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
@@ -119,9 +114,9 @@ class OpenHistogram(BoundOpening[HistogramT]):
         super().__post_init__()
 
     @cached_property
-    def universe(self) -> Universe:
+    def universe(self) -> axes.Universe:
         """The cells of the histogram."""
-        return Universe.of(self.call.universe)
+        return axes.Universe.of(self.call.universe)
 
     @cached_property
     def rule(self) -> MultiplicativeWeights:
@@ -139,7 +134,7 @@ class OpenHistogram(BoundOpening[HistogramT]):
         """What the first answer says of its noise."""
 
     @abstractmethod
-    def tails(self, told: Json) -> Tails:
+    def tails(self, told: Json) -> intervals.Tails:
         """How far beyond what is easy counts are missed, by the noise of an answer that says so much of it."""
 
     def easy_error(
@@ -159,7 +154,7 @@ class OpenHistogram(BoundOpening[HistogramT]):
         return cells | told
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
+        series.public_size(rows)
         self.universe.check(rows.schema)
         return []
 
@@ -170,7 +165,7 @@ class OpenHistogram(BoundOpening[HistogramT]):
 class HistogramMemory:
     """The histogram that a transcript describes, kept from call to call. All of it is public."""
 
-    def __init__(self, started: OpenHistogram[Any], schema: Schema) -> None:
+    def __init__(self, started: OpenHistogram[Any], schema: columns.Schema) -> None:
         self._started, self._schema = started, schema
         self._weights = self._fresh()
         self._lock = RLock()
@@ -186,11 +181,11 @@ class HistogramMemory:
                 self._weights.apply(change, self.located(change.query)[0])
             yield self._weights
 
-    def located(self, text: str) -> tuple[Region | WeightedRegion, Count]:
+    def located(self, text: str) -> tuple[Region | counts.WeightedRegion, Count]:
         """The cells of a query and the count of its rows. The weights of a linear query are added up to whole rows,
         which one row moves by as much as the count of all rows."""
         if (linear := linear_of(text)) is not None:
-            return weighing(self._started.universe, self._schema, linear), count()
+            return counts.weighing(self._started.universe, self._schema, linear), count()
         predicate = None if text == EVERYTHING else Predicate.parse(text)
         return located(self._started.universe, self._schema, predicate)
 
@@ -218,7 +213,7 @@ class AskHistogram(Interaction):
             raise InvalidQuery("there are no rows here: append those that the histogram is about")
 
     @cached_property
-    def located(self) -> tuple[Region | WeightedRegion, Count]:
+    def located(self) -> tuple[Region | counts.WeightedRegion, Count]:
         """The cells of the query, and what is counted."""
         return self.memory.located(self.text_of_query)
 
@@ -261,12 +256,12 @@ class AskHistogram(Interaction):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         if self.linear is None:
             return super().prepare(rows)
-        return [WeightReader(rows, self.started.universe, self.linear)]
+        return [counts.WeightReader(rows, self.started.universe, self.linear)]
 
     def counted(self, data: Data) -> int:
         """The rows that satisfy the condition, or the sum of their weights in whole rows."""
         read = data.values[0]
-        return read.rows if isinstance(read, RowSum) else data.integer()
+        return read.rows if isinstance(read, counts.RowSum) else data.integer()
 
     def present(self, answer: Json, call: int) -> WeightedAnswer:
         if not answer["hard"]:
@@ -380,9 +375,9 @@ class AskWeights(AskCharged):
         """Answers of old ledgers do not say from what they lay away, so they say nothing by themselves."""
         if "easy" not in answer:
             return replace(found, error_bar=None)
-        size, support = answer["size"], Support.outside(*answer["easy"])
+        size, support = answer["size"], intervals.Support.outside(*answer["easy"])
         noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
-        known = Publication(noise.law(), support, floor=0, ceiling=size)
+        known = intervals.Publication(noise.law(), support, floor=0, ceiling=size)
         low, high = known.interval(answer["count"])
         least = None if low is None else max(0.0, (low - self.rounding) / size)
         return replace(
@@ -539,7 +534,7 @@ class HistogramState(ABC):
 
     def histogram(self) -> NDArray[np.float64]:
         """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
-        size = public_size(self._spine.rows)
+        size = series.public_size(self._spine.rows)
         with self._memory.at(self._transcript()) as weights:
             return weights.shares(size).reshape(self.universe.shape)
 
@@ -548,7 +543,7 @@ class HistogramState(ABC):
 
         Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
         """
-        return rows_drawn(self.universe, self._spine.rows.schema, self.histogram(), rows=rows, seed=seed)
+        return axes.rows_drawn(self.universe, self._spine.rows.schema, self.histogram(), rows=rows, seed=seed)
 
     def _transcript(self) -> Transcript:
         return self._loaded(self._secret())
@@ -596,7 +591,7 @@ class WeightsState(HistogramState):
         return self.asked(None).size_told
 
     def asked(self, where: AskedShare) -> AskCharged:
-        return self._started.asked(self.call, condition_text(where), public_size(self._spine.rows), self._memory)
+        return self._started.asked(self.call, condition_text(where), series.public_size(self._spine.rows), self._memory)
 
 
 class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
@@ -838,11 +833,11 @@ class SparseWeightsState(HistogramState):
 
     def _noise_now(self) -> Json:
         state = HistogramRound.load(self._secret())
-        size = public_size(self._spine.rows) if state.shift is None else state.size
+        size = series.public_size(self._spine.rows) if state.shift is None else state.size
         return self._started.told(state.next, size)
 
     def asked(self, where: AskedShare) -> AskSparseWeights:
-        size = public_size(self._spine.rows)
+        size = series.public_size(self._spine.rows)
         return AskSparseWeights(self.call, self._started, condition_text(where), size, self._memory)
 
     def _loaded(self, secret: bytes) -> Transcript:
@@ -884,7 +879,7 @@ class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
         failing(self.delta)
 
     def bind(self, spine: Spine) -> "OpenSparseWeights":
-        return OpenSparseWeights(self, spine.rows.neighbouring, public_size(spine.rows))
+        return OpenSparseWeights(self, spine.rows.neighbouring, series.public_size(spine.rows))
 
 
 class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
@@ -950,9 +945,9 @@ class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
         """What an answer says of a round that began at this size."""
         return {"round": number, "epsilon": str(self.rounds.epsilon_down(number, size))}
 
-    def tails(self, told: Json) -> Tails:
+    def tails(self, told: Json) -> intervals.Tails:
         noise = self.rounds.noise_of(Fraction(told["epsilon"]))
-        return SparseTails(noise.scaled(count().sensitivity(self.neighbouring)))
+        return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbouring)))
 
 
 @keeps
@@ -964,7 +959,7 @@ class KeptSparseWeights(KeptHistogram):
     @cached_property
     def state(self) -> SparseWeightsState:
         told = {name: size for name, size in self.terms.items() if name not in ("columns", "missing")}
-        opening = PrepaidPMW(universe=Universe.of_body(self.terms), **told)
+        opening = PrepaidPMW(universe=axes.Universe.of_body(self.terms), **told)
         started = OpenSparseWeights(opening, self.spine.rows.neighbouring, self.size_then())
         return SparseWeightsState(self.spine, self.number, started)
 
@@ -1021,7 +1016,7 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
         sharp.check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenWeights | OpenSharpWeights":
-        size, neighbouring, filter_ = public_size(spine.rows), spine.rows.neighbouring, spine.filter
+        size, neighbouring, filter_ = series.public_size(spine.rows), spine.rows.neighbouring, spine.filter
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
             renyi = sharp.priced_by(filter_, "give epsilon= for Laplace noise")
             return OpenSharpWeights(self, neighbouring, size, self.terms(renyi, size))
@@ -1074,7 +1069,7 @@ class OpenWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     def first_told(self) -> Json:
         return {"epsilon": str(self.call.epsilon)}
 
-    def tails(self, told: Json) -> Tails:
+    def tails(self, told: Json) -> intervals.Tails:
         return laplace_for(count(), self.neighbouring, Fraction(told["epsilon"])).law()
 
 
@@ -1108,7 +1103,7 @@ class OpenSharpWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     def first_told(self) -> Json:
         return {"price": str(self.terms.price)}
 
-    def tails(self, told: Json) -> Tails:
+    def tails(self, told: Json) -> intervals.Tails:
         return replace(self.terms, price=Fraction(told["price"])).sharpness().tails
 
     def run(self, data: Data) -> Result:
@@ -1125,7 +1120,7 @@ class KeptWeights(KeptHistogram):
     @cached_property
     def state(self) -> WeightsState:
         own = {name: told for name, told in self.terms.items() if name in _OWN}
-        opening = PMW(universe=Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
+        opening = PMW(universe=axes.Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
         neighbouring, size = self.spine.rows.neighbouring, self.size_then()
         if opening.epsilon is not None:
             return WeightsState(self.spine, self.number, OpenWeights(opening, neighbouring, size))

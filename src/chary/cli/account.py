@@ -9,13 +9,8 @@ import typer
 from typer import Option
 
 from chary import accounting
-from chary.accounting import gaussian_runs, schedules
-from chary.accounting.charging_curve import hits_needed, one_shot_floor_down
-from chary.accounting.composition import moderate_up
-from chary.accounting.local_reports import local_channels, people_needed
+from chary.accounting import charging_curve, composition, gaussian_runs, local_reports, schedules, sharp_widths, weights
 from chary.accounting.numerics import float_down, float_up, most_kept
-from chary.accounting.sharp_widths import laplace_width
-from chary.accounting.weights import published_weights_rows, queries_allowed, sparse_weights_rows
 from chary.cli.commands import AsJson
 from chary.cli.output import show_answer, show_json, show_pairs, spinning
 from chary.errors import InvalidParameter
@@ -69,7 +64,7 @@ def within(
         figures = {
             "within": found.within,
             "order": float(found.test.order),
-            "laplace": laplace_width(size, tests=tests, sure=sure),
+            "laplace": sharp_widths.laplace_width(size, tests=tests, sure=sure),
             "sparse": float(accounting.sparse_half_width_up(epsilon=budget_epsilon, **asked)),
         }
     if found.share:
@@ -99,7 +94,9 @@ def tests(
     with spinning("looking for the largest number"):
         figures = {
             "sharp": most_kept(sharply, near, hits, MOST_TESTS),
-            "laplace": most_kept(lambda n: laplace_width(size, tests=n, sure=sure), near, hits, MOST_TESTS),
+            "laplace": most_kept(
+                lambda n: sharp_widths.laplace_width(size, tests=n, sure=sure), near, hits, MOST_TESTS
+            ),
             "sparse": most_kept(
                 lambda n: accounting.sparse_half_width_up(epsilon=budget_epsilon, tests=n, hits=hits, sure=sure),
                 near,
@@ -191,8 +188,8 @@ def hits(
     as_json: AsJson = False,
 ) -> None:
     """The fewest hits for which charging pays (1 + overhead) hits/q calls: exact tail, two Chernoff bounds."""
-    rate = accounting.not_prior_q(moderate_up(epsilon)) if q is None else q
-    _show(hits_needed(overhead=overhead, delta=delta, q=rate)._asdict(), as_json)
+    rate = accounting.not_prior_q(composition.moderate_up(epsilon)) if q is None else q
+    _show(charging_curve.hits_needed(overhead=overhead, delta=delta, q=rate)._asdict(), as_json)
 
 
 def top_one(
@@ -208,7 +205,9 @@ def top_one(
     """
     twice = 2 * positive(epsilon, "epsilon")
     figures = {
-        "at_least": one_shot_floor_down(epsilon_per_call=epsilon, candidates=candidates, delta=budget_delta),
+        "at_least": charging_curve.one_shot_floor_down(
+            epsilon_per_call=epsilon, candidates=candidates, delta=budget_delta
+        ),
         "one_hit": accounting.exact_total(epsilon_per_call=epsilon, hits=1, delta=budget_delta),
         "one_hit_of_twice": accounting.exact_total(epsilon_per_call=twice, hits=1, delta=budget_delta),
         "without_delta": float(twice / 2 * whole(candidates, "candidates")),
@@ -277,7 +276,10 @@ def people(
     """People that local reports of every form take for intervals about the population, sampling error included."""
     beta = 1 - probability(confidence, "confidence")
     known: dict[str, Any] = {"values": values, "within": within, "beta": beta, "share": share}
-    figures = {name: people_needed(channel, **known) for name, channel in local_channels(values, epsilon).items()}
+    figures = {
+        name: local_reports.people_needed(channel, **known)
+        for name, channel in local_reports.local_channels(values, epsilon).items()
+    }
     best = min(figures, key=lambda name: figures[name])
     (show_json if as_json else show_pairs)({**figures, "best": best})
 
@@ -366,8 +368,8 @@ def weights_rows(
     known["exponent"] = exponent
     with spinning("looking for the sizes"):
         figures = {
-            "published": published_weights_rows(epsilon=epsilon, delta=delta, **known),
-            "exact": sparse_weights_rows(mixing="0.1", **_total(epsilon, delta), **known),
+            "published": weights.published_weights_rows(epsilon=epsilon, delta=delta, **known),
+            "exact": weights.sparse_weights_rows(mixing="0.1", **_total(epsilon, delta), **known),
         }
     _show(figures, as_json)
 
@@ -386,7 +388,13 @@ def queries(
     """Queries that the published constants of multiplicative weights allow at the start, and until the size."""
     known: dict[str, Any] = {"alpha": alpha, "cells": cells, "start": start, "epsilon": epsilon, "delta": delta}
     known |= {"exponent": exponent, "confidence": confidence}
-    _show({"at_start": queries_allowed(size=start, **known), "at_size": queries_allowed(size=size, **known)}, as_json)
+    _show(
+        {
+            "at_start": weights.queries_allowed(size=start, **known),
+            "at_size": weights.queries_allowed(size=size, **known),
+        },
+        as_json,
+    )
 
 
 def population(

@@ -10,9 +10,7 @@ from chary.advise import Advice
 from chary.advise.advise import advice_within
 from chary.advise.advise import advise as advice_for
 from chary.advise.options import HEADINGS, Room, Wanted, row
-from chary.cli.commands import Found, Shown, plainly
-from chary.cli.config import ledger_at, one_dataset
-from chary.cli.output import console, show_table
+from chary.cli import commands, config, output
 from chary.core.charges import accounts_of
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
@@ -32,7 +30,7 @@ Steps = Annotated[int, typer.Option(help="How often all of it is asked, such as 
 Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 
 
-@plainly
+@commands.plainly
 def advise(
     ledger: Book = None,
     *,
@@ -55,7 +53,7 @@ def advise(
     confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
     dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",
-) -> Found:
+) -> commands.Found:
     """Every way to run so many threshold tests, with its error, its price and the call to write; best first."""
     terms: dict[str, Any] = {"tests": tests, "hits": hits, "values": values, "low": low, "high": high, "above": above}
     terms |= {
@@ -78,8 +76,8 @@ def advise(
     elif (budget_epsilon, budget_delta, relation) != (None, None, None):
         raise InvalidParameter("the ledger holds the budget: leave --budget-epsilon, --budget-delta and --relation out")
     else:
-        found = _left(ledger_at(ledger), dataset, analyst, terms)
-    yield Shown(found.as_dict(), lambda _: _show(found))
+        found = _left(config.ledger_at(ledger), dataset, analyst, terms)
+    yield commands.Shown(found.as_dict(), lambda _: _show(found))
 
 
 def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:
@@ -88,7 +86,7 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
         raise InvalidParameter(f"there is no ledger {file}")
     ledger = open_ledger(file)
     try:
-        held = one_dataset(ledger, dataset)
+        held = config.one_dataset(ledger, dataset)
         conditions = json.loads(held.conditions)
         neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
         room = Room.within(held_filter(held), accounts_of(ledger, held.name, analyst))
@@ -99,11 +97,11 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
 
 def _show(found: Advice) -> None:
     """A table without the calls, which are long and follow it."""
-    show_table(HEADINGS[:-1], (row(option)[:-1] for option in found.options), found.title)
+    output.show_table(HEADINGS[:-1], (row(option)[:-1] for option in found.options), found.title)
     for option in found.options:
         if option.code is not None:
-            console.print(f"{option.mechanism}: {option.code}", soft_wrap=True, markup=False)
+            output.console.print(f"{option.mechanism}: {option.code}", soft_wrap=True, markup=False)
     for unfit in found.unfit:
-        console.print(f"does not apply: {unfit.mechanism}: {unfit.reason}", soft_wrap=True, markup=False)
+        output.console.print(f"does not apply: {unfit.mechanism}: {unfit.reason}", soft_wrap=True, markup=False)
     for call in found.calls:
-        console.print(call, soft_wrap=True, markup=False)
+        output.console.print(call, soft_wrap=True, markup=False)

@@ -9,8 +9,7 @@ from rich.progress import Progress
 
 from chary.audit import Audited, audit_kinds
 from chary.audit.auditor import QUICK, named, worst_cases
-from chary.cli.commands import Found, Shown, plainly
-from chary.cli.output import console, errors, show_table
+from chary.cli import commands, output
 from chary.errors import InvalidParameter
 
 Kinds = Annotated[list[str] | None, typer.Argument(help="Kinds of calls, such as test or sparse_test.")]
@@ -24,7 +23,7 @@ COLUMNS = ["kind", "claimed", "delta", "measured", "half the noise", "", "transc
 BROKEN = 2
 
 
-@plainly
+@commands.plainly
 def audit(
     kinds: Kinds = None,
     everything: Everything = False,
@@ -32,7 +31,7 @@ def audit(
     transcripts: Transcripts = None,
     seed: Seed = 0,
     jobs: Jobs = None,
-) -> Found:
+) -> commands.Found:
     """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
 
     Each is asked about two neighbours on which most shows: exactly where its outcomes can be enumerated, otherwise by
@@ -41,12 +40,12 @@ def audit(
     """
     wanted = _wanted(kinds or [], everything, quick)
     found, shared = [], jobs or (os.cpu_count() or 1 if everything else 1)
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(console=output.errors, transient=True, disable=not output.errors.is_terminal) as progress:
         task = progress.add_task("auditing", total=len(wanted))
         for each in audit_kinds(wanted, transcripts=transcripts, seed=seed, jobs=shared):
             found.append(each)
             progress.update(task, advance=1, description=f"auditing: {each.kind} done")
-    yield Shown({"audits": [each.as_dict() for each in found]}, lambda _: _show(found))
+    yield commands.Shown({"audits": [each.as_dict() for each in found]}, lambda _: _show(found))
     if not all(each.passed for each in found):
         raise typer.Exit(BROKEN)
 
@@ -61,9 +60,11 @@ def _wanted(kinds: Sequence[str], everything: bool, quick: bool) -> list[str]:
 
 
 def _show(found: Sequence[Audited]) -> None:
-    show_table(COLUMNS, [_row(each) for each in found], "Epsilon that was claimed, and that was shown")
+    output.show_table(COLUMNS, [_row(each) for each in found], "Epsilon that was claimed, and that was shown")
     wrong = [each.kind for each in found if not each.passed]
-    console.print(f"Less private than claimed: {', '.join(wrong)}" if wrong else "Nothing was shown against any claim.")
+    output.console.print(
+        f"Less private than claimed: {', '.join(wrong)}" if wrong else "Nothing was shown against any claim."
+    )
 
 
 def _row(found: Audited) -> tuple[Any, ...]:

@@ -10,14 +10,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 
 import typer
 
-from chary.calls import Call, kinds
+from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
 from chary.calls.call import MEANINGS
 from chary.calls.fields import of_code
-from chary.calls.sharpness import HowSharply
-from chary.cli import commands
-from chary.cli.output import Unsaid
-from chary.cli.session import Opened, keys_of, listed, listed_lines, ranges, universe
+from chary.cli import commands, output, session
 from chary.data.columns import classify
 from chary.errors import InvalidParameter
 
@@ -41,7 +38,7 @@ class FieldOption(NamedTuple):
 
     field: str
     parameters: tuple[inspect.Parameter, ...]
-    read: Callable[[Typed, Opened], Any]
+    read: Callable[[Typed, session.Opened], Any]
 
 
 def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[FieldOption]:
@@ -130,14 +127,14 @@ def _default(field: Field[Any], kind: Any) -> Any:
     return QUARTILES if (field.name, kind) == ("at", typed.Numbers) else inspect.Parameter.empty
 
 
-def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, Opened], Any]]:
+def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, session.Opened], Any]]:
     """The type of what is typed for a field, and how it is read."""
     if field.name == "among":
         return str, lambda text, said, asked: _among(text, said["column"], asked)
     if kind == typed.Numbers:
         return str, lambda text, *_: _numbers(text, field.name)
     if kind == typed.Conditions:
-        return list[str], lambda texts, *_: listed_lines(texts)
+        return list[str], lambda texts, *_: session.listed_lines(texts)
     if get_origin(kind) is Literal:
         return kind, lambda word, *_: word
     known: Any = next((plain for found, plain in _PLAIN if kind == found), None)
@@ -166,16 +163,16 @@ def _numbers(text: str, name: str) -> list[str]:
     return parts
 
 
-def _among(text: str, column: str, asked: Opened) -> list[Any]:
-    return keys_of(text, str(classify(asked.session.schema, column)), column)
+def _among(text: str, column: str, asked: session.Opened) -> list[Any]:
+    return session.keys_of(text, str(classify(asked.session.schema, column)), column)
 
 
-def _cells(said: Typed, asked: Opened) -> Any:
-    return universe(asked.session.schema, said["bins"] or [], said["values"] or [], said["no_missing"])
+def _cells(said: Typed, asked: session.Opened) -> Any:
+    return session.universe(asked.session.schema, said["bins"] or [], said["values"] or [], said["no_missing"])
 
 
-def _columns(said: Typed, asked: Opened) -> Any:
-    return listed(asked.session.schema, said["values"] or [])
+def _columns(said: Typed, asked: session.Opened) -> Any:
+    return session.listed(asked.session.schema, said["values"] or [])
 
 
 _PLAIN: Final = [
@@ -205,7 +202,7 @@ _SEVERAL: Final = {
     "ranges": FieldOption(
         "ranges",
         (inspect.Parameter("ranges", KEYWORD, default=None, annotation=commands.Ranged),),
-        lambda said, _: ranges(said["ranges"] or []),
+        lambda said, _: session.ranges(said["ranges"] or []),
     ),
     "columns": FieldOption(
         "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=commands.Listed),), _columns
@@ -248,7 +245,7 @@ def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None
     examples = [WAYS[way] for way in ways]
     if examples and not set(ways) & set(said):
         told = ", ".join(examples[:-1]) + (" or " if examples[1:] else "") + examples[-1]
-        raise Unsaid(f"a {name} has no usual cost: give {told}", examples[0])
+        raise output.Unsaid(f"a {name} has no usual cost: give {told}", examples[0])
 
 
 @dataclass(frozen=True)
@@ -288,7 +285,7 @@ class Form:
             commands.SizeOptions
             if not self.by_hits
             else commands.SharpOptions
-            if issubclass(self.kind, HowSharply)
+            if issubclass(self.kind, sharpness.HowSharply)
             else commands.CallOptions
         )
         found: dict[str, type] = {"source": commands.SourceOptions, "budget": commands.BudgetOptions}
@@ -325,17 +322,19 @@ class Form:
         check_cost_said(self.name, self.ways, said_ways(said, given))
         return made
 
-    def read(self, asked: Opened, said: Typed) -> dict[str, Any]:
+    def read(self, asked: session.Opened, said: Typed) -> dict[str, Any]:
         """The fields of the call that its own options state."""
         return {option.field: option.read(said, asked) for option in self.own}
 
-    def call(self, asked: Opened, size: commands.CallOptions, said: Typed, brought: dict[str, Any]) -> Call[Any]:
+    def call(
+        self, asked: session.Opened, size: commands.CallOptions, said: Typed, brought: dict[str, Any]
+    ) -> Call[Any]:
         """The call that the options state; what is brought stands in for what was said."""
         made = self.read(asked, said)
         if self._question:
             made[self._question] = asked.question
         sharp = any(made.get(way) is not None for way in ("price", "within"))
-        if sharp and size.hits is not None and issubclass(self.kind, HowSharply):
+        if sharp and size.hits is not None and issubclass(self.kind, sharpness.HowSharply):
             made["hits"] = size.hits  # for the constructor to refuse
         if not sharp and size.epsilon is None and self._tested_sharply(made, asked):
             made["hits"], sharp = asked.hits, True
@@ -343,18 +342,20 @@ class Form:
             made["epsilon"] = asked.epsilon
         return self.kind(**made | brought)
 
-    def _tested_sharply(self, made: dict[str, Any], asked: Opened) -> bool:
+    def _tested_sharply(self, made: dict[str, Any], asked: session.Opened) -> bool:
         """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
         something was said that only they have."""
         said = any(made.get(term) is not None for term in ("tests", "value"))
-        return issubclass(self.kind, HowSharply) and (said or (asked.sharp and self.kind.usually_sharp))
+        return issubclass(self.kind, sharpness.HowSharply) and (said or (asked.sharp and self.kind.usually_sharp))
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""
         needed = [p.name for option in self.own for p in option.parameters if p.default is inspect.Parameter.empty]
         missing = [name for name in needed if said[name] is None]
         if missing == ["hits"]:
-            raise Unsaid(f"a new {self.name} ends after so many hits, which are paid when it is opened", WAYS["hits"])
+            raise output.Unsaid(
+                f"a new {self.name} ends after so many hits, which are paid when it is opened", WAYS["hits"]
+            )
         if missing:
             raise InvalidParameter(f"a new {self.name} needs {flag(missing[0])}, see --help")
 

@@ -18,10 +18,8 @@ import typer
 from chary.calls import NoisyNumbers, PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.charts import check_picture
-from chary.cli.commands import BudgetOptions, Found, Picture, QueryOptions, Shown
-from chary.cli.output import VERBOSE, console, errors, for_people, show_answer, show_table
+from chary.cli import commands, output, session
 from chary.cli.rows import ROWS, Stated, on_rows
-from chary.cli.session import Opened, check_public_size, lines_of
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, SchemaMismatch
 from chary.growth import CountsBox, draw_counts
@@ -61,8 +59,8 @@ def _grow(
     growth: Growth = None,
     exponent: Exponent = None,
     schedule: Earlier = None,
-    plot: Picture = None,
-) -> Found:
+    plot: commands.Picture = None,
+) -> commands.Found:
     """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
 
     The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
@@ -70,13 +68,13 @@ def _grow(
     Example: chary grow visits.csv --each-row --relation replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
-    check_public_size(stated.source)
+    session.check_public_size(stated.source)
     said = {"epsilon": epsilon, "rho": rho, "growth": growth, "exponent": exponent, "beta": beta}
     terms = _terms(said, stated.budget, schedule)
     if plot is not None:
         check_picture(plot)
     follow = append == [STDIN]
-    arriving = _keyed(map(Path, lines_of("-")) if follow else append or [], append_again)
+    arriving = _keyed(map(Path, session.lines_of("-")) if follow else append or [], append_again)
     arriving = arriving if follow else iter(list(arriving))
     asked = stated.asked
     if not isinstance(asked.question, Count):
@@ -86,12 +84,14 @@ def _grow(
     for part in ([step] for step in steps) if follow else [list(steps)]:
         figures = _figures(made, [run for run, _ in part if run is not None])
         figures |= {"appended": [batch for _, batch in part if batch is not None]}
-        yield Shown(figures | stated.charged(None, made.spent), _show)
+        yield commands.Shown(figures | stated.charged(None, made.spent), _show)
         if plot is not None and made.state.results:
             draw_counts(made.state.results, plot)
 
 
-def _steps(asked: Opened, made: Run[Any, ScheduleState], arriving: Iterator[tuple[Path, str]]) -> Iterator[Step]:
+def _steps(
+    asked: session.Opened, made: Run[Any, ScheduleState], arriving: Iterator[tuple[Path, str]]
+) -> Iterator[Step]:
     """What is due now, and after each batch that arrives."""
     yield made.ask(), None
     for file, key in arriving:
@@ -99,7 +99,7 @@ def _steps(asked: Opened, made: Run[Any, ScheduleState], arriving: Iterator[tupl
         yield made.ask(), batch
 
 
-def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | None) -> dict[str, Any]:
+def _terms(said: dict[str, str | None], budget: commands.BudgetOptions, schedule: int | None) -> dict[str, Any]:
     """The options of a schedule as exact numbers, however they were written; or the call of an earlier one."""
     terms = {name: None if text is None else str(positive(text, NAMES[name])) for name, text in said.items()}
     if schedule is None:
@@ -119,7 +119,9 @@ def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | N
     return dict.fromkeys(terms) | {"call": schedule}
 
 
-def _opened(asked: Opened, question: Count, terms: dict[str, Any], request: str | None) -> Run[Any, ScheduleState]:
+def _opened(
+    asked: session.Opened, question: Count, terms: dict[str, Any], request: str | None
+) -> Run[Any, ScheduleState]:
     """A new schedule, with Gaussian noise for rho, or the one that the same words opened; or that of an earlier call,
     whose terms tell which noise it has."""
     spine, number = asked.session.spine, terms.get("call") or 0
@@ -153,7 +155,7 @@ def _keyed(files: Iterable[Path], again: str | None) -> Iterator[tuple[Path, str
         yield file, f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"
 
 
-def _append(asked: Opened, file: Path, key: str) -> dict[str, Any]:
+def _append(asked: session.Opened, file: Path, key: str) -> dict[str, Any]:
     rows, last = asked.session.spine.rows, asked.session.versions[-1].number
     kept = isinstance(rows, RowTable) and rows.keeps_batches
     try:
@@ -190,21 +192,21 @@ def _planned(run: PlannedRun) -> dict[str, Any]:
 
 def _show(figures: dict[str, Any]) -> None:
     if not figures["done"]:
-        console.print("No run is due; these are the latest answers.")
+        output.console.print("No run is due; these are the latest answers.")
     for run in figures["done"] or [figures["latest"]]:
-        size = f", epsilon {plain(run['epsilon'])}" if VERBOSE.get() else ""
-        console.print(f"Run {run['run']}, at {run['size']} rows{size}")
+        size = f", epsilon {plain(run['epsilon'])}" if output.VERBOSE.get() else ""
+        output.console.print(f"Run {run['run']}, at {run['size']} rows{size}")
         keys = ["all"] if run["keys"] is None else [", ".join(map(str, key)) for key in run["keys"]]
         bars = [run["error_bar"]] * len(keys)
-        show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
-    ahead = [for_people(run) for run in figures["next"]]
-    show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
+        output.show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
+    ahead = [output.for_people(run) for run in figures["next"]]
+    output.show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
     if old := [batch for batch in figures["appended"] if not batch["new"]]:
         names = ", ".join(f"{batch['file']} (version {batch['version']})" for batch in old)
-        errors.print(
+        output.errors.print(
             f"appended before: {names}; --append-again KEY appends them once more", soft_wrap=True, markup=False
         )
-    show_answer({name: figures[name] for name in ("schedule", "charged", "remaining", "spent")})
+    output.show_answer({name: figures[name] for name in ("schedule", "charged", "remaining", "spent")})
 
 
-grow = on_rows(_grow, ROWS | {"query": QueryOptions}, "grow")
+grow = on_rows(_grow, ROWS | {"query": commands.QueryOptions}, "grow")

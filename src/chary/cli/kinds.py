@@ -9,11 +9,9 @@ import typer
 
 from chary.answers import NoisyNumbers
 from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, ReleaseIf, ThresholdTest, Watch
-from chary.cli.answers import check_drawn, draw_answer
-from chary.cli.app import DoorGroup, Lazy, group_of
+from chary.cli import answers, app, output
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
-from chary.cli.output import VERBOSE, console, show_answer
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns
 from chary.data import Query
@@ -40,7 +38,7 @@ USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
 _KEPT: Final = {"epsilon": "--epsilon-per-call"}
 
 
-class KindGroup(DoorGroup):
+class KindGroup(app.DoorGroup):
     """Commands that are named after the file: FILE KIND is read as KIND FILE."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -67,12 +65,12 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
     """Ask the call that is stated."""
     call = stated.call()
     if plot is not None:
-        check_drawn(call, plot)
+        answers.check_drawn(call, plot)
     stated.warn(call)
     answer = stated.session.ask(call, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
     if plot is not None:
-        draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
+        answers.draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 
 
 def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
@@ -85,7 +83,7 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
     check_cost_said("stream", Form(IndividualTests).ways, said_ways(stated.said, stated.given))
     call = stated.call()
     if plot is not None:
-        check_drawn(call, plot)
+        answers.check_drawn(call, plot)
     stated.session.quote(call)  # refused before a stream is paid
     terms = {name: said for name, said in call.ways.items() if name != "below_margin"}
     how = " ".join(f"{_KEPT.get(name) or flag(name)} {said}" for name, said in terms.items())
@@ -96,7 +94,7 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
     answer = stream.ask(question, above=call.above, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
     if plot is not None:
-        draw_answer(answer, plot, None, call.above)
+        answers.draw_answer(answer, plot, None, call.above)
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:
@@ -159,20 +157,20 @@ def _quote(found: Quote) -> Shown:
     """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        if VERBOSE.get():
-            show_answer(
+        if output.VERBOSE.get():
+            output.show_answer(
                 {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
             )
         for line in [*found.lines(), *found.compared_lines()]:
-            console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
+            output.console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
     return Shown(found.as_dict(), people)
 
 
-def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: Lazy) -> typer.Typer:
+def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: app.Lazy) -> typer.Typer:
     """A command with one for each kind."""
-    doors = [Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
-    kind = group_of([*more, *doors], KindGroup)
+    doors = [app.Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
+    kind = app.group_of([*more, *doors], KindGroup)
     return typer.Typer(cls=kind, help=told, subcommand_metavar="FILE KIND [OPTIONS]", callback=lambda: None)
 
 
@@ -189,7 +187,9 @@ def __getattr__(name: str) -> Any:
 
 
 _sized: dict[str, type] = {"size": CallOptions, "query": QueryOptions}
-_any = Lazy(DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT))
+_any = app.Lazy(
+    DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT)
+)
 ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
 quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
 choose = of_form(CHOICE, _choose)

@@ -8,9 +8,8 @@ import typer
 from rich.progress import Progress
 
 from chary.answers import Spending
+from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
-from chary.cli.config import ledger_at
-from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.core.charges import spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
@@ -21,9 +20,7 @@ from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
 from chary.ledger.sql.ledger import KeptLedger
 from chary.numbers import counted, percent, priced
-from chary.session import Entry
-from chary.session.opening import held_filter
-from chary.session.statement import entries
+from chary.session import opening, statement
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]
@@ -38,7 +35,7 @@ Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
 # That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.
 BROKEN = 2
 # Asked once: the bar would fill a log file with its frames.
-QUIET = not errors.is_terminal
+QUIET = not output.errors.is_terminal
 
 
 @app.command()
@@ -51,7 +48,7 @@ def show(file: File, dataset: Dataset = None) -> Found:
     def people(_: Any) -> None:
         for name, budget, spent, calls in found:
             title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
-            show_table(
+            output.show_table(
                 ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
             )
 
@@ -65,11 +62,11 @@ def verify(file: File, head: Seen = None) -> Found:
     verdict = _verdict(file, None if head is None else Head.parse(head))
 
     def people(_: Any) -> None:
-        console.print(
+        output.console.print(
             f"{counted(verdict.entries, 'entry', 'entries')}, " + ("all in order" if verdict.ok else "BROKEN")
         )
         for problem in verdict.problems:
-            console.print(f"  {problem}", markup=False)
+            output.console.print(f"  {problem}", markup=False)
 
     yield Shown({"ok": verdict.ok, "entries": verdict.entries, "problems": verdict.problems}, people)
     if not verdict.ok:
@@ -88,7 +85,7 @@ def head(file: File, witness: Witness = None) -> Found:
 @plainly
 def backup(file: File, to: Copy) -> Found:
     """Copy a ledger, in a file or on a server, into a new file while sessions go on, and print the head of the copy."""
-    yield _head(back_up(ledger_at(file), to))
+    yield _head(back_up(config.ledger_at(file), to))
 
 
 @app.command()
@@ -98,7 +95,7 @@ def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
 
     Example: chary ledger move visits.ledger postgresql://owner@db.example/privacy?schema=visits
     """
-    yield _head(moving(ledger_at(source), whereabouts(to), with_open_calls=with_open_calls))
+    yield _head(moving(config.ledger_at(source), whereabouts(to), with_open_calls=with_open_calls))
 
 
 @app.command()
@@ -109,7 +106,7 @@ def roles(url: Url, analysts: Analysts) -> Found:
     Example: chary ledger roles postgresql://owner@db.example/privacy?schema=visits ann bob | psql privacy
     """
     text = role_statements(Address.parse(url).schema, analysts)
-    yield Shown({"sql": text}, lambda _: console.print(text, soft_wrap=True, markup=False, highlight=False))
+    yield Shown({"sql": text}, lambda _: output.console.print(text, soft_wrap=True, markup=False, highlight=False))
 
 
 @app.command()
@@ -119,11 +116,11 @@ def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None
         names = [terms.name for terms in ledger.datasets() if dataset in (None, terms.name)]
         lines = (entry for name in names for entry in ledger.export(name))
         for shown in [list(lines)] if as_json else lines:
-            show_json(shown)
+            output.show_json(shown)
 
 
 def _open(file: str) -> KeptLedger:
-    place = ledger_at(file)
+    place = config.ledger_at(file)
     if not ledger_exists(place):
         raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {place}")
     return open_ledger(place)
@@ -132,7 +129,7 @@ def _open(file: str) -> KeptLedger:
 def _verdict(file: str, seen: Head | None) -> Verification:
     """What a verification finds; a ledger that is too damaged to be opened has its problem too."""
     try:
-        with closing(_open(file)) as ledger, Progress(console=errors, transient=True, disable=QUIET) as progress:
+        with closing(_open(file)) as ledger, Progress(console=output.errors, transient=True, disable=QUIET) as progress:
             task = progress.add_task("checking entries", total=None)
             verdict = ledger.verify(lambda done, total: progress.update(task, completed=done, total=total))
             if seen is not None and not ledger.holds(seen):
@@ -145,21 +142,21 @@ def _verdict(file: str, seen: Head | None) -> Verification:
 
 def _head(found: Head) -> Shown:
     figures = {"head": str(found), "hash": found.hash, "entries": found.entries}
-    return Shown(figures, lambda _: console.print(str(found), soft_wrap=True))
+    return Shown(figures, lambda _: output.console.print(str(found), soft_wrap=True))
 
 
-def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
-    filter_ = held_filter(terms)
+def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry]]:
+    filter_ = opening.held_filter(terms)
     spent = spent_of(ledger, terms.name, filter_)
-    return terms.name, filter_.budget, spent, list(entries(ledger, terms.name))
+    return terms.name, filter_.budget, spent, list(statement.entries(ledger, terms.name))
 
 
-def _row(entry: Entry) -> tuple[Any, ...]:
-    told = entry.call, moment(entry.time), entry.analyst, entry.kind, "damaged" if entry.damage else entry.state
+def _row(entry: statement.Entry) -> tuple[Any, ...]:
+    told = entry.call, output.moment(entry.time), entry.analyst, entry.kind, "damaged" if entry.damage else entry.state
     return *told, entry.tests, entry.hits, percent(entry.share)
 
 
-def _summary(name: str, budget: Any, spent: Any, calls: list[Entry]) -> dict[str, Any]:
+def _summary(name: str, budget: Any, spent: Any, calls: list[statement.Entry]) -> dict[str, Any]:
     epsilon, delta = (float(part) for part in budget.exact)
     return {
         "dataset": name,

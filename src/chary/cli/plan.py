@@ -7,8 +7,7 @@ import typer
 
 from chary import accounting
 from chary.accounting.sharp_widths import laplace_width, sharp_menu
-from chary.cli.commands import Found, Shown, plainly
-from chary.cli.output import show_pairs, show_table, spinning
+from chary.cli import commands, output
 from chary.errors import InvalidParameter
 
 # What is told of each number of hits, in this order, and its heading.
@@ -23,7 +22,7 @@ _MENU: Final = {
 }
 
 
-@plainly
+@commands.plainly
 def plan(
     budget_epsilon: Annotated[str | None, typer.Option(help="Total epsilon.")] = None,
     budget_delta: Annotated[str | None, typer.Option(help="Total delta.")] = None,
@@ -31,7 +30,7 @@ def plan(
     epsilon: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
     tests: Annotated[int | None, typer.Option(help="Tests in all: how near to a bar they are right.")] = None,
     value: Annotated[str, typer.Option(help="With --tests: of the price of a hit, the part for its value.")] = "1/4",
-) -> Found:
+) -> commands.Found:
     """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
 
     With --tests the table tells for several numbers of hits how near to their bar all tests are right, in
@@ -46,23 +45,23 @@ def plan(
         raise InvalidParameter(
             "--tests is for a menu of what a budget pays for: give --budget-epsilon and --budget-delta alone"
         )
-    with spinning("planning"):
+    with output.spinning("planning"):
         asked = accounting.plan(epsilon=budget_epsilon, delta=budget_delta, hits=hits, epsilon_per_call=epsilon)
-    yield Shown(asked.as_dict(), show_pairs)
+    yield commands.Shown(asked.as_dict(), output.show_pairs)
 
 
-def _choices(epsilon: str, delta: str) -> Shown:
+def _choices(epsilon: str, delta: str) -> commands.Shown:
     plans = accounting.trade_offs(epsilon=epsilon, delta=delta)
     if not plans:
         raise InvalidParameter("nothing fits into this budget")
     rows, title = [(p.hits, p.epsilon_per_call) for p in plans], f"What fits into epsilon {epsilon}, delta {delta}"
     columns = ["hits", "largest epsilon per call"]
-    return Shown([found.as_dict() for found in plans], lambda _: show_table(columns, rows, title))
+    return commands.Shown([found.as_dict() for found in plans], lambda _: output.show_table(columns, rows, title))
 
 
-def _menu(epsilon: str, delta: str, tests: int, value: str) -> Shown:
+def _menu(epsilon: str, delta: str, tests: int, value: str) -> commands.Shown:
     """The plans with the figures of their numbers of hits."""
-    with spinning("looking for the best orders"):
+    with output.spinning("looking for the best orders"):
         choices = sharp_menu(epsilon=epsilon, delta=delta, tests=tests, value=value)
         found = {choice.hits: asdict(choice) for choice in choices}
         plans = accounting.trade_offs(epsilon=epsilon, delta=delta, hits=tuple(found))
@@ -72,7 +71,7 @@ def _menu(epsilon: str, delta: str, tests: int, value: str) -> Shown:
     ]
     title = f"{tests:,} tests within epsilon {epsilon}, delta {delta}: half-widths in sensitivities, 95 % sure"
     rows = [[_short(plan[name]) for name in _MENU] for plan in told]
-    return Shown(told, lambda _: show_table(list(_MENU.values()), rows, title))
+    return commands.Shown(told, lambda _: output.show_table(list(_MENU.values()), rows, title))
 
 
 def _short(figure: float | None) -> str:

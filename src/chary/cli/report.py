@@ -14,9 +14,7 @@ from rich.progress import Progress
 from chary.calls import Run
 from chary.calls.weights import HistogramState, KeptSparseWeights, KeptWeights
 from chary.charts import check_picture, writable
-from chary.cli.commands import AsJson, Found, LedgerOptions, Picture, Shown, SourceOptions
-from chary.cli.config import ledger_at
-from chary.cli.output import console, errors, show_json
+from chary.cli import commands, config, output
 from chary.cli.rows import Stated, on_rows
 from chary.cli.session import check_public_size, ledger_of
 from chary.errors import InvalidParameter
@@ -52,7 +50,7 @@ def report(
     confidence: Confidence = "0.95",
     dataset: Dataset = None,
     force: Force = False,
-    as_json: AsJson = False,
+    as_json: commands.AsJson = False,
 ) -> None:
     """What was revealed, for everybody: each question with its answer and interval, when, by whom, at what price.
 
@@ -61,7 +59,7 @@ def report(
     Example: chary report visits.ledger --html --out visits.html
     """
     asked = [name for name, wanted in (("html", html), ("pdf", pdf), ("md", md), ("csv", csv)) if wanted]
-    ledger = ledger_at(file)
+    ledger = config.ledger_at(file)
     targets = _targets(ledger, asked, out, as_json=as_json)
     for target in targets:
         _free(target, ledger, force=force)
@@ -70,7 +68,7 @@ def report(
         for target in targets:
             found.save(target)
     if as_json:
-        show_json(found.to_dict() | {"files": [str(target) for target in targets]})
+        output.show_json(found.to_dict() | {"files": [str(target) for target in targets]})
     else:
         _told(found, targets)
 
@@ -100,7 +98,7 @@ def _free(target: Path, ledger: str | Path, *, force: bool) -> None:
 @contextmanager
 def _progress() -> Iterator[Tell]:
     """A bar on the terminal; nothing where there is none."""
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as shown:
+    with Progress(console=output.errors, transient=True, disable=not output.errors.is_terminal) as shown:
         tasks: dict[str, Any] = {}
 
         def tell(doing: str, done: int, total: int) -> None:
@@ -115,14 +113,14 @@ def _told(found: PublicReport, targets: list[Path]) -> None:
     for each in found.datasets:
         hits = f"{len(each.hits)} of them hits with a value"
         values = sum(len(call.values) for call in each.calls)
-        console.print(
+        output.console.print(
             f"{each.name}: {len(each.calls)} answers with {values} published values, {hits}; "
             f"{percent(each.spent.share)} of the budget is charged",
             markup=False,
             soft_wrap=True,
         )
     for target in targets:
-        console.print(f"written: {target}", markup=False, soft_wrap=True)
+        output.console.print(f"written: {target}", markup=False, soft_wrap=True)
 
 
 # `chary export`: write what was published for other programs.
@@ -147,9 +145,9 @@ def _synthetic(
     rows: Rows = 1000,
     seed: Seed = 0,
     call: Opening = None,
-    plot: Picture = None,
+    plot: commands.Picture = None,
     force: Force = False,
-) -> Found:
+) -> commands.Found:
     """A made-up table drawn from a public histogram that `chary weights` opened. Free: no row is looked at for it.
 
     Example: chary export synthetic visits.csv made.csv --each-row --relation replace --rows 1000
@@ -174,7 +172,7 @@ def _synthetic(
     _write(table, to)
     if plot is not None:
         draw_synthetic(weights.state, table, plot)
-    yield Shown(_exported(weights, table, to) | {"seed": seed} | stated.charged(None))
+    yield commands.Shown(_exported(weights, table, to) | {"seed": seed} | stated.charged(None))
 
 
 def _free_of(target: Path, taken: list[str | Path], *, force: bool) -> None:
@@ -211,4 +209,4 @@ def _exported(weights: Run[Any, HistogramState], made: pa.Table, target: Path) -
     return known | {"file": str(target), "rows": made.num_rows, "columns": made.column_names}
 
 
-app.command()(on_rows(_synthetic, {"source": SourceOptions, "budget": LedgerOptions}, "synthetic"))
+app.command()(on_rows(_synthetic, {"source": commands.SourceOptions, "budget": commands.LedgerOptions}, "synthetic"))

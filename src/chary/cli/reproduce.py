@@ -9,12 +9,10 @@ from typing import Annotated, Final
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from chary.cli.commands import AsJson
-from chary.cli.output import console, errors, show_json, show_table
+from chary.cli import commands, output
 from chary.errors import InvalidParameter
-from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Reproduced, experiment, reproduce, workers
+from chary.experiments import DataFolder, Experiment, experiment, reproduction
 from chary.experiments.experiment import ENVIRONMENT
-from chary.experiments.reproduction import check
 
 # A trend that does not hold is no wrong usage, no refusal and nothing unforeseen.
 TREND_BROKEN: Final = 4
@@ -35,7 +33,7 @@ def reproduce_command(
     out: Out = Path("reproduced"),
     data: Data = None,
     jobs: Jobs = 0,
-    as_json: AsJson = False,
+    as_json: commands.AsJson = False,
 ) -> None:
     """Run experiments: a CSV file and a picture each, and whether each trend holds; exit code 4 if one does not.
 
@@ -46,13 +44,13 @@ def reproduce_command(
     if listed:
         _tell(as_json, known)
         return
-    chosen = [experiment(name) for name in (EXPERIMENTS if every else names or [])]
+    chosen = [experiment(name) for name in (reproduction.EXPERIMENTS if every else names or [])]
     if not (names or every):
-        raise InvalidParameter(f"name an experiment, or say --all or --list: {', '.join(EXPERIMENTS)}")
+        raise InvalidParameter(f"name an experiment, or say --all or --list: {', '.join(reproduction.EXPERIMENTS)}")
     skipped = {each.name: each.absent(known) for each in chosen if every and each.absent(known)}
     found = _run([each for each in chosen if each.name not in skipped], out, known, quick, jobs or cores())
     if as_json:
-        show_json({"experiments": [each.as_dict() for each in found], "skipped": skipped})
+        output.show_json({"experiments": [each.as_dict() for each in found], "skipped": skipped})
     else:
         _show(found, skipped)
     if not all(each.holds for each in found):
@@ -64,13 +62,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(chosen: list[Experiment], out: Path, data: DataFolder, quick: bool, jobs: int) -> list[Reproduced]:
+def _run(
+    chosen: list[Experiment], out: Path, data: DataFolder, quick: bool, jobs: int
+) -> list[reproduction.Reproduced]:
     for each in chosen:
-        check(each, data)
+        reproduction.check(each, data)
     found = []
-    with _bar() as told, workers(jobs) as pool:
+    with _bar() as told, reproduction.workers(jobs) as pool:
         for each in chosen:
-            found.append(reproduce(each, out, data=data, quick=quick, on_progress=told(each.name), pool=pool))
+            found.append(
+                reproduction.reproduce(each, out, data=data, quick=quick, on_progress=told(each.name), pool=pool)
+            )
     return found
 
 
@@ -78,7 +80,7 @@ def _run(chosen: list[Experiment], out: Path, data: DataFolder, quick: bool, job
 def _bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
     """A bar on the terminal: what comes in takes the name of an experiment, and then the pieces done and all."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(*columns, console=output.errors, transient=True, disable=not output.errors.is_terminal) as progress:
         task = progress.add_task("reproducing", total=None)
 
         def of(name: str) -> Callable[[int, int], None]:
@@ -96,20 +98,20 @@ def _tell(as_json: bool, data: DataFolder) -> None:
             "needs": each.needs,
             "absent": data.missing(each.needs),
         }
-        for name, each in EXPERIMENTS.items()
+        for name, each in reproduction.EXPERIMENTS.items()
     ]
     if as_json:
-        show_json({"experiments": rows})
+        output.show_json({"experiments": rows})
         return
     told = [(row["name"], row["source"], row["shows"], ", ".join(row["needs"]) or "nothing") for row in rows]
-    show_table(["experiment", "source", "what it shows", "needs"], told)
+    output.show_table(["experiment", "source", "what it shows", "needs"], told)
 
 
-def _show(found: list[Reproduced], skipped: dict[str, list[str]]) -> None:
+def _show(found: list[reproduction.Reproduced], skipped: dict[str, list[str]]) -> None:
     for each in found:
         fresh = "" if each.measured == each.pieces else f", {each.pieces - each.measured} pieces from an earlier run"
-        console.print(f"{each.name}: {each.seconds:.1f} s{fresh}; {each.csv}, {each.picture}", soft_wrap=True)
+        output.console.print(f"{each.name}: {each.seconds:.1f} s{fresh}; {each.csv}, {each.picture}", soft_wrap=True)
         for trend in each.trends:
-            console.print(f"  {'holds' if trend.holds else 'DOES NOT HOLD'}: {trend.told}", soft_wrap=True)
+            output.console.print(f"  {'holds' if trend.holds else 'DOES NOT HOLD'}: {trend.told}", soft_wrap=True)
     for name, files in skipped.items():
-        console.print(f"{name}: skipped, needs {', '.join(files)}", soft_wrap=True)
+        output.console.print(f"{name}: skipped, needs {', '.join(files)}", soft_wrap=True)

@@ -16,14 +16,11 @@ import typer
 
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
-from chary.cli import commands
-from chary.cli.answers import figures
+from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, NAME, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, spoken
-from chary.cli.output import Unsaid, console, errors, show_json, show_pairs, show_table, spinning
 from chary.cli.session import Opened, ask, budget_unsaid, declared, dialect
-from chary.core.charges import ends_free_misses, freed_by_a_delta
-from chary.core.quote import LAST_FREE
+from chary.core import charges, quote
 from chary.data import Check
 from chary.data.table import NOT_PRIVATE
 from chary.data.table import check as checked
@@ -87,7 +84,7 @@ class Stated:
             return NO_SIZE
         try:
             return self.form.size(self.given, self.said)
-        except Unsaid as unsaid:
+        except output.Unsaid as unsaid:
             # The line that is told is to work, so a budget that is not said either stands in it.
             unsaid.words[:0] = budget_unsaid(self.source, self.budget).split()
             raise
@@ -101,7 +98,7 @@ class Stated:
     @cached_property
     def asked(self) -> Opened:
         """The open session, with a spinner on the terminal while it works."""
-        tell = self._spinner.enter_context(spinning(f"reading {Path(self.source.shown).name}"))
+        tell = self._spinner.enter_context(output.spinning(f"reading {Path(self.source.shown).name}"))
         asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets)
         self._opened.enter_context(asked.session)
         tell("asking")
@@ -137,23 +134,23 @@ class Stated:
         spine = self.session.spine
         if any(True for _ in spine.ledger.calls(spine.dataset, limit=1)):
             return
-        freed = freed_by_a_delta(call.plan(spine), spine.filter)
+        freed = charges.freed_by_a_delta(call.plan(spine), spine.filter)
         if freed is not None:
             self.rest()
             free = f"would be free {freed} (--budget-delta 1e-6)"
             told = f"misses are charged here, and {free}; this charge fixes the budget"
-            errors.print(f"note: {spoken(told, ['epsilon'])}", markup=False, soft_wrap=True)
+            output.errors.print(f"note: {spoken(told, ['epsilon'])}", markup=False, soft_wrap=True)
 
     def _warn_of_the_last(self, call: Call[Any]) -> None:
         spine = self.session.spine
-        if ends_free_misses(call.plan(spine), spine.filter, spine.accounts()):
+        if charges.ends_free_misses(call.plan(spine), spine.filter, spine.accounts()):
             self.rest()
-            errors.print(f"note: {LAST_FREE}: after it {EVERY_CHARGED}", markup=False, soft_wrap=True)
+            output.errors.print(f"note: {quote.LAST_FREE}: after it {EVERY_CHARGED}", markup=False, soft_wrap=True)
 
     def told(self, answer: Any, kind: str | None = None) -> dict[str, Any]:
         """An answer by names, with the labels of a series."""
         assert kind is not None or self.form is not None
-        return figures(answer, kind or self.form.kind.kind, self.asked.labels)  # type: ignore[union-attr]
+        return answers.figures(answer, kind or self.form.kind.kind, self.asked.labels)  # type: ignore[union-attr]
 
     def charged(self, epsilon: Fraction | None, *paid: Spending) -> dict[str, Any]:
         """The figures that every answer ends with: what was charged for it, as shares of the budget, and what is left.
@@ -237,24 +234,24 @@ def _check(ctx: typer.Context, **values: Any) -> None:
     as_json = values.pop("as_json")
     settings = Settings.of(values, typed(ctx, values))
     said = commands.CheckedOptions(**settings.filled(values))
-    with spinning("reading"):
+    with output.spinning("reading"):
         read: dict[str, Any] = {"infer_types": said.infer_types, "table": said.table}
         found = checked(said.file, columns=declared(said.columns), csv=dialect(said.csv_format), **read)
     if as_json:
-        errors.print(NOT_PRIVATE, soft_wrap=True)
-        show_json(found.as_dict())
+        output.errors.print(NOT_PRIVATE, soft_wrap=True)
+        output.show_json(found.as_dict())
     else:
         _show(found)
 
 
 def _show(found: Check) -> None:
-    console.print(NOT_PRIVATE, style="bold", soft_wrap=True)
-    console.print(f"{found.rows:,} rows")
+    output.console.print(NOT_PRIVATE, style="bold", soft_wrap=True)
+    output.console.print(f"{found.rows:,} rows")
     rows = [
         (name, column["type"], column["unparsed"], *found.lengths.get(name, (None, None)))
         for name, column in found.as_dict()["columns"].items()
     ]
-    show_table(["column", "type", "not of it", "shortest", "longest"], rows)
+    output.show_table(["column", "type", "not of it", "shortest", "longest"], rows)
 
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -310,7 +307,7 @@ def _init(stated: Stated) -> commands.Found:
     before = "\n" if place.exists() else ""
     with place.open("a", encoding="utf-8") as opened:
         opened.write(before + "\n".join(lines) + "\n")
-    yield commands.Shown({"config": NAME, "dataset": name, "file": source.shown, **typed}, show_pairs)
+    yield commands.Shown({"config": NAME, "dataset": name, "file": source.shown, **typed}, output.show_pairs)
 
 
 def _options(stated: Stated) -> dict[str, Any]:

@@ -17,13 +17,11 @@ from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.sparse_vector import AskSparseKeys
 from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.charts import check_picture
+from chary.cli import config, output, session
 from chary.cli.answers import plain
 from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
-from chary.cli.config import is_ledger, one_dataset
 from chary.cli.forms import KEYWORD, FieldOption, Form, stating
-from chary.cli.output import console, narrow, show_answer, show_table
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
-from chary.cli.session import Opened, check_public_size, lines_of, listed_lines, question, sized
 from chary.data import Query
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.growth.plots import draw_answers
@@ -50,7 +48,7 @@ How = Annotated[str | None, typer.Option(help="How: online, spending, e-values o
 ASKED: Final = ("query", "where")
 
 
-def _moved(asked: Opened) -> tuple[Any, Any]:
+def _moved(asked: session.Opened) -> tuple[Any, Any]:
     """The sensitivity and the grid of the question, as the opening declares them."""
     if not isinstance(asked.question, Query):
         return 1, 1
@@ -58,7 +56,7 @@ def _moved(asked: Opened) -> tuple[Any, Any]:
     return asked.question.sensitivity(asked.session.spine.rows.neighbouring) * step, step
 
 
-def _planned(asked: Opened) -> int | None:
+def _planned(asked: session.Opened) -> int | None:
     """One test for each key."""
     keys = asked.question.keys if isinstance(asked.question, Query) else None
     return len(keys) if keys else None
@@ -103,8 +101,8 @@ def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> in
 
 def _show_hits(figures: dict[str, Any]) -> None:
     rows = [_hit(hit) for hit in figures["above"]]
-    show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
-    show_answer({name: value for name, value in figures.items() if name != "above"})
+    output.show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
+    output.show_answer({name: value for name, value in figures.items() if name != "above"})
 
 
 def _hit(hit: dict[str, Any]) -> list[Any]:
@@ -143,7 +141,7 @@ def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Line
     for words, bar, request in asked:
         named = words.named or stated.source.series is not None
         _check(opened, named, bar)
-        said = [question(stated.session, stated.source, words)] if named else []
+        said = [session.question(stated.session, stated.source, words)] if named else []
         answer = opened.ask(*said, **({} if bar is None else {"above": bar}), request=request)
         yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
 
@@ -184,9 +182,9 @@ def _findings(
 
 def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Findings, tuple[Any, ...] | None]:
     """What was published, and the labels of a series, which only its rows have."""
-    if is_ledger(stated.source.file):
+    if config.is_ledger(stated.source.file):
         with closing(open_ledger(whereabouts(stated.source.file))) as ledger:
-            return findings_in(ledger, one_dataset(ledger, dataset), run), None
+            return findings_in(ledger, config.one_dataset(ledger, dataset), run), None
     if dataset is not None:
         raise InvalidParameter("--dataset is for ledgers: leave it out, or name the ledger instead of the rows")
     return findings(stated.session, run=run), stated.asked.labels
@@ -208,7 +206,7 @@ def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
 
 def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | None, str | None]]:
     """The questions of the lines, each with a key of its own."""
-    for number, line in enumerate(lines_of(place), 1):
+    for number, line in enumerate(session.lines_of(place), 1):
         try:
             words = shlex.split(line)
         except ValueError:
@@ -286,10 +284,10 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
-    check_public_size(stated.source)
+    session.check_public_size(stated.source)
     if plot is not None:
         check_picture(plot)
-    conditions = listed_lines(where)
+    conditions = session.listed_lines(where)
     run = _opened(stated)
     for condition in conditions:
         run.state.estimate(condition)  # one that is refused later would take paid answers along
@@ -323,12 +321,14 @@ def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
 
 
 def _show_weights(figures: dict[str, Any]) -> None:
-    rows, told = figures["answers"], narrow(figures["answers"])
+    rows, told = figures["answers"], output.narrow(figures["answers"])
     columns = [column.replace("_", " ") for column in told[0]] if told else ["where"]
-    show_table(columns, [tuple(row.values()) for row in told])
+    output.show_table(columns, [tuple(row.values()) for row in told])
     if not all(row["verified"] for row in rows):
-        console.print("unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True)
-    show_answer({name: value for name, value in figures.items() if name != "answers"})
+        output.console.print(
+            "unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True
+        )
+    output.show_answer({name: value for name, value in figures.items() if name != "answers"})
 
 
 def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
 
 def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
     """The histogram that was opened with the same options, or a new one."""
-    asked, size, said = stated.asked, sized(stated.size), FORM.read(stated.asked, stated.said)
+    asked, size, said = stated.asked, session.sized(stated.size), FORM.read(stated.asked, stated.said)
     told = [said["universe"].body(), str(exact(said["alpha"], "alpha")), _size(asked.hits, size)]
     other = {name: str(said[name]) for name, usual in LATER.items() if said[name] != usual}
     if other | (sharp := {name: str(exact(said[name], name)) for name in SHARP if said[name] is not None}):

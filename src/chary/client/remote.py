@@ -13,10 +13,9 @@ from urllib.parse import quote as in_path
 import httpx
 
 from chary.answers import Answer, Spending, handed_out
-from chary.calls.answers import Conditional
+from chary.calls import answers, thresholds
 from chary.calls.call import Call
 from chary.calls.run import Opening, OpenRun, Run
-from chary.calls.thresholds import Revise
 from chary.client.transport import Transport, call_said, sent_rows, words_said
 from chary.client.wire import of_typed
 from chary.core.plan import AnswerT
@@ -323,12 +322,12 @@ class Remote(Verbs, RemoteFigures):
 
     def _answered(self, told: Mapping[str, Any]) -> Any:
         answer = of_typed(told["typed"])
-        if isinstance(answer, Conditional):
+        if isinstance(answer, answers.Conditional):
             object.__setattr__(answer, "reviser", self._revised)
         return handed_out(answer, _RemoteCashier(of_typed(told["price"]["charged"]), self))
 
-    def _revised(self, held: int, *, above: Number, request: str | None = None) -> Conditional:
-        return self.ask(Revise(held, above=above), request=request)
+    def _revised(self, held: int, *, above: Number, request: str | None = None) -> answers.Conditional:
+        return self.ask(thresholds.Revise(held, above=above), request=request)
 
     def _alternatives(self, body: Mapping[str, Any]) -> list[Alternative]:
         """What else would do, asked for when it is wanted; there is nothing else for a question to a run."""

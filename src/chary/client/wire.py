@@ -16,12 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from chary import calls, errors
+from chary.accounting import intervals, menu_curve, noise_laws, sparse_vector
 from chary.accounting.findings import Finding, Findings
-from chary.accounting.intervals import Combination, LargestOf, Publication, Silence, Support
-from chary.accounting.menu_curve import MenuCall
-from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw
 from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
-from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 from chary.amounts import Amount
 from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
 from chary.calls.answers import AboveOrNot, Gathered
@@ -30,14 +27,9 @@ from chary.core.forecast import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import Neighbouring, Relation
-from chary.data.queries.histogram import Bin
-from chary.data.queries.moments import SecondMoments
-from chary.filters.exact import ExactFilter
-from chary.filters.filter import Budget, PureFilter, RenyiFilter
-from chary.mechanisms import local_reports
-from chary.mechanisms.additive import Gaussian, Laplace
-from chary.mechanisms.mwem import Exponents
-from chary.mechanisms.workloads import MomentNoise
+from chary.data.queries import histogram, moments
+from chary.filters import exact, filter
+from chary.mechanisms import additive, local_reports, mwem, workloads
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
 from chary.report.public_report import PublicReport
 
@@ -173,41 +165,41 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "AllAbove": calls.AllAbove,
     "Alternative": Alternative,
     "Amount": Amount,
-    "Bin": Bin,
-    "Budget": Budget,
+    "Bin": histogram.Bin,
+    "Budget": filter.Budget,
     "CategoryReports": local_reports.KRandomizedResponse,
     "Chosen": calls.Chosen,
     "ChosenKey": calls.ChosenKey,
     "Classified": calls.Classified,
-    "Combination": Combination,
+    "Combination": intervals.Combination,
     "Components": calls.Components,
     "Conditional": calls.Conditional,
     "Coverage": calls.Coverage,
     "Decided": calls.Decided,
     "Disclosure": calls.Disclosure,
     "DistinctEstimate": calls.DistinctEstimate,
-    "ExactFilter": ExactFilter,
-    "Exponents": Exponents,
+    "ExactFilter": exact.ExactFilter,
+    "Exponents": mwem.Exponents,
     "Finding": Finding,
     "Findings": Findings,
     "FirstAbove": calls.FirstAbove,
     "Gathered": Gathered,
-    "Gaussian": Gaussian,
-    "GaussianLaw": GaussianLaw,
+    "Gaussian": additive.Gaussian,
+    "GaussianLaw": noise_laws.GaussianLaw,
     "GrowingRound": calls.GrowingRound,
     "GrowingTest": calls.GrowingTest,
     "HashedReports": local_reports.LocalHashing,
     "Known": Known,
     "Labelled": calls.Labelled,
-    "Laplace": Laplace,
-    "LaplaceLaw": LaplaceLaw,
-    "LargestOf": LargestOf,
+    "Laplace": additive.Laplace,
+    "LaplaceLaw": noise_laws.LaplaceLaw,
+    "LargestOf": intervals.LargestOf,
     "LinearAnswers": calls.LinearAnswers,
     "LivingCount": calls.LivingCount,
     "MeanNoise": MeanNoise,
     "MeasuredQuery": calls.MeasuredQuery,
-    "MenuCall": MenuCall,
-    "MomentNoise": MomentNoise,
+    "MenuCall": menu_curve.MenuCall,
+    "MomentNoise": workloads.MomentNoise,
     "Neighbouring": Neighbouring,
     "NoisyAnswers": calls.NoisyAnswers,
     "NoisyMean": NoisyMean,
@@ -216,14 +208,14 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "NoisyNumbers": NoisyNumbers,
     "NumberOrNothing": calls.NumberOrNothing,
     "OneHotReports": local_reports.UnaryEncoding,
-    "OneSidedNoise": OneSidedNoise,
+    "OneSidedNoise": sparse_vector.OneSidedNoise,
     "Outcome": calls.Outcome,
     "Outlook": Outlook,
     "Pair": calls.Pair,
     "PublicReport": PublicReport,
-    "Publication": Publication,
+    "Publication": intervals.Publication,
     "PublishedValue": PublishedValue,
-    "PureFilter": PureFilter,
+    "PureFilter": filter.PureFilter,
     "QuantileAnswer": calls.QuantileAnswer,
     "QuantileAnswers": calls.QuantileAnswers,
     "Quote": Quote,
@@ -233,25 +225,25 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "RandomizedTable": calls.RandomizedTable,
     "Ranking": calls.Ranking,
     "Relation": Relation,
-    "RenyiFilter": RenyiFilter,
+    "RenyiFilter": filter.RenyiFilter,
     "RepeatedReports": local_reports.MemoizedReports,
     "ReportedCall": ReportedCall,
     "ReportedDataset": ReportedDataset,
     "RunningCount": calls.RunningCount,
     "RunningCounts": calls.RunningCounts,
     "ScheduledRun": calls.ScheduledRun,
-    "SecondMoments": SecondMoments,
+    "SecondMoments": moments.SecondMoments,
     "Selected": calls.Selected,
     "SharpTable": SharpTable,
     "SharpTails": SharpTails,
     "SharpTest": SharpTest,
-    "Silence": Silence,
+    "Silence": intervals.Silence,
     "SimultaneousHit": SimultaneousHit,
-    "SparseTails": SparseTails,
+    "SparseTails": sparse_vector.SparseTails,
     "SparseTest": calls.SparseTest,
     "SparseWatch": calls.SparseWatch,
     "Spending": Spending,
-    "Support": Support,
+    "Support": intervals.Support,
     "SyntheticDatabase": calls.SyntheticDatabase,
     "SyntheticHistogram": calls.SyntheticHistogram,
     "Tested": calls.Tested,

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
 from chary.data.csv_reader import CSVFormat, read_texts
-from chary.data.engines.protocol import ElementReading, EngineRows, LivingReading
-from chary.data.engines.registry import engine_of
+from chary.data.engines import protocol, registry
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
@@ -47,7 +46,7 @@ class RowTable:
     """
 
     def __init__(
-        self, held: EngineRows, source: RowSource, neighbouring: Neighbouring, limit: EntryLimit | None
+        self, held: protocol.EngineRows, source: RowSource, neighbouring: Neighbouring, limit: EntryLimit | None
     ) -> None:
         """Use `RowTable.open`."""
         self.held, self._source, self._neighbouring, self._limit = held, source, neighbouring, limit
@@ -92,7 +91,7 @@ class RowTable:
             raise InvalidParameter("a table needs neighbouring=Neighbouring('add/remove' or 'replace', unit)")
         pair = _checked_unpivot(unpivot, neighbouring.unit)
         found = RowSource.of(source, table, columns, said=csv, infers=infer_types, engine=engine)
-        return cls(engine_of(found).open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
+        return cls(registry.engine_of(found).open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -144,7 +143,7 @@ class RowTable:
         """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
         return self.held.snapshot(known_columns(columns, self.schema))
 
-    def elements(self, asked: Elements) -> ElementReading:
+    def elements(self, asked: Elements) -> protocol.ElementReading:
         """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
         return self.held.elements(asked)
 
@@ -235,7 +234,7 @@ def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
 # Units that may still take part: counts and totals of units each of which is used up after so many hits.
 
 
-def living(rows: Rows, query: Query) -> LivingReading:
+def living(rows: Rows, query: Query) -> protocol.LivingReading:
     """Compile a count or total of living units; `InvalidQuery` for other queries, and rows that are no table of units.
 
     >>> import pyarrow as pa

@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from chary.accounting.gaussian_noise import gaussian_sigma
-from chary.accounting.sparse_vector import sparse_half_width_up
+from chary.accounting import gaussian_noise, sparse_vector
 from chary.answers import Answer
 from chary.calls import Conditional, PrepaidTests, Revise, Run, SparseVector
 from chary.data import Count, count
@@ -62,7 +61,9 @@ class Rivals:
     def all(self, session: Session, values: float) -> list[Precision]:
         """The best first; `session` is one that can quote, and is charged nothing."""
         epsilon = self._left_for_tests(values)
-        one_sided = float(sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(SURE)))
+        one_sided = float(
+            sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(SURE))
+        )
         tuned = SparseVector(above=1, hits=self.hits, epsilon=epsilon, form="tuned", monotone=True)
         found = session.quote(tuned, tests=self.tests, confidence=str(SURE)).within
         released = self.released(self.tests)
@@ -75,7 +76,7 @@ class Rivals:
     def sigma(self, answers: int) -> float:
         """The standard deviation of Gaussian noise on so many answers, if one person can be in all of them."""
         epsilon, delta = self.budget.exact
-        return gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=str(math.sqrt(answers)))
+        return gaussian_noise.gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=str(math.sqrt(answers)))
 
     def released(self, answers: int) -> float:
         """Within how much of the truth all of so many released answers are together."""
@@ -97,7 +98,7 @@ class Rivals:
         while many - few > 1:
             middle = (few + many) // 2
             taken = str(epsilon * middle / _PARTS)
-            precise = gaussian_sigma(epsilon=taken, delta=str(delta), sensitivity=sensitivity) <= wanted
+            precise = gaussian_noise.gaussian_sigma(epsilon=taken, delta=str(delta), sensitivity=sensitivity) <= wanted
             few, many = (few, middle) if precise else (middle, many)
         return str(epsilon * (_PARTS - many) / _PARTS)
 

@@ -12,15 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.accounting import gaussian_runs, noisy_max_noise, sharp_table, sparse_noise
-from chary.accounting.sharp_widths import sharp_width
+from chary.accounting import gaussian_runs, noisy_max_noise, sharp_table, sharp_widths, sparse_noise
 from chary.calls.gaussian_runs import RunTerms, Stop, rule_of
 from chary.errors import InvalidParameter
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
 from chary.filters import Budget, largest_call
-from chary.mechanisms import Exponential, GaussianMax, GaussianThreshold, PermuteAndFlip, ReportNoisyMax
-from chary.mechanisms.additive import Laplace
-from chary.mechanisms.threshold_tests import SharpSampler, SparseVectorMachine
+from chary.mechanisms import GaussianMax, GaussianThreshold, additive, choices, threshold_tests
 from chary.noise import Seeded, Source
 from chary.numbers import Number, exact
 
@@ -245,7 +242,7 @@ Method = Callable[[DailySeries, int, int, Source], Flags]
 
 def target_charging(series: DailySeries, bar: int, hits: int, source: Source) -> Flags:
     """A noisy test a day, of which only hits are charged: (epsilon, delta) by the exact curve of so many hits."""
-    noise = Laplace.for_epsilon(_call(hits), sensitivity=series.moved)
+    noise = additive.Laplace.for_epsilon(_call(hits), sensitivity=series.moved)
     return until_spent(noise.apply(series.values, source) >= bar, hits)
 
 
@@ -256,7 +253,7 @@ def sharp_tests(series: DailySeries, bar: int, hits: int, source: Source) -> Fla
 
 def sparse_vector(series: DailySeries, bar: int, hits: int, source: Source) -> Flags:
     """The tuned sparse vector for monotone questions: epsilon alone, charged once."""
-    machine = SparseVectorMachine(sparse_noise(epsilon=EPSILON, hits=hits, monotone=True), series.moved)
+    machine = threshold_tests.SparseVectorMachine(sparse_noise(epsilon=EPSILON, hits=hits, monotone=True), series.moved)
     _, crossed = machine.step(machine.start(source), series.values, bar, source)
     told = np.zeros(len(series.values), dtype=np.bool_)
     told[crossed.positions] = True
@@ -285,9 +282,11 @@ def _call(hits: int) -> Fraction:
 
 
 @cache
-def _sampler(tests: int, hits: int, moved: int) -> SharpSampler:
-    test = sharp_width(epsilon=EPSILON, delta=DELTA, tests=tests, hits=hits, misses_share="best").test
-    return SharpSampler(sharp_table(order=test.order, price=test.price, miss_price=test.miss_price, steps=moved))
+def _sampler(tests: int, hits: int, moved: int) -> threshold_tests.SharpSampler:
+    test = sharp_widths.sharp_width(epsilon=EPSILON, delta=DELTA, tests=tests, hits=hits, misses_share="best").test
+    return threshold_tests.SharpSampler(
+        sharp_table(order=test.order, price=test.price, miss_price=test.miss_price, steps=moved)
+    )
 
 
 # Days above a threshold, flagged one by one under one promise ([GAUSS] Figures 5, 17 and 19).
@@ -531,16 +530,16 @@ def gaussian(series: DailySeries, epsilon: str) -> GaussianMax:
     return GaussianMax(series.top * noisy_max_noise(epsilon, len(series.values), sensitivity=moved))
 
 
-def laplace_of_all(series: DailySeries, epsilon: str) -> ReportNoisyMax:
+def laplace_of_all(series: DailySeries, epsilon: str) -> choices.ReportNoisyMax:
     """Laplace noise for publishing every value: of scale d D / epsilon, as the paper seems to have it."""
-    return ReportNoisyMax(epsilon, len(series.values) * series.moved, monotone=True)
+    return choices.ReportNoisyMax(epsilon, len(series.values) * series.moved, monotone=True)
 
 
 WAYS: Final[dict[str, Callable[[DailySeries, str], _Chooser]]] = {
     "Gaussian, pure": gaussian,
-    "exponential": lambda series, epsilon: Exponential(epsilon, series.moved),
-    "permute-and-flip": lambda series, epsilon: PermuteAndFlip(epsilon, series.moved),
-    "Laplace": lambda series, epsilon: ReportNoisyMax(epsilon, series.moved),
+    "exponential": lambda series, epsilon: choices.Exponential(epsilon, series.moved),
+    "permute-and-flip": lambda series, epsilon: choices.PermuteAndFlip(epsilon, series.moved),
+    "Laplace": lambda series, epsilon: choices.ReportNoisyMax(epsilon, series.moved),
     "Laplace, scaled to all values": laplace_of_all,
 }
 

@@ -18,12 +18,8 @@ from typing import Any, Final
 from matplotlib.figure import Figure
 
 from chary.errors import InvalidInput, InvalidParameter
-from chary.experiments import attacks, gaussian_losses
-from chary.experiments.alarms import AlarmSpending, BikeAlarms, LondonAlarms, PeakDays
+from chary.experiments import alarms, attacks, gaussian_losses, schedules, synthesis, thresholds
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
-from chary.experiments.schedules import ScheduleStreams
-from chary.experiments.synthesis import SmallTables, WeightsPromises
-from chary.experiments.thresholds import RoundDistances, ThresholdErrors, TotalsByHits
 from chary.experiments.training_risks import TrainingRisks
 from chary.plots import styled
 
@@ -35,17 +31,17 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     gaussian_losses.MonteCarloLosses,
     gaussian_losses.MaximumByQueries,
     gaussian_losses.MaximumSaved,
-    BikeAlarms,
-    LondonAlarms,
-    AlarmSpending,
-    PeakDays,
-    TotalsByHits,
-    ScheduleStreams,
-    RoundDistances,
-    SmallTables,
-    WeightsPromises,
+    alarms.BikeAlarms,
+    alarms.LondonAlarms,
+    alarms.AlarmSpending,
+    alarms.PeakDays,
+    thresholds.TotalsByHits,
+    schedules.ScheduleStreams,
+    thresholds.RoundDistances,
+    synthesis.SmallTables,
+    synthesis.WeightsPromises,
     TrainingRisks,
-    ThresholdErrors,
+    thresholds.ThresholdErrors,
     attacks.LinkageAttack,
     attacks.DifferencingAttack,
     attacks.MembershipAttack,

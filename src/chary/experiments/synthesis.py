@@ -9,9 +9,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.accounting.schedules import best_growth, epochs_error
-from chary.accounting.synthesis import published_small_database_law
-from chary.accounting.weights import published_weights_alpha, sparse_weights_alpha
+from chary.accounting import schedules, synthesis, weights
 from chary.calls import PMW, PrepaidPMW, SmallDatabase
 from chary.calls.synthesis import Workload
 from chary.data.universe.axes import Bins, Universe
@@ -131,9 +129,9 @@ class SmallTables(Experiment):
             law = Workload.of(universe(), asked, session.schema).law(ROWS, "classes", False)
         errors = [max(abs(made.share(q) - t) for q, t in zip(asked, truths, strict=True)) for made in found]
         common: dict[str, Any] = {"size": size, "epsilon": epsilon, "beta": BETA}
-        published = published_small_database_law(cells=universe().cells, queries=len(QUERIES)).error(**common)
+        published = synthesis.published_small_database_law(cells=universe().cells, queries=len(QUERIES)).error(**common)
         schedule: dict[str, Any] = {"start": size, "beta": BETA, "epsilon": epsilon}
-        for_ever = epochs_error(law, growth=best_growth(law, **schedule), **schedule)
+        for_ever = schedules.epochs_error(law, growth=schedules.best_growth(law, **schedule), **schedule)
         told = {"promised": law.error(**common), "published": published, "for_ever": for_ever}
         return [{**settings, **told, "mean": float(np.mean(errors)), "largest": max(errors)}]
 
@@ -236,10 +234,10 @@ class WeightsPromises(Experiment):
 
 def _told(size: int, queries: int) -> Row:
     common: dict[str, Any] = {"cells": universe().cells, "size": size, "queries": queries}
-    exact = sparse_weights_alpha(**common, rho=RHO, mixing="0.1", confidence=CONFIDENCE)
+    exact = weights.sparse_weights_alpha(**common, rho=RHO, mixing="0.1", confidence=CONFIDENCE)
     published = {
-        "published_pure": published_weights_alpha(**common, epsilon=1, confidence=CONFIDENCE),
-        "published": published_weights_alpha(**common, epsilon=1, delta=DELTA, confidence=CONFIDENCE),
+        "published_pure": weights.published_weights_alpha(**common, epsilon=1, confidence=CONFIDENCE),
+        "published": weights.published_weights_alpha(**common, epsilon=1, delta=DELTA, confidence=CONFIDENCE),
     }
     return {"size": size, "queries": queries, **published, "exact": min(exact, 1.0)}
 

@@ -8,23 +8,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Final, Self
 
-from chary.accounting import (
-    Asymmetric,
-    BestOf,
-    BoundaryCall,
-    Event,
-    NarrowChoice,
-    Pure,
-    StatedLaws,
-    Targeted,
-    TwiceCall,
-    UnanimousCall,
-    calibration,
-    charging_curve,
-    composition,
-    hit_prices,
-    menu_curve,
-)
+from chary import accounting
+from chary.accounting import calibration, charging_curve, composition, hit_prices, menu_curve
 from chary.accounting.numerics import decimal, float_up, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NotPriced
@@ -35,7 +20,17 @@ from chary.numbers import plain, whole
 
 _KINDS: Final = {
     kind.__name__: kind
-    for kind in (Asymmetric, BestOf, BoundaryCall, NarrowChoice, Pure, StatedLaws, Targeted, TwiceCall, UnanimousCall)
+    for kind in (
+        accounting.Asymmetric,
+        accounting.BestOf,
+        accounting.BoundaryCall,
+        accounting.NarrowChoice,
+        accounting.Pure,
+        accounting.StatedLaws,
+        accounting.Targeted,
+        accounting.TwiceCall,
+        accounting.UnanimousCall,
+    )
 }
 # What a smaller number of the same kind is a case of a larger one in.
 _SIZES: Final = ("bound", "reverse", "targets")
@@ -53,12 +48,13 @@ class Listing:
 
     A race costs as many tokens more as the dearest hit of the menu has beyond one.
 
+    >>> from chary.accounting import BoundaryCall
     >>> entry = Listing(BoundaryCall("0.02"), 2)
     >>> entry.covers(BoundaryCall("0.01", 2)), entry.covers(BoundaryCall("0.03")), entry.free_misses
     (True, False, True)
     """
 
-    event: Event
+    event: accounting.Event
     tokens: int
 
     def __post_init__(self) -> None:
@@ -76,18 +72,18 @@ class Listing:
     @property
     def is_race(self) -> bool:
         """Whether it is what a race is opened for."""
-        return isinstance(self.event, BestOf)
+        return isinstance(self.event, accounting.BestOf)
 
-    def covers(self, asked: Event) -> bool:
+    def covers(self, asked: accounting.Event) -> bool:
         """Whether every call with this event, but for its delta, is a case of what is listed."""
         own: Any = self.event
         if type(own) is type(asked) and own.menu_laws() == asked.menu_laws():
             return True
-        if isinstance(own, (Pure, Targeted)):
+        if isinstance(own, (accounting.Pure, accounting.Targeted)):
             return _covers_target(own, asked)
         return (
             type(own) is type(asked)
-            and not isinstance(own, StatedLaws)
+            and not isinstance(own, accounting.StatedLaws)
             and all(_is_case(name, most, getattr(asked, name)) for name, most in self._terms().items())
         )
 
@@ -117,7 +113,7 @@ def listing(body: dict[str, Any]) -> Listing:
 
 
 def listings(
-    events: Iterable[Event | Listing], epsilon: Fraction, delta: Fraction, scale: Fraction = Fraction(1)
+    events: Iterable[accounting.Event | Listing], epsilon: Fraction, delta: Fraction, scale: Fraction = Fraction(1)
 ) -> tuple[Listing, ...]:
     """A menu of events; whose tokens are not said costs what it does at one Renyi order, in parts of the cheapest hit.
 
@@ -125,9 +121,11 @@ def listings(
     Errors: `InvalidParameter` for an empty menu and for calls so large that they have no price of a hit at any order.
     """
     asked = list(events)
-    if not any(isinstance(entry, (Event, Listing)) and not isinstance(entry, BestOf) for entry in asked):
+    if not any(
+        isinstance(entry, (accounting.Event, Listing)) and not isinstance(entry, accounting.BestOf) for entry in asked
+    ):
         raise InvalidParameter('a menu lists events, such as [Targeted("0.02"), BoundaryCall("0.02")]')
-    unsaid = [entry for entry in asked if isinstance(entry, Event)]
+    unsaid = [entry for entry in asked if isinstance(entry, accounting.Event)]
     tokens = dict(zip(unsaid, _tokens(unsaid, epsilon, delta, scale), strict=True)) if unsaid else {}
     return tuple(entry if isinstance(entry, Listing) else Listing(entry, tokens[entry]) for entry in asked)
 
@@ -138,10 +136,10 @@ def basic_of(menu: Sequence[Listing]) -> Listing:
     return min([entry for entry in calls if entry.free_misses] or calls, key=lambda entry: entry.tokens)
 
 
-def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: Fraction) -> list[int]:
+def _tokens(events: Sequence[accounting.Event], epsilon: Fraction, delta: Fraction, scale: Fraction) -> list[int]:
     prices = _prices(events, composition.choose_order(epsilon, delta))
     priced = list(zip(prices, events, strict=True))
-    calls = [found for found in priced if not isinstance(found[1], BestOf)]
+    calls = [found for found in priced if not isinstance(found[1], accounting.BestOf)]
     targets = [found for found in calls if found[1].listed[1] != 1]
     cheapest, basic = min(targets or calls or priced, key=lambda found: found[0])
     shares = [_share(price / cheapest, event, basic) for price, event in priced]
@@ -153,7 +151,7 @@ def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: 
     ]
 
 
-def _share(share: Fraction, event: Event, basic: Event) -> Fraction:
+def _share(share: Fraction, event: accounting.Event, basic: accounting.Event) -> Fraction:
     """What an event is worth in hits of the basic call: a release of no smaller epsilon one at least."""
     smaller = event.epsilon is None or basic.epsilon is None or event.epsilon < basic.epsilon
     return share if smaller else max(Fraction(1), share)
@@ -169,7 +167,7 @@ def _parts(shares: Sequence[Fraction]) -> int:
     return _PARTS
 
 
-def _prices(events: Sequence[Event], order: Fraction) -> list[Fraction]:
+def _prices(events: Sequence[accounting.Event], order: Fraction) -> list[Fraction]:
     """At the largest order, from this one downwards, at which all have one."""
     while True:
         prices = [_price(event, order) for event in events]
@@ -180,13 +178,13 @@ def _prices(events: Sequence[Event], order: Fraction) -> list[Fraction]:
             raise InvalidParameter("a call of this menu has no price of a hit: make it smaller, or say its tokens")
 
 
-def _price(event: Event, order: Fraction) -> Fraction | None:
+def _price(event: accounting.Event, order: Fraction) -> Fraction | None:
     if event.listed[1] == 1:
         return event.log_moment_up(order)
     return event.hit_price_up(order)
 
 
-def _covers_target(own: Pure | Targeted, asked: Event) -> bool:
+def _covers_target(own: accounting.Pure | accounting.Targeted, asked: accounting.Event) -> bool:
     """A smaller epsilon, and a target that is hit more often, are cases of what is listed."""
     (most, least), (size, q) = own.listed, asked.listed
     if size is None or most is None or size > most:
@@ -259,7 +257,7 @@ class Unlisted:
         return f"releases up to epsilon {plain(largest * grain)}"
 
     def _of(self, size: Fraction) -> int:
-        return max(1, math.ceil(self.rate * Pure(size).log_moment_up(self.order)))
+        return max(1, math.ceil(self.rate * accounting.Pure(size).log_moment_up(self.order)))
 
 
 def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]:
@@ -319,7 +317,7 @@ class ExactFilter(Filter):
     `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
-    >>> from chary.accounting import Pure
+    >>> from chary.accounting import Pure, Targeted
     >>> f = ExactFilter(Budget(epsilon=1, delta=1e-6), Fraction(1, 50))
     >>> f.capacity.main, f.price(Targeted("0.02")).hit.main, f.price(Pure("0.05")).miss.main
     (45, 1, 6)
@@ -373,7 +371,7 @@ class ExactFilter(Filter):
     def of_events(
         cls,
         budget: Budget,
-        menu: Iterable[Event | Listing],
+        menu: Iterable[accounting.Event | Listing],
         *,
         grain: Fraction | None = None,
         approximate_delta: Fraction = Fraction(0),
@@ -425,12 +423,12 @@ class ExactFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(self.tokens, self.delta_capacity())
 
-    def _worked_out(self, event: Event) -> Price:
+    def _worked_out(self, event: accounting.Event) -> Price:
         """A repetition is a release of its whole epsilon."""
         (hit, miss), delta = self.cost(event), self.delta_cost(event)
         return Price(Amount(int(hit), delta), Amount(int(miss), delta))
 
-    def cost(self, event: Event) -> tuple[Fraction, Fraction]:
+    def cost(self, event: accounting.Event) -> tuple[Fraction, Fraction]:
         size, q = event.listed
         own = [(self._tokens(entry), entry.free_misses) for entry in self._listings if entry.covers(event)]
         for call in self.menu:
@@ -508,7 +506,7 @@ def _revision(budget: Budget, grain: Fraction) -> Fraction:
     # A call of 2 grains g has a price below the order 1 + ln(1 + e^-2g)/2g only, and a moderate one at 9/10 of it.
     from_revision = 1 + Fraction(9, 10) * Fraction(math.log1p(math.exp(-2 * float(grain)))) / (2 * grain)
     order = min(composition.choose_order(epsilon, delta, grain), from_revision)
-    one, two = (hit_prices.hit_price_up(Targeted(steps * grain), order) for steps in (1, 2))
+    one, two = (hit_prices.hit_price_up(accounting.Targeted(steps * grain), order) for steps in (1, 2))
     if one is None or two is None:
         raise InvalidParameter(f"calls of epsilon {plain(grain)} are too large for {budget}")
     return two / one

@@ -9,13 +9,10 @@ from typing import Any
 
 from chary.accounting.schedules import Law
 from chary.accounting.synthesis import earlier_mwem_law, mwem_law
+from chary.calls import compute, fields, schedules, synthesis
 from chary.calls.algorithm import Algorithm
-from chary.calls.compute import AskAlgorithm, RunAlgorithm
-from chary.calls.fields import AskedQueries
 from chary.calls.quantiles import AskQuantiles, Quantiles
 from chary.calls.releases import AskRelease, Release
-from chary.calls.schedules import FIRST, BlackBox
-from chary.calls.synthesis import MWEM, AskMWEM, AskSmallDatabase, SmallDatabase, Workload
 from chary.core.plan import Interaction, Json
 from chary.data import Binned, Count, Neighbouring, Relation, Universe
 from chary.data.universe.axes import Axis
@@ -30,7 +27,7 @@ _ROWS = Neighbouring(Relation.REPLACE, None)
 
 
 @dataclass(frozen=True)
-class AlgorithmBox(BlackBox):
+class AlgorithmBox(schedules.BlackBox):
     """Any private algorithm of yours: `make(epsilon)` gives it at that size, `law` is (p, c) or a `Law`.
 
     You vouch for the law: with probability 1 - beta the error is at most `c (ln(1/beta)/(epsilon n))^p` on n rows, for
@@ -63,11 +60,11 @@ class AlgorithmBox(BlackBox):
         return Law.of(self.declared)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return AskAlgorithm(RunAlgorithm(self.make(epsilon)), neighbouring)
+        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbouring)
 
 
 @dataclass(frozen=True)
-class CountsBox(BlackBox):
+class CountsBox(schedules.BlackBox):
     """The noisy counts of all keys of a count or a histogram: discrete Laplace, or with `gaussian` discrete Gaussian.
 
     Law: the largest error of any count, as a fraction of all rows, with p = 1. Laplace: c is the L1 change D1 between
@@ -101,7 +98,7 @@ class CountsBox(BlackBox):
 
 
 @dataclass(frozen=True)
-class QuantilesBox(BlackBox):
+class QuantilesBox(schedules.BlackBox):
     """Quantiles of a column on the public grid between two bounds, by inverse sensitivity.
 
     Law: the largest error of a rank, as a fraction of all rows, with p = 1 and c = 2 for one quantile; for several,
@@ -136,7 +133,7 @@ class QuantilesBox(BlackBox):
 
 
 @dataclass(frozen=True)
-class MWEMBox(BlackBox):
+class MWEMBox(schedules.BlackBox):
     """A synthetic histogram for a list of queries, made anew by each run; see `chary.calls.MWEM`.
 
     `run.state.latest.answer` is a `SyntheticHistogram`. With `gaussian`, for schedules by rho, a run is
@@ -154,18 +151,18 @@ class MWEMBox(BlackBox):
     ('27', 0.543)
     """
 
-    call: MWEM
+    call: synthesis.MWEM
     gaussian: bool = False
 
     def __init__(
         self,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: AskedQueries,
+        queries: fields.AskedQueries,
         *,
         rounds: int,
         gaussian: bool = False,
     ) -> None:
-        object.__setattr__(self, "call", MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1))
+        object.__setattr__(self, "call", synthesis.MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1))
         object.__setattr__(self, "gaussian", gaussian)
         if type(gaussian) is not bool:
             raise InvalidParameter("gaussian is True or False")
@@ -180,19 +177,19 @@ class MWEMBox(BlackBox):
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
-        asked = AskMWEM(self.call, _ROWS)
+        asked = synthesis.AskMWEM(self.call, _ROWS)
         return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         rho = {"epsilon": None, "rho": epsilon**2 / 2}
-        return AskMWEM(replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbouring)
+        return synthesis.AskMWEM(replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbouring)
 
 
 # SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1.
 
 
 @dataclass(frozen=True)
-class SmallDatabaseBox(BlackBox):
+class SmallDatabaseBox(schedules.BlackBox):
     """A small synthetic database for a list of queries, made anew by each run; see `chary.calls.SmallDatabase`.
 
     `schema` is `session.schema`: the types by which conditions are read. `run.state.latest.answer` is a
@@ -208,14 +205,14 @@ class SmallDatabaseBox(BlackBox):
     ('21', 0.037)
     """
 
-    call: SmallDatabase
-    workload: Workload
+    call: synthesis.SmallDatabase
+    workload: synthesis.Workload
     concentrated: bool = False
 
     def __init__(
         self,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: AskedQueries,
+        queries: fields.AskedQueries,
         *,
         rows: int,
         schema: Mapping[str, str],
@@ -224,9 +221,11 @@ class SmallDatabaseBox(BlackBox):
     ) -> None:
         if type(concentrated) is not bool:
             raise InvalidParameter("concentrated is True or False")
-        made = SmallDatabase(universe=universe, queries=queries, epsilon=1, rows=whole(rows, "rows"), measure=measure)
+        made = synthesis.SmallDatabase(
+            universe=universe, queries=queries, epsilon=1, rows=whole(rows, "rows"), measure=measure
+        )
         object.__setattr__(self, "call", made)
-        object.__setattr__(self, "workload", Workload.of(universe, queries, dict(schema)))
+        object.__setattr__(self, "workload", synthesis.Workload.of(universe, queries, dict(schema)))
         object.__setattr__(self, "concentrated", concentrated)
         self.interaction(Fraction(1), Neighbouring("replace", None))
 
@@ -242,14 +241,14 @@ class SmallDatabaseBox(BlackBox):
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         own = 2 * epsilon if self.concentrated else epsilon
         sized = replace(self.call, epsilon=own)
-        return AskSmallDatabase(sized, neighbouring, self.workload, self.rows, self.concentrated)
+        return synthesis.AskSmallDatabase(sized, neighbouring, self.workload, self.rows, self.concentrated)
 
 
 # A black box that changes as a schedule goes on ([GROW] sections 3 and 3.1.1): another algorithm, or other queries.
 
 
 @dataclass(frozen=True)
-class ChangingBox(BlackBox):
+class ChangingBox(schedules.BlackBox):
     """One black box until a run, and another from that run on: `ChangingBox({0: first, 4: later})`.
 
     Privacy is that of any schedule: each run has its own share of the budget, whatever it runs with it. Which box
@@ -266,14 +265,14 @@ class ChangingBox(BlackBox):
     ((0, 4), Fraction(2, 1), Fraction(4, 1), Fraction(4, 1))
     """
 
-    boxes: tuple[tuple[int, BlackBox], ...]
+    boxes: tuple[tuple[int, schedules.BlackBox], ...]
 
-    def __init__(self, boxes: Mapping[int, BlackBox]) -> None:
+    def __init__(self, boxes: Mapping[int, schedules.BlackBox]) -> None:
         given = dict(boxes) if isinstance(boxes, Mapping) else {}
         runs = sorted(whole(run, "a run", least=0) for run in given)
-        if runs[:1] != [FIRST]:
+        if runs[:1] != [schedules.FIRST]:
             raise InvalidParameter("say which black box serves the first run: ChangingBox({0: box, 4: another})")
-        if not all(isinstance(box, BlackBox) and box.changes == (FIRST,) for box in given.values()):
+        if not all(isinstance(box, schedules.BlackBox) and box.changes == (schedules.FIRST,) for box in given.values()):
             raise InvalidParameter("change between black boxes, such as chary.growth.CountsBox(count())")
         object.__setattr__(self, "boxes", tuple((run, given[run]) for run in runs))
         laws = [box.law for _, box in self.boxes]
@@ -286,7 +285,7 @@ class ChangingBox(BlackBox):
     def changes(self) -> tuple[int, ...]:
         return tuple(run for run, _ in self.boxes)
 
-    def of_run(self, run: int) -> BlackBox:
+    def of_run(self, run: int) -> schedules.BlackBox:
         return next(box for first, box in reversed(self.boxes) if first <= run)
 
     @property
@@ -296,7 +295,7 @@ class ChangingBox(BlackBox):
         return replace(laws[0], **worst)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return self.of_run(FIRST).interaction(epsilon, neighbouring)
+        return self.of_run(schedules.FIRST).interaction(epsilon, neighbouring)
 
     def body(self, neighbouring: Neighbouring) -> Json:
         return {"changing": [[run, box.body(neighbouring)] for run, box in self.boxes]}

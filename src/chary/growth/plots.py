@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.answers import Table
-from chary.calls.continual import RunningCount
-from chary.calls.schedules import PlannedRun, ScheduledRun, ScheduleState
+from chary.calls import continual, schedules
 from chary.calls.weights import HistogramState, WeightedAnswer
 from chary.charts import Spot, check_picture, spot_of
 from chary.data.universe.axes import Axis, Bins, Categories
@@ -28,7 +27,7 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e
 _KEYS: Final = len(COLOURS)
 
 
-def draw_schedule(schedule: ScheduleState, path: Path | str, *, factor: int = 100) -> None:
+def draw_schedule(schedule: schedules.ScheduleState, path: Path | str, *, factor: int = 100) -> None:
     """Left the predicted error at each size up to `factor` times the first, with the runs done so far; right the
     epsilon of each run. Nothing is read. `InvalidParameter` for another ending or a folder that is not there.
     """
@@ -48,7 +47,7 @@ def draw_schedule(schedule: ScheduleState, path: Path | str, *, factor: int = 10
     figure.savefig(target, dpi=120)
 
 
-def draw_counts(results: Sequence[ScheduledRun | RunningCount], path: Path | str) -> None:
+def draw_counts(results: Sequence[schedules.ScheduledRun | continual.RunningCount], path: Path | str) -> None:
     """The counts that were told as a table grew, with their 95 % intervals: `run.state.results`. Nothing is read.
 
     One line a key, of at most eight keys with the largest last counts. `InvalidParameter` for no results, for another
@@ -82,14 +81,14 @@ def draw_counts(results: Sequence[ScheduledRun | RunningCount], path: Path | str
         figure.savefig(target, dpi=150)
 
 
-def place_of(result: ScheduledRun | RunningCount) -> int:
+def place_of(result: schedules.ScheduledRun | continual.RunningCount) -> int:
     """Where it stands: at its public size, or at its step."""
     return result.size if result.size is not None else getattr(result, "step", 0)
 
 
-def counts_of(result: ScheduledRun | RunningCount) -> dict[str, Spot]:
+def counts_of(result: schedules.ScheduledRun | continual.RunningCount) -> dict[str, Spot]:
     """The counts of a result by their keys; "" for one without keys."""
-    answer: Any = result.answer if isinstance(result, ScheduledRun) else result
+    answer: Any = result.answer if isinstance(result, schedules.ScheduledRun) else result
     if isinstance(answer, Table):
         rows = zip(answer.keys, answer.rows(), strict=True)
         found = [spot_of(", ".join(map(str, key)), row["value"], (row["low"], row["high"])) for key, row in rows]
@@ -102,7 +101,7 @@ def reach_of(spot: Spot) -> tuple[float, float]:
     return max(0, spot.value - (spot.low or 0)), max(0, (spot.high or 0) - spot.value)
 
 
-def _along(schedule: ScheduleState, factor: int) -> list[PlannedRun]:
+def _along(schedule: schedules.ScheduleState, factor: int) -> list[schedules.PlannedRun]:
     """The runs at sizes evenly spread on a logarithmic scale."""
     start = schedule.runs.start
     sizes = np.unique(np.geomspace(start, factor * start, _POINTS).astype(int))

@@ -14,9 +14,8 @@ import pyarrow as pa
 from chary.calls import Algorithm
 from chary.data import Reading, Relation, Rows
 from chary.errors import InvalidParameter
+from chary.learning import losses, search
 from chary.learning.features import Categorical, Column, Feature, design_matrix, named
-from chary.learning.losses import Floats
-from chary.learning.search import KEYS, one_row_each
 from chary.noise import Source, uniform_integers
 from chary.numbers import Number, whole
 
@@ -37,11 +36,11 @@ class Trainer(Protocol):
     @property
     def rho(self) -> Number | None: ...
 
-    def targets(self, labels: Any) -> Floats:
+    def targets(self, labels: Any) -> losses.Floats:
         """Labels as targets of the loss, NaN for what is none."""
         ...
 
-    def trained(self, rows: Floats, targets: Floats, source: Source) -> dict[str, Any]:
+    def trained(self, rows: losses.Floats, targets: losses.Floats, source: Source) -> dict[str, Any]:
         """What is learnt, in JSON."""
         ...
 
@@ -176,7 +175,7 @@ def _train(
     **_: Any,
 ) -> dict[str, Any]:
     """The weights; a dataset without rows is trained on as one row of zeros."""
-    kept = sample(one_row_each(rows, unit, source), size, source)
+    kept = sample(search.one_row_each(rows, unit, source), size, source)
     short = max(1, size or 0) - len(kept)
     inputs = np.pad(design_matrix(kept, features), ((0, max(0, short)), (0, 0)))
     targets = np.pad(model.targets(kept[label]), (0, max(0, short)), constant_values=np.nan)
@@ -192,5 +191,5 @@ def sample(rows: pa.Table, size: int | None, source: Source) -> pa.Table:
     """
     if size is None:
         return rows
-    keys = uniform_integers(source, KEYS, len(rows))
+    keys = uniform_integers(source, search.KEYS, len(rows))
     return rows.take(np.sort(np.argsort(keys, kind="stable")[:size]))

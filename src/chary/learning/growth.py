@@ -14,18 +14,13 @@ from sklearn.base import clone
 
 from chary.accounting.numerics import decimal, precise, rounded_up
 from chary.accounting.schedules import Law, ScheduleRuns
-from chary.calls.compute import AskAlgorithm, RunAlgorithm
-from chary.calls.schedules import BlackBox, ScheduledRun, ScheduleState
+from chary.calls import compute, schedules
 from chary.charts import check_picture
 from chary.core.plan import Interaction
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
-from chary.learning.algorithm import LinearAlgorithm
+from chary.learning import algorithm, linear, losses, optimum, risk_bounds
 from chary.learning.features import Column, Feature, design_matrix, width
-from chary.learning.linear import PrivateClassifier, PrivateLinear
-from chary.learning.losses import Floats
-from chary.learning.optimum import Problem
-from chary.learning.risk_bounds import box_law, earlier_box_law, exp_up, law_up, linear_gaussian_law, linear_pure_law
 from chary.noise import Source
 from chary.numbers import Number, failing, positive, whole
 
@@ -73,7 +68,7 @@ class FallingLam:
 class FallingTrainer:
     """A model whose lam is worked out from the number of rows when it is trained."""
 
-    model: PrivateLinear
+    model: linear.PrivateLinear
     falling: FallingLam
     share: Fraction
 
@@ -89,10 +84,10 @@ class FallingTrainer:
     def rho(self) -> Number | None:
         return self.model.rho
 
-    def targets(self, labels: Any) -> Floats:
+    def targets(self, labels: Any) -> losses.Floats:
         return self.model.targets(labels)
 
-    def trained(self, rows: Floats, targets: Floats, source: Source) -> dict[str, Any]:
+    def trained(self, rows: losses.Floats, targets: losses.Floats, source: Source) -> dict[str, Any]:
         return regularised(self.model, self.falling, self.share, len(rows)).trained(rows, targets, source)
 
     def body(self) -> dict[str, Any]:
@@ -103,24 +98,24 @@ class FallingTrainer:
 class FallingClassifier(FallingTrainer):
     """One whose labels are listed."""
 
-    model: PrivateClassifier
+    model: linear.PrivateClassifier
 
     @property
     def classes(self) -> Sequence[Hashable]:
         return self.model.classes
 
 
-def falling_trainer(model: PrivateLinear, falling: FallingLam, share: Fraction) -> FallingTrainer:
+def falling_trainer(model: linear.PrivateLinear, falling: FallingLam, share: Fraction) -> FallingTrainer:
     """The trainer of a model, for a run with this epsilon."""
-    if isinstance(model, PrivateClassifier):
+    if isinstance(model, linear.PrivateClassifier):
         return FallingClassifier(model, falling, share)
     return FallingTrainer(model, falling, share)
 
 
-def regularised(model: PrivateLinear, falling: FallingLam, share: Number, size: int) -> PrivateLinear:
+def regularised(model: linear.PrivateLinear, falling: FallingLam, share: Number, size: int) -> linear.PrivateLinear:
     """The model with the lam that so many rows and this epsilon have."""
     lam = positive(model.lam, "lam") + falling.added(epsilon=share, size=size)
-    made: PrivateLinear = clone(model).set_params(lam=lam)
+    made: linear.PrivateLinear = clone(model).set_params(lam=lam)
     return made
 
 
@@ -135,7 +130,7 @@ EARLIER_COLUMNS: Final = 10_000
 
 
 @dataclass(frozen=True)
-class TrainingBox(BlackBox):
+class TrainingBox(schedules.BlackBox):
     """A private linear model as a black box for a `Rerun`: trained once at whatever epsilon a run has.
 
     `model` says how: one with `epsilon=` is perturbed, epsilon-DP, for schedules with epsilon= or rho=; one with `rho=`
@@ -161,7 +156,7 @@ class TrainingBox(BlackBox):
     [0.048, 0.005]
     """
 
-    model: PrivateLinear = field(compare=False)
+    model: linear.PrivateLinear = field(compare=False)
     features: Sequence[Column | Feature]
     label: str
     declared: Law | Sequence[Number] | None = None
@@ -169,7 +164,7 @@ class TrainingBox(BlackBox):
     falling: Sequence[Number] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, PrivateLinear):
+        if not isinstance(self.model, linear.PrivateLinear):
             raise InvalidParameter("bring a model, such as PrivateLogisticRegression(rho=1, length=3, ...)")
         if failing(self.model.delta):
             raise InvalidParameter(
@@ -187,7 +182,7 @@ class TrainingBox(BlackBox):
             return Law.of(self.declared)
         if self._falling is not None:
             return falling_law(self._problem, self.model, self._falling, MOST_FALLING)
-        return box_law(self._problem, self.model, MOST_EPSILON)
+        return risk_bounds.box_law(self._problem, self.model, MOST_EPSILON)
 
     @cached_property
     def _falling(self) -> FallingLam | None:
@@ -197,10 +192,10 @@ class TrainingBox(BlackBox):
     def laws(self) -> Sequence[Law]:
         if self.declared is not None or self.falling is not None or width(self.features) > EARLIER_COLUMNS:
             return [self.law]
-        return [self.law, earlier_box_law(self._problem, self.model, MOST_EPSILON)]
+        return [self.law, risk_bounds.earlier_box_law(self._problem, self.model, MOST_EPSILON)]
 
     @property
-    def _problem(self) -> Problem:
+    def _problem(self) -> optimum.Problem:
         return self.model.problem(self.rows_at_most, width(self.features))
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
@@ -211,14 +206,16 @@ class TrainingBox(BlackBox):
         made = model.algorithm(features=self.features, label=self.label)
         if self._falling is not None:
             trainer = falling_trainer(model, self._falling, epsilon)
-            made = LinearAlgorithm.of(trainer, self.features, self.label, name=made.name, unit=None, size=None)
-        return AskAlgorithm(RunAlgorithm(made), neighbouring)
+            made = algorithm.LinearAlgorithm.of(
+                trainer, self.features, self.label, name=made.name, unit=None, size=None
+            )
+        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbouring)
 
-    def at(self, epsilon: Number, size: int | None = None) -> PrivateLinear:
+    def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""
         share = positive(epsilon, "epsilon")
         told = {"epsilon": share} if self.model.rho is None else {"rho": share**2 / 2}
-        made: PrivateLinear = clone(self.model).set_params(**told)
+        made: linear.PrivateLinear = clone(self.model).set_params(**told)
         return made if self._falling is None or size is None else regularised(made, self._falling, share, size)
 
     def proven(self, epsilon: Number, size: int) -> bool:
@@ -229,13 +226,13 @@ class TrainingBox(BlackBox):
             or positive(epsilon, "epsilon") * size >= self._falling.at
         )
 
-    def classifier(self, result: ScheduledRun | None) -> PrivateLinear:
+    def classifier(self, result: schedules.ScheduledRun | None) -> linear.PrivateLinear:
         """What a run learnt, fitted; `InvalidParameter` for none, and for one that failed."""
-        if not isinstance(result, ScheduledRun) or result.failed:
+        if not isinstance(result, schedules.ScheduledRun) or result.failed:
             raise InvalidParameter("nothing is learnt yet (or that run failed): run the schedule when it is due")
         return self.at(result.epsilon).restore(result.answer.value)
 
-    def follow(self, schedule: ScheduleState) -> "Improving":
+    def follow(self, schedule: schedules.ScheduleState) -> "Improving":
         """The model that is always the latest of a schedule of this box: `box.follow(run.state)`."""
         return Improving(self, schedule)
 
@@ -262,16 +259,16 @@ class Improving:
     """
 
     box: TrainingBox
-    schedule: ScheduleState
+    schedule: schedules.ScheduleState
 
     def __post_init__(self) -> None:
         known = [law.either(self.box.law) for law in self.box.laws]
-        if not isinstance(self.schedule, ScheduleState) or self.schedule.law not in known:
+        if not isinstance(self.schedule, schedules.ScheduleState) or self.schedule.law not in known:
             told = "box.follow(session.start(Rerun(box, ...)).state)"
             raise InvalidParameter(f"follow a schedule of this box: {told}")
 
     @property
-    def model(self) -> PrivateLinear:
+    def model(self) -> linear.PrivateLinear:
         """The latest fitted model; `InvalidParameter` before the first run."""
         return self.box.classifier(self.schedule.latest)
 
@@ -288,7 +285,7 @@ class Improving:
         done = [result for result in self.schedule.results if not result.failed]
         return [self._learned(result, self.schedule.runs) for result in done]
 
-    def _learned(self, result: ScheduledRun, runs: ScheduleRuns) -> TrainingRun:
+    def _learned(self, result: schedules.ScheduledRun, runs: ScheduleRuns) -> TrainingRun:
         promised = math.inf
         if result.size <= self.box.rows_at_most and self.box.proven(result.epsilon, result.size):
             promised = self.schedule.law.error(size=result.size, epsilon=result.epsilon, beta=runs.failure(result.run))
@@ -301,7 +298,7 @@ class Improving:
 MOST_PENALTY: Final = 400
 
 
-def falling_law(problem: Problem, model: PrivateLinear, falling: FallingLam, most_epsilon: int) -> Law:
+def falling_law(problem: optimum.Problem, model: linear.PrivateLinear, falling: FallingLam, most_epsilon: int) -> Law:
     """The mean loss's excess over the best weights of the model's `length`, where epsilon n is `falling.at` or more.
 
     For an epsilon of at most `most_epsilon`, and as many rows as `problem` has or fewer.
@@ -327,11 +324,13 @@ def falling_law(problem: Problem, model: PrivateLinear, falling: FallingLam, mos
     if model.rho is None:
         # (s + h)^2 + penalty is (s + h + t)^2 at beta = 1/2, and below it for every smaller beta.
         at = height + math.log(2)
-        return law_up(POWER, form / k**2, exp_up(height + math.hypot(at, math.sqrt(penalty)) - at), 3, base)
-    return law_up(POWER, form / k**2, exp_up(height + penalty), Fraction(3, 2), base)
+        return risk_bounds.law_up(
+            POWER, form / k**2, risk_bounds.exp_up(height + math.hypot(at, math.sqrt(penalty)) - at), 3, base
+        )
+    return risk_bounds.law_up(POWER, form / k**2, risk_bounds.exp_up(height + penalty), Fraction(3, 2), base)
 
 
-def _noise(least: Problem, largest: Problem, *, pure: bool, most_epsilon: int) -> Law:
+def _noise(least: optimum.Problem, largest: optimum.Problem, *, pure: bool, most_epsilon: int) -> Law:
     """`F (s+h)^r/(epsilon n)^2` where lam is 1, for every lam between those of two problems.
 
     Gradients are farthest apart where lam is least, and curvature is largest where lam is. The tolerance is convex in
@@ -340,7 +339,7 @@ def _noise(least: Problem, largest: Problem, *, pure: bool, most_epsilon: int) -
     tolerance = float(least.tolerance + largest.tolerance) * least.size
     far, near = (float(each.loss.apart_up(each.norm, each.radius)) for each in (least, largest))
     slack = math.sqrt(least.features) / 2048 + most_epsilon * tolerance / near
-    made = linear_pure_law if pure else linear_gaussian_law
+    made = risk_bounds.linear_pure_law if pure else risk_bounds.linear_gaussian_law
     moved = far + 2 * tolerance
     steepest, lam = float(largest.smoothness), float(largest.lam)
     return made(moved=moved, steepest=steepest, lam=lam, dimension=least.features, slack=slack)

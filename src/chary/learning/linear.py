@@ -13,10 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from chary.accounting import zero_concentrated_rho_down
 from chary.errors import InvalidParameter
-from chary.learning import losses
+from chary.learning import classifiers, descent, losses
 from chary.learning.algorithm import LinearAlgorithm
-from chary.learning.classifiers import checked_classes, matrix
-from chary.learning.descent import BallDescent, NoisyDescent
 from chary.learning.features import Column, Feature, clipped, floats, numbered, width
 from chary.learning.optimum import Objective, Problem, audited_optimum, cells, gaussian_cells, grid_for
 from chary.noise import OperatingSystem, Source
@@ -100,7 +98,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Train on rows (n x d, finite numbers) and one label each."""
         self._checked()
-        rows = matrix(X, "X")
+        rows = classifiers.matrix(X, "X")
         if not len(rows) or not rows.shape[1] or np.shape(y) != (len(rows),):
             raise InvalidParameter("X needs at least one row and one column, and y one label for each row")
         targets = self.targets(y)
@@ -131,7 +129,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
         """The linear function of each row, clipped like those of training."""
         check_is_fitted(self, "coef_")
-        rows = clipped(matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
+        rows = clipped(classifiers.matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
         found: losses.Floats = rows @ self.coef_ + self.intercept_
         return found
 
@@ -168,11 +166,11 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
             found = gaussian_cells(center, scale, grid := grid_for(scale), source)
         return np.array([float((cell + Fraction(1, 2)) * grid) for cell in found])
 
-    def _descent(self, problem: Problem) -> NoisyDescent | BallDescent:
+    def _descent(self, problem: Problem) -> descent.NoisyDescent | descent.BallDescent:
         rho = self.concentrated or Fraction(0)
         if problem.length is None:
-            return NoisyDescent(problem, rho, self.steps)
-        return BallDescent(problem, rho, self.steps)
+            return descent.NoisyDescent(problem, rho, self.steps)
+        return descent.BallDescent(problem, rho, self.steps)
 
     def _inputs(self, rows: losses.Floats) -> losses.Floats:
         short = clipped(rows, positive(self.radius, "radius"))
@@ -225,7 +223,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
 
     def _checked(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
         super()._checked(rows, features)
-        if len(checked_classes(self.classes)) != 2:
+        if len(classifiers.checked_classes(self.classes)) != 2:
             raise InvalidParameter("classes must be the two labels, public: classes=['no', 'yes']")
 
 

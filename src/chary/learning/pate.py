@@ -16,9 +16,8 @@ from chary.calls.choices import Option
 from chary.data import Relation
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
-from chary.learning import classifiers
+from chary.learning import classifiers, pate_labels
 from chary.learning.confident_gnmax import ConfidentGnmax, Counts, label_confident
-from chary.learning.pate_labels import LabelReport, Released, Strategy, TeacherVotes, label_accuracy, label_points
 from chary.ledger import Ledger
 from chary.noise import OperatingSystem, Source, uniform_integers
 from chary.numbers import Number, whole
@@ -317,8 +316,8 @@ class Learned:
     """
 
     student: Student
-    released: Released
-    report: LabelReport
+    released: pate_labels.Released
+    report: pate_labels.LabelReport
     statement: str
 
 
@@ -348,7 +347,7 @@ def teach(
     teachers: Teachers,
     points: ArrayLike,
     *,
-    strategy: Strategy,
+    strategy: pate_labels.Strategy,
     student: Any,
     budget: Budget,
     ledger: str | Path | Ledger = ":memory:",
@@ -387,17 +386,17 @@ def teach(
     votes = teachers.votes(table, progress=progress)
     order = range(len(table)) if ask is None else ask
     guess = pupil.guess if strategy.guided else None
-    rows = TeacherVotes(votes, teachers.classes)
+    rows = pate_labels.TeacherVotes(votes, teachers.classes)
     with open_votes(
         rows, dataset=dataset, ledger=ledger, budget=budget, grain=grain, unsafe_noise=unsafe_noise
     ) as session:
-        released = label_points(session, order, strategy, guess=guess, request=request, progress=progress)
+        released = pate_labels.label_points(session, order, strategy, guess=guess, request=request, progress=progress)
         share, statement = session.spent.share, session.statement()
     taught = pupil.train(released.labels)
-    report = LabelReport(
+    report = pate_labels.LabelReport(
         points=len(table),
         labels=len(released.labels),
-        label_accuracy=None if truth is None else label_accuracy(released.labels, truth),
+        label_accuracy=None if truth is None else pate_labels.label_accuracy(released.labels, truth),
         student_accuracy=None if test is None else taught.accuracy(*test),
         share=share,
         plain_share=plain_share(budget, strategy, released.asked),
@@ -406,7 +405,7 @@ def teach(
     return Learned(taught, released, report, statement)
 
 
-def plain_share(budget: Budget, strategy: Strategy, asked: int) -> float:
+def plain_share(budget: Budget, strategy: pate_labels.Strategy, asked: int) -> float:
     """The part of the budget that so many answers take when every one is paid, by the better of the two filters.
 
     >>> from chary.learning.pate_labels import ClearLabels

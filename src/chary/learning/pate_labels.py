@@ -16,8 +16,7 @@ from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.choices import Labelled, Level, Option, polled
 from chary.data import Poll, Votes
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
-from chary.learning.classifiers import checked_classes, matrix
-from chary.learning.confident_gnmax import checked_votes
+from chary.learning import classifiers, confident_gnmax
 from chary.numbers import Number, plain, positive, whole
 from chary.session import Session
 
@@ -196,8 +195,8 @@ class TeacherVotes(Votes):
     """
 
     def __init__(self, votes: ArrayLike, classes: Sequence[Hashable]) -> None:
-        counts = checked_votes(votes)
-        names = [name for name in checked_classes(classes) if isinstance(name, (str, int))]
+        counts = confident_gnmax.checked_votes(votes)
+        names = [name for name in classifiers.checked_classes(classes) if isinstance(name, (str, int))]
         if not len(names) == len(classes) == counts.shape[1] or any(isinstance(name, bool) for name in names):
             raise InvalidParameter("votes need a column for each class, and classes that are strings or whole numbers")
         teachers = set(counts.sum(axis=1).tolist())
@@ -289,7 +288,7 @@ def spread_points(points: ArrayLike, count: int, *, seed: int = 0) -> list[int]:
     >>> sorted(spread_points([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]], 2))
     [1, 4]
     """
-    table = matrix(points, "points")
+    table = classifiers.matrix(points, "points")
     if not np.isfinite(table).all() or len(np.unique(table, axis=0)) < whole(count, "count"):
         raise InvalidParameter("there are not so many different points, or some hold no finite numbers")
     clusters = KMeans(count, n_init=4, random_state=seed).fit(table)

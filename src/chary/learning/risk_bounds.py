@@ -13,9 +13,7 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.numerics import decimal, precise
 from chary.accounting.schedules import EveryRun, Law
 from chary.errors import InvalidParameter
-from chary.learning.descent import AVERAGING, CURVED_SHARE, FINE_ROWS, FINE_SLOPES, FINE_WEIGHTS, PROGRESS
-from chary.learning.linear import PrivateLinear
-from chary.learning.optimum import Problem, grid_for
+from chary.learning import descent, linear, optimum
 from chary.numbers import Number, exact, failing, positive, probability, whole
 
 # How far from the optimum a private model may be, as a bound that is known before the data is.
@@ -28,7 +26,7 @@ VARIANCE_SHARES: Final = (0.05, 0.1, 0.2, 0.4)
 LAMS: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
 
 
-def excess_risk_up(problem: Problem, *, epsilon: Number, chance: Number, length: Number = 0) -> float:
+def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number, length: Number = 0) -> float:
     """The excess risk of the perturbed optimum (`delta=0`), exceeded with at most this chance.
 
     Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few columns:
@@ -39,6 +37,7 @@ def excess_risk_up(problem: Problem, *, epsilon: Number, chance: Number, length:
     With `length` it is the bound for the mean loss itself, against the best weights that are no longer than this, and
     so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
 
+    >>> from chary.learning.optimum import Problem
     >>> from chary.learning.losses import Logistic
     >>> problem = Problem(Logistic(), radius=Fraction(1), lam=Fraction(1, 100), size=100_000, features=5)
     >>> round(excess_risk_up(problem, epsilon=1, chance="0.05"), 6)
@@ -48,14 +47,14 @@ def excess_risk_up(problem: Problem, *, epsilon: Number, chance: Number, length:
     if compared < 0:
         raise InvalidParameter("length must be at least 0")
     scale = problem.sensitivity / positive(epsilon, "epsilon")
-    off = float(problem.tolerance / problem.lam) + math.sqrt(problem.features) / 2 * float(grid_for(scale))
+    off = float(problem.tolerance / problem.lam) + math.sqrt(problem.features) / 2 * float(optimum.grid_for(scale))
     noise = float(scale) * math.sqrt(2 * _rise(problem, failing))
     penalty = float(problem.lam * compared**2) / 2 + float(problem.loss.bias if compared else 0)
     # The root of b^T A b is a norm, so what comes on top adds to it.
     return ((noise + math.sqrt(float(problem.smoothness)) * off) ** 2 / 2 + penalty) * (1 + RISK_MARGIN)
 
 
-def _rise(problem: Problem, failing: float) -> float:
+def _rise(problem: optimum.Problem, failing: float) -> float:
     """`v b^T A b / 2` for normal b, exceeded with this chance at most."""
     lam, degrees = float(problem.lam), problem.features
     trace = float(problem.smoothness) - lam
@@ -70,11 +69,12 @@ def _rise(problem: Problem, failing: float) -> float:
     return min(plain, *map(bound, VARIANCE_SHARES))
 
 
-def choose_lam(problem: Problem, *, epsilon: Number, chance: Number, length: Number) -> Fraction:
+def choose_lam(problem: optimum.Problem, *, epsilon: Number, chance: Number, length: Number) -> Fraction:
     """The regularisation whose `excess_risk_up` for the mean loss is least, of eight a decade from 1e-6 to 100.
 
     It depends on public numbers only, so it costs nothing; the `lam` of the problem given does not matter.
 
+    >>> from chary.learning.optimum import Problem
     >>> from chary.learning.losses import Logistic
     >>> problem = Problem(Logistic(), radius=Fraction(1), lam=Fraction(1), size=100_000, features=5)
     >>> float(choose_lam(problem, epsilon=1, chance="0.05", length=2))
@@ -105,7 +105,7 @@ class Perturbed(NamedTuple):
     base: float
 
     @classmethod
-    def of(cls, problem: Problem, model: PrivateLinear, most_epsilon: int) -> Self:
+    def of(cls, problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Self:
         """`most_epsilon`: where a unit of the noise is least."""
         moved = float(problem.sensitivity) * problem.size
         audited = float(problem.tolerance / problem.lam) * problem.size
@@ -114,7 +114,7 @@ class Perturbed(NamedTuple):
         return cls(moved, slack, float(problem.lam) / 2 * length**2)
 
 
-def box_law(problem: Problem, model: PrivateLinear, most_epsilon: int) -> Law:
+def box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Law:
     """The law of a model at the most rows that it is for; `InvalidParameter` where none is proven."""
     if model.descends:
         return _descent(problem, model.steps)
@@ -127,7 +127,7 @@ def box_law(problem: Problem, model: PrivateLinear, most_epsilon: int) -> Law:
     return min(found, earlier_box_law(problem, model, most_epsilon), key=_tight)
 
 
-def earlier_box_law(problem: Problem, model: PrivateLinear, most_epsilon: int) -> Law:
+def earlier_box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Law:
     """The law that the same box had before its noise's direction, and descent's distance, were accounted for."""
     if model.descends:
         base = descent_rounding(problem) + float(problem.lam * (problem.length or 0) ** 2) / 2
@@ -141,14 +141,14 @@ def _tight(law: Law) -> float:
     return law.error(size=1, epsilon=1, beta=TIGHT)
 
 
-def _sloped(problem: Problem, noise: Perturbed, *, pure: bool) -> Law:
+def _sloped(problem: optimum.Problem, noise: Perturbed, *, pure: bool) -> Law:
     """The mean loss with its corners: it is steep nowhere, however sharply the smooth one bends there."""
     steep, base = float(problem.lipschitz), noise.base + float(problem.loss.bias)
     told = {"moved": noise.moved, "slope": steep, "slack": noise.slack, "base": base}
     return linear_slope_law(pure=pure, dimension=problem.features, **told)
 
 
-def _descent(problem: Problem, steps: int) -> Law:
+def _descent(problem: optimum.Problem, steps: int) -> Law:
     if problem.length is None:
         raise InvalidParameter(
             "descent with momentum has no proven law: give the model a length= (or steps=0), or the box a declared law"
@@ -297,7 +297,7 @@ LEAST: Final = 64
 DAMPED: Final = 4
 
 
-def earlier_descent_law(problem: Problem, *, most_steps: int, base: float) -> Law:
+def earlier_descent_law(problem: optimum.Problem, *, most_steps: int, base: float) -> Law:
     """`2 L W (C0 + C1 r + C2 r^2)/(epsilon n)`, `r^2 = ln(2/beta)`, and `4 M W^2/(T (T+1))` (after Lan 2012)."""
     steep, smooth, norm = (float(bound) for bound in (problem.lipschitz, problem.smoothness, problem.norm))
     first, root, rest = _terms(problem.features, min(LEAST, most_steps))
@@ -572,8 +572,8 @@ def descent_law(
     low = [t for t in TILTS if descent_height(dimension, t) <= MOST_HEIGHT]
     t = min(low, key=lambda t: (s + descent_height(dimension, t)) / t)
     rounding = 1 + (math.sqrt(dimension) + 1) / 2**15
-    factor = 2 * lipschitz * norm * math.sqrt(AVERAGING) * rounding / (t * math.sqrt(dimension))
-    remains = 0.0 if most_steps is None else smoothness * norm**2 / (PROGRESS * most_steps**2) / (1 - t)
+    factor = 2 * lipschitz * norm * math.sqrt(descent.AVERAGING) * rounding / (t * math.sqrt(dimension))
+    remains = 0.0 if most_steps is None else smoothness * norm**2 / (descent.PROGRESS * most_steps**2) / (1 - t)
     with precise():
         choices = Decimal(descent_height(dimension, t)).exp()
     return law_up(1, factor, choices, 1, base + remains)
@@ -581,10 +581,10 @@ def descent_law(
 
 def descent_height(dimension: int, t: float) -> float:
     """E of the law: what the start, the curvature and the squares of the noise add to s."""
-    return dimension / 2 * ((1 + 2 * CURVED_SHARE) * t / (1 - t) - math.log1p(-t))
+    return dimension / 2 * ((1 + 2 * descent.CURVED_SHARE) * t / (1 - t) - math.log1p(-t))
 
 
-def descent_rounding(problem: Problem) -> float:
+def descent_rounding(problem: optimum.Problem) -> float:
     """What rounding rows, slopes and weights to integers adds to the excess risk of `BallDescent` at most.
 
     Rows that move by `R sqrt(d) 2^-20` change a loss by the slope times W times that, at both ends. A gradient that is
@@ -592,7 +592,7 @@ def descent_rounding(problem: Problem) -> float:
     """
     norm, radius = float(problem.norm), float(problem.radius)
     root, lipschitz = math.sqrt(problem.features), float(problem.lipschitz)
-    rows = 2 * lipschitz * norm * root / 2**FINE_ROWS
-    weights = float(problem.loss.curvature) * radius**2 * root * norm / float(2 ** (FINE_WEIGHTS + 1))
-    slopes = lipschitz / float(2 ** (FINE_SLOPES + 1))
+    rows = 2 * lipschitz * norm * root / 2**descent.FINE_ROWS
+    weights = float(problem.loss.curvature) * radius**2 * root * norm / float(2 ** (descent.FINE_WEIGHTS + 1))
+    slopes = lipschitz / float(2 ** (descent.FINE_SLOPES + 1))
     return rows + 2 * norm * (slopes + weights)

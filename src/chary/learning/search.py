@@ -17,10 +17,7 @@ from rich.progress import Progress
 from sklearn.base import clone
 
 from chary.accounting import Event, Extendable, Pure, Targeted
-from chary.calls import Algorithm, RunAlgorithm, Select, TopK
-from chary.calls.answers import Chosen
-from chary.calls.selection import Scored, scored
-from chary.calls.selection import listed as listed_algorithms
+from chary.calls import Algorithm, RunAlgorithm, answers, selection
 from chary.core.charges import spending
 from chary.data import Neighbouring, Relation
 from chary.errors import InvalidParameter
@@ -342,15 +339,15 @@ class PrivateSearch:
 
     def _ask(
         self, session: Session, algorithms: list[Algorithm], request: str | None
-    ) -> tuple[int, tuple[Chosen, ...], int | None]:
+    ) -> tuple[int, tuple[answers.Chosen, ...], int | None]:
         """The number of the call, what was published, and how many were tested."""
         if self._runs is not None:
             outcome = session.ask(RunAlgorithm(random_stopping(algorithms, runs=self._runs)), request=request)
-            return outcome.call, (Chosen(**outcome.value),), None
+            return outcome.call, (answers.Chosen(**outcome.value),), None
         if self._k is None:
-            selected = session.ask(Select(algorithms, above=self._above or 0), request=request)
+            selected = session.ask(selection.Select(algorithms, above=self._above or 0), request=request)
             return selected.call, selected.above, selected.tested
-        top = session.ask(TopK(algorithms, k=self._k, above=self._above), request=request)
+        top = session.ask(selection.TopK(algorithms, k=self._k, above=self._above), request=request)
         return top.call, top.best, len(algorithms)
 
     def _found(self, candidates: list[Candidate], place: int, score: int | float | None, state: Any) -> Found:
@@ -415,18 +412,20 @@ def random_stopping(algorithms: Sequence[Algorithm], *, runs: int, name: str = "
     >>> random_stopping([coin], runs=20).size[0]
     Fraction(3, 10)
     """
-    listed_algorithms(algorithms)
+    selection.listed(algorithms)
     if any(algorithm.size[1] for algorithm in algorithms):
         raise InvalidParameter("random stopping needs pure algorithms: none with a delta")
     stop = Enclosure.rational(Fraction(1, whole(runs, "runs")))
 
     def run(rows: Any, source: Source, **_: Any) -> dict[str, Any]:
-        best: Scored = None
+        best: selection.Scored = None
         winner = ""
         going = True
         while going:
             algorithm = algorithms[int(uniform_integers(source, len(algorithms), 1)[0])]
-            found = scored(algorithm, rows if algorithm.columns is None else rows.select(algorithm.columns), source)
+            found = selection.scored(
+                algorithm, rows if algorithm.columns is None else rows.select(algorithm.columns), source
+            )
             if found is not None and (best is None or found[0] > best[0]):
                 best, winner = found, algorithm.name
             going = not bernoulli(source, stop, 1)[0]

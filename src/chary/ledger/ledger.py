@@ -9,10 +9,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from sqlalchemy import Connection
 
 from chary.amounts import LIMIT, Amount
+from chary.ledger import entries, witness
 from chary.ledger.claims import Claim
-from chary.ledger.entries import ChainEntry
 from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Terms, Verification
-from chary.ledger.witness import Bookmark
 
 Progress = Callable[[int, int], None]
 
@@ -187,9 +186,9 @@ class Upkeep(Protocol):
         self,
         connection: Connection,
         head: str,
-        entry: ChainEntry,
+        entry: entries.ChainEntry,
         *,
-        reserved: ChainEntry | None = None,
+        reserved: entries.ChainEntry | None = None,
         answer: str = "",
         known: bool = True,
     ) -> str:
@@ -236,7 +235,7 @@ class Holder(Protocol):
 class Transactions(Protocol):
     """Transactions on one ledger, for all threads of a process; errors are ours and hold no data."""
 
-    bookmark: Bookmark
+    bookmark: witness.Bookmark
 
     def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that holds the ledger against every other writer; durable when it ends, or nothing of it."""

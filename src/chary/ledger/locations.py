@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Table, bindparam, func, select, update
 
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
-from chary.ledger.entries import Head
+from chary.ledger import entries, records, verification
 from chary.ledger.ledger import Progress, Transactions, Upkeep
 from chary.ledger.postgresql.address import Address, is_address
-from chary.ledger.records import Verification
 from chary.ledger.sql import schema
 from chary.ledger.sqlite.files import create, engine_of
 from chary.ledger.sqlite.store import SqliteUpkeep, SqlLedger, Store, file_of, lay_out
-from chary.ledger.verification import audit
 from chary.ledger.witness import holds
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ _ROWS = 2_000
 _TIMEOUT = 30.0
 
 
-def back_up(source: str | Path, to: str | Path) -> Head:
+def back_up(source: str | Path, to: str | Path) -> entries.Head:
     """Write one state of a ledger, in a file or on a server, durably into a new file of mode 0600; its head.
 
     Others go on charging meanwhile. The copy of a ledger on a server is verified, entry for entry and secret for
@@ -121,14 +119,14 @@ def back_up(source: str | Path, to: str | Path) -> Head:
         return copy.head()
 
 
-def write_rows(old: Connection, new: Connection, head: Head) -> None:
+def write_rows(old: Connection, new: Connection, head: entries.Head) -> None:
     """Every row into an empty ledger, whose head it then has."""
     for table in _TABLES:
         _rows(old, new, table)
     new.execute(update(schema.chain).values(format=schema.format_of(new), entries=head.entries, head=head.hash))
 
 
-def require(verdict: Verification, otherwise: str) -> None:
+def require(verdict: records.Verification, otherwise: str) -> None:
     """Raise `LedgerCorrupted`, with the first of its problems, for a ledger that does not verify."""
     if not verdict.ok:
         raise LedgerCorrupted(f"{otherwise}: {verdict.problems[0]}")
@@ -142,7 +140,7 @@ def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
         if not upkeep.sealed(old):
             raise LedgerCorrupted("the secrets and the chain are of different moments, so there is no copy")
         write_rows(old, copy, store.bookmark.read(old))
-        require(audit(SqliteUpkeep(), copy, None), "the copy does not verify, so there is none")
+        require(verification.audit(SqliteUpkeep(), copy, None), "the copy does not verify, so there is none")
 
 
 def _rows(old: Connection, new: Connection, table: Table) -> None:
@@ -164,7 +162,7 @@ def _rows(old: Connection, new: Connection, table: Table) -> None:
 
 def move(
     source: str | Path, target: str | Path, *, with_open_calls: bool = False, progress: Progress | None = None
-) -> Head:
+) -> entries.Head:
     """Move a whole ledger to a new place, between a file and a server or within either; its head.
 
     Guarantees: the chain is verified before and after, entry for entry and secret for secret; the source is held
@@ -194,7 +192,7 @@ def move(
     return head
 
 
-def _finished(source: str | Path, target: str | Path) -> Head | None:
+def _finished(source: str | Path, target: str | Path) -> entries.Head | None:
     """Finish a move whose source was marked already; None if it was not."""
     with closing(bare(source)[0]) as store, store.reading() as connection:
         if connection.execute(select(schema.chain.c.format)).scalar_one() != schema.DEPARTED:
@@ -209,11 +207,11 @@ def _finished(source: str | Path, target: str | Path) -> Head | None:
     return head
 
 
-def _vacant(arriving: Transactions, head: Head) -> bool:
+def _vacant(arriving: Transactions, head: entries.Head) -> bool:
     """Whether the target is empty, rather than the copy of an earlier attempt that was cut off."""
     with arriving.reading() as connection:
         format, at = connection.execute(select(schema.chain.c.format)).scalar_one(), arriving.bookmark.read(connection)
-    if (format, at) not in ((schema.FORMAT, Head()), (schema.ARRIVING, head)):
+    if (format, at) not in ((schema.FORMAT, entries.Head()), (schema.ARRIVING, head)):
         raise InvalidParameter("there is something at the target already: a ledger moves to a new place")
     return bool(format == schema.FORMAT)
 
@@ -228,15 +226,17 @@ def _check_open(connection: Connection, allowed: bool) -> None:
         )
 
 
-def _copy(old: Connection, arriving: Transactions, upkeep: Upkeep, head: Head, progress: Progress | None) -> None:
+def _copy(
+    old: Connection, arriving: Transactions, upkeep: Upkeep, head: entries.Head, progress: Progress | None
+) -> None:
     """Every row into the empty target, which is verified and then left unchargeable, all in one transaction."""
     with arriving.writing() as new:
         write_rows(old, new, head)
-        require(audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
+        require(verification.audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
         schema.arrive(new)
 
 
-def _activate(store: Transactions, head: Head) -> None:
+def _activate(store: Transactions, head: entries.Head) -> None:
     """Let the target be charged; once it is, nothing changes."""
     with store.writing() as connection:
         if not holds(connection, head):

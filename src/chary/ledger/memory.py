@@ -11,12 +11,10 @@ from itertools import islice
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
-from chary.ledger import entries, records
+from chary.ledger import entries, ledger, records, verification
 from chary.ledger.accounts import Account, Books, Purse, fitting_share
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Kind, chained
-from chary.ledger.ledger import Progress
-from chary.ledger.verification import audited
 
 
 class MemoryLedger:
@@ -258,12 +256,12 @@ class MemoryLedger:
             self._account(dataset)
             return iter([line for line in chained(self._entries, self._answers) if line["dataset"] == dataset])
 
-    def verify(self, progress: Progress | None = None) -> records.Verification:
+    def verify(self, progress: ledger.Progress | None = None) -> records.Verification:
         """Recompute every total and answer hash."""
         with self._lock:
             self._alive()
             entries = self._entries
-            return audited(entries, len(entries), self._books.accounts, self._answers, progress)
+            return verification.audited(entries, len(entries), self._books.accounts, self._answers, progress)
 
     def close(self) -> None:
         """Forget everything."""

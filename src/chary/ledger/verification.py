@@ -11,10 +11,9 @@ from sqlalchemy.exc import DatabaseError
 
 from chary.amounts import Basic
 from chary.errors import LedgerCorrupted
+from chary.ledger import ledger, records
 from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
-from chary.ledger.ledger import Progress, Upkeep
-from chary.ledger.records import State, Verification
 from chary.ledger.sql import schema
 from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
 
@@ -88,10 +87,10 @@ class Audit:
                 same = getattr(stored, part) == getattr(derived, part)
                 self.expect(same, f"dataset {name!r}: its {part} differ from what the entries say")
 
-    def verdict(self) -> Verification:
+    def verdict(self) -> records.Verification:
         """What was found so far."""
         more = [f"and {self._unlisted} more"] if self._unlisted else []
-        return Verification(self.number, self._problems + more)
+        return records.Verification(self.number, self._problems + more)
 
 
 def audited(
@@ -99,8 +98,8 @@ def audited(
     total: int,
     accounts: Mapping[str, Account],
     answers: Mapping[int, str],
-    progress: Progress | None,
-) -> Verification:
+    progress: ledger.Progress | None,
+) -> records.Verification:
     """The verdict on a ledger that is wholly in memory; its hashes are made on demand and need no check."""
     audit = Audit()
     for entry in entries:
@@ -193,7 +192,7 @@ Totals = tuple[int, ...]
 _NONE: Totals = (0, 0, 0, 0)
 
 
-def check(upkeep: Upkeep, connection: Connection) -> None:
+def check(upkeep: ledger.Upkeep, connection: Connection) -> None:
     """Raise `LedgerCorrupted` if numbering, totals, or the end of the chain are wrong.
 
     Another format raises `LedgerError`. A change further back that leaves all sums alone is found by `verify`.
@@ -308,7 +307,7 @@ Expected = dict[int, tuple[ChainEntry, ChainEntry | None]]
 AnyRow = Row[*tuple[Any, ...]]
 
 
-def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> Verification:
+def audit(upkeep: ledger.Upkeep, connection: Connection, progress: ledger.Progress | None) -> records.Verification:
     """Recompute everything from the entries, in memory that does not grow with their number.
 
     The structure of the tables, with all indexes, is checked first where the engine can do that. Damage that keeps a
@@ -324,7 +323,7 @@ def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> 
     return found.verdict()
 
 
-def _follow(upkeep: Upkeep, connection: Connection, found: Audit, progress: Progress | None) -> None:
+def _follow(upkeep: ledger.Upkeep, connection: Connection, found: Audit, progress: ledger.Progress | None) -> None:
     total = connection.execute(select(func.count()).select_from(schema.entries)).scalar_one()
     reserved, settled = 0, 0
     for page in _pages(connection):
@@ -387,8 +386,8 @@ def _derived(reserved: ChainEntry, closed: ChainEntry | None) -> tuple[object, .
     """The row of a call as it follows from its entries."""
     owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.request)
     if closed is None:
-        return (*owner, State.RESERVED, None, reserved.main, reserved.delta)
-    state = State.SETTLED if closed.kind == Kind.SETTLE else State.VOIDED
+        return (*owner, records.State.RESERVED, None, reserved.main, reserved.delta)
+    state = records.State.SETTLED if closed.kind == Kind.SETTLE else records.State.VOIDED
     return (*owner, state, closed.number, closed.main, closed.delta)
 
 
@@ -404,7 +403,7 @@ def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: 
     found.compare(_accounts(connection, found))
 
 
-def _compare_secrets(upkeep: Upkeep, connection: Connection, found: Audit) -> None:
+def _compare_secrets(upkeep: ledger.Upkeep, connection: Connection, found: Audit) -> None:
     found.expect(upkeep.sealed(connection), "the secrets and the chain are of different moments")
     for call in upkeep.changed_secrets(connection):
         found.report(f"call {call}: its secret was changed")

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
-from chary.noise.choice import Floats
-from chary.noise.partition import Bounds
+from chary.noise import choice, partition
 from chary.numbers import Number, positive, probability, whole
 
 # What makes small databases few enough to go through: classes of cells; and exact laws and draws with big weights.
@@ -99,12 +98,12 @@ class WeightedLaw(noise.ExponentialLaw):
         if len(self._copies) != self.size:
             raise InvalidParameter("give as many copies as exponents")
 
-    def weights(self, bits: int) -> list[Bounds]:
+    def weights(self, bits: int) -> list[partition.Bounds]:
         """All at more bits, which cancel: so that the many copies of one do not widen the bounds of the others."""
         each = super().weights(bits + max(self._copies).bit_length())
         return [(lower * copies, upper * copies) for (lower, upper), copies in zip(each, self._copies, strict=True)]
 
-    def near(self) -> tuple[Floats, float]:
+    def near(self) -> tuple[choice.Floats, float]:
         """From the enclosures themselves, since the outcomes are few.
 
         A probability's bounds lie 2 apart at most, so those of a cut do too; and rounding errs by 2**-54 at most.

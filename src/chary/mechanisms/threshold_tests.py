@@ -15,9 +15,7 @@ from chary.accounting import Event, OneSidedNoise, SparseNoise, Targeted, betwee
 from chary.accounting.sharp_tests import BITS, SharpTable, SharpTest, TwoSidedTable
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import SMALL, Additive, Integers, Laplace, padded, unpadded
-from chary.noise.choice import GUARD_BITS, NEGLIGIBLE, WEIGHT_ERROR, Floats
-from chary.noise.laplace import Ladder, ladder
-from chary.noise.partition import Bounds
+from chary.noise import choice, laplace, partition
 from chary.noise.source import LARGEST_UPPER, integers
 from chary.numbers import Number, whole
 
@@ -168,8 +166,8 @@ class Geometric:
         return math.exp(-max(distance, 0) / float(self.scale))
 
     @cached_property
-    def _ladder(self) -> Ladder:
-        return ladder(self.scale, False)
+    def _ladder(self) -> laplace.Ladder:
+        return laplace.ladder(self.scale, False)
 
 
 @dataclass(frozen=True)
@@ -567,19 +565,19 @@ class ThresholdLaw(noise.FiniteLaw):
     def size(self) -> int:
         return 2
 
-    def bounds(self, bits: int) -> list[Bounds]:
-        work = bits + GUARD_BITS
+    def bounds(self, bits: int) -> list[partition.Bounds]:
+        work = bits + choice.GUARD_BITS
         one = 1 << work
         top, ratio = (noise.Enclosure.exponential(k * self._rate).bounds(work) for k in (self._steps, 1))
         low, high = (top[0] << bits) // (one + ratio[1]), -((-top[1] << bits) // (one + ratio[0]))
         rest = ((1 << bits) - high, (1 << bits) - low)
         return [rest, (low, high)] if self._high_is_rare else [(low, high), rest]
 
-    def near(self) -> tuple[Floats, float]:
+    def near(self) -> tuple[choice.Floats, float]:
         """One cut point, from two correctly rounded exponents and two exponentials."""
-        exponent = float(min(self._steps * self._rate, Fraction(NEGLIGIBLE)))
+        exponent = float(min(self._steps * self._rate, Fraction(choice.NEGLIGIBLE)))
         rare = math.exp(-exponent) / (1 + math.exp(-float(self._rate)))
-        return np.array([1 - rare if self._high_is_rare else rare]), WEIGHT_ERROR
+        return np.array([1 - rare if self._high_is_rare else rare]), choice.WEIGHT_ERROR
 
 
 # Two-sided sharp tests of many values at once.

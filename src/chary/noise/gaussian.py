@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.noise.laplace import CHUNK, Ladder, ladder
-from chary.noise.partition import Bounds, Enclosure, settle
+from chary.noise import laplace, partition
 from chary.noise.source import Source, Words, checked_size, checked_variance, integers
 
 # The discrete Gaussian law.
@@ -46,7 +45,7 @@ def discrete_gaussian(source: Source, sigma_squared: Fraction, size: int) -> NDA
     while filled < values.size:
         # Between 44% and 77% of the proposals are accepted; the first `missing` of those are as good as any.
         missing = values.size - filled
-        accepted = proposal.draw(source, min(missing + missing // 2 + 2, CHUNK))[:missing]
+        accepted = proposal.draw(source, min(missing + missing // 2 + 2, laplace.CHUNK))[:missing]
         values[filled : filled + accepted.size] = accepted
         filled += accepted.size
     return values
@@ -66,7 +65,7 @@ class Proposal:
     def __init__(self, sigma_squared: Fraction) -> None:
         self._sigma_squared = sigma_squared
         scale = Fraction(isqrt(int(sigma_squared)) + 1)
-        self._ladder = ladder(scale, True)
+        self._ladder = laplace.ladder(scale, True)
         self._center = sigma_squared / scale
         self._float_center = float(self._center)
         self._float_factor = float(-1 / (2 * sigma_squared))
@@ -94,12 +93,12 @@ class Proposal:
 
     def _settled(self, source: Source, value: int, word: int) -> bool:
         exponent = (abs(value) - self._center) ** 2 / (2 * self._sigma_squared)
-        probability = Enclosure.exponential(exponent)
+        probability = partition.Enclosure.exponential(exponent)
 
-        def cuts(bits: int) -> list[Bounds]:
+        def cuts(bits: int) -> list[partition.Bounds]:
             return [probability.bounds(bits)]
 
-        return settle(source, cuts, word, WORD_BITS) == 0
+        return partition.settle(source, cuts, word, WORD_BITS) == 0
 
 
 @lru_cache(maxsize=64)
@@ -231,7 +230,7 @@ def normals(source: Source, size: int) -> Normals:
     filled = 0
     while filled < size:
         wanted = size - filled
-        wholes = _halves().draw(source, min(2 * wanted + wanted // 8 + 8, CHUNK))
+        wholes = _halves().draw(source, min(2 * wanted + wanted // 8 + 8, laplace.CHUNK))
         filled += _accepted(source, wholes, made, filled)
     return made
 
@@ -303,9 +302,9 @@ def accepts(known: Deviate, chance: int, bits: int) -> bool | None:
     """
     whole, part = divmod(Fraction(known.floor, 1 << known.bits), 1)
     least, most = (_exponent(Fraction(whole), edge) for edge in (part, part + Fraction(1, 1 << known.bits)))
-    if chance + 1 <= Enclosure.exponential(most).bounds(bits)[0]:
+    if chance + 1 <= partition.Enclosure.exponential(most).bounds(bits)[0]:
         return True
-    return False if chance >= Enclosure.exponential(least).bounds(bits)[1] else None
+    return False if chance >= partition.Enclosure.exponential(least).bounds(bits)[1] else None
 
 
 def _middles(floors: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -317,6 +316,6 @@ def _exponent(whole: Real, part: Real) -> Real:
     return (whole * (whole - 1) + part * (2 * whole + part)) / 2
 
 
-def _halves() -> Ladder:
+def _halves() -> laplace.Ladder:
     """Geometric variables with `P(k) ~ exp(-k/2)`."""
-    return ladder(Fraction(2), False)
+    return laplace.ladder(Fraction(2), False)

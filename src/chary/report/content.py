@@ -11,12 +11,10 @@ from typing import Any, Final, NamedTuple
 from chary.accounting import Finding, Findings, Publication, Support
 from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
-from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, TestedKeys, YesOrNo
+from chary.calls import answers, schedules, thresholds
 from chary.calls.call import kinds
 from chary.calls.releases import Release
 from chary.calls.run import Kept, run_kinds, run_of, told_so_far
-from chary.calls.schedules import RunSchedule
-from chary.calls.thresholds import Tested
 from chary.core.charges import accounts_of, spent_of
 from chary.core.plan import Json, Plan, plan_of
 from chary.core.transaction import Spine
@@ -117,7 +115,7 @@ class Rebuilder:
         """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
         stored: Any = readable(lambda: call.outcome, None, [])
         try:
-            if call.kind == RunSchedule.kind:
+            if call.kind == schedules.RunSchedule.kind:
                 return self._scheduled(call, stored)
             plan = self._plan(call)
             if plan is not None:
@@ -401,18 +399,19 @@ def _number(text: str) -> str:
 def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
     """What was answered to the question of this body, in a line; values have a column of their own.
 
+    >>> from chary.calls import YesOrNo
     >>> outcome_told(YesOrNo(3, False), {}), outcome_told({"option": "yes", "charged": True}, {})
     ('no', 'option yes, charged true')
     """
-    if isinstance(answer, TestedKeys):
+    if isinstance(answer, answers.TestedKeys):
         return _tested(answer)
-    if isinstance(answer, (AboveOrNot, YesOrNo)):
+    if isinstance(answer, (answers.AboveOrNot, answers.YesOrNo)):
         return _yes(answer)
-    if isinstance(answer, NumberOrNothing) and answer.value is None:
+    if isinstance(answer, answers.NumberOrNothing) and answer.value is None:
         return "not published"
     if isinstance(answer, Table):
         return f"{len(answer)} values" if len(answer) != 1 else "1 value"
-    if isinstance(answer, ChosenKey) and answer.shortfall is not None:
+    if isinstance(answer, answers.ChosenKey) and answer.shortfall is not None:
         near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
         return f"{_cut(_in_words(answer.value))} ({near})"
     if isinstance(answer, Answer):
@@ -441,13 +440,13 @@ def _candidates(body: Mapping[str, Any]) -> list[str]:
     return [str(each.get("algorithm", each)) if isinstance(each, Mapping) else str(each) for each in found]
 
 
-def _yes(answer: AboveOrNot | YesOrNo) -> str:
-    from_bar = isinstance(answer, (AboveOrNot, Tested))
+def _yes(answer: answers.AboveOrNot | answers.YesOrNo) -> str:
+    from_bar = isinstance(answer, (answers.AboveOrNot, thresholds.Tested))
     words = ("at or above the threshold", "below the threshold") if from_bar else ("yes", "no")
     return words[0] if answer else words[1]
 
 
-def _tested(answer: TestedKeys) -> str:
+def _tested(answer: answers.TestedKeys) -> str:
     untested = len(answer.untested)
     rest = f", {untested} not tested" if untested else ""
     return f"{answer.hits} of {answer.tested} at or above the threshold{rest}"

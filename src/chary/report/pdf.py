@@ -19,7 +19,7 @@ from matplotlib.font_manager import FontProperties
 from chary.charts import Chart
 from chary.numbers import RAW
 from chary.plots import INK, RULE, draw_on, height_of, styled
-from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
+from chary.report import content
 from chary.report.pages import (
     Reported,
     budget_chart,
@@ -226,7 +226,7 @@ def _paper(pages: PdfPages, title: str) -> Iterator[_Paper]:
     paper.end()
 
 
-def _first(paper: _Paper, report: Any, found: ReportedDataset) -> None:
+def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     paper.text(f"Public report of a differential-privacy ledger, made {moment(report.made)}", 8)
     paper.text(paper.title, 18, "bold", after=0.2)
     tiles = {
@@ -257,7 +257,7 @@ def _first(paper: _Paper, report: Any, found: ReportedDataset) -> None:
         paper.picture(chart)
 
 
-def _hits(paper: _Paper, report: Any, found: ReportedDataset) -> None:
+def _hits(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     if not found.hits:
         return
     chart = hits_chart(found)
@@ -286,7 +286,7 @@ def _hits(paper: _Paper, report: Any, found: ReportedDataset) -> None:
     paper.table(list(zip(names, widths, strict=True)), rows, report.tell)
 
 
-def _calls(paper: _Paper, report: Any, found: ReportedDataset) -> None:
+def _calls(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     paper.need(2)
     paper.text("Every question and its answer", 13, "bold")
     paper.text(
@@ -301,7 +301,7 @@ def _calls(paper: _Paper, report: Any, found: ReportedDataset) -> None:
         paper.picture(chart)
 
 
-def _told(call: ReportedCall) -> Iterator[list[str]]:
+def _told(call: content.ReportedCall) -> Iterator[list[str]]:
     """The rows of a call: many values go on in further rows, so that each fits on a page."""
     alone = len(call.values) == 1 and not call.keyed
     answer = _value(call.values[0]) if alone else call.outcome
@@ -313,7 +313,7 @@ def _told(call: ReportedCall) -> Iterator[list[str]]:
         yield ["", "", told, "", ""]
 
 
-def _value(value: PublishedValue) -> str:
+def _value(value: content.PublishedValue) -> str:
     told = f" ({interval(value)})" if value.bounded else ""
     return number(value.value) + told + (f", {value.caution}" if value.caution else "")
 

@@ -15,8 +15,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from chary.client.wire import MEDIA
 from chary.errors import CharyError
 from chary.service.api import alerts, calls, custodian, datasets, operations
-from chary.service.core.jobs import BEAT
-from chary.service.core.requests import call_schemas
+from chary.service.core import jobs, requests
 from chary.service.http.middleware import LOG, Observing, told_problem
 from chary.service.pages.application import page_application
 from chary.service.pages.frame import ROOT
@@ -92,7 +91,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 async def _beat(service: Service) -> None:
     """Jobs say that they live, however long a standing question takes."""
     while True:
-        await asyncio.sleep(BEAT)
+        await asyncio.sleep(jobs.BEAT)
         await _done(service.jobs.beat)
 
 
@@ -100,7 +99,7 @@ async def _tell(service: Service) -> None:
     """What is done again and again: standing questions are asked, news are sent."""
     while True:
         with suppress(TimeoutError):
-            await asyncio.wait_for(service.woken.wait(), BEAT)
+            await asyncio.wait_for(service.woken.wait(), jobs.BEAT)
         service.woken.clear()
         for work in (service.standing.begin, service.webhooks.tick):
             await _done(work)
@@ -123,7 +122,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 def _made(app: FastAPI) -> dict[str, Any]:
     told = get_openapi(title="chary", version="1", description=__doc__, routes=app.routes)
     components = told.setdefault("components", {})
-    components["schemas"] = call_schemas() | {"Problem": _PROBLEM}
+    components["schemas"] = requests.call_schemas() | {"Problem": _PROBLEM}
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations_ in told["paths"].items():
         for operation in operations_.values():

@@ -16,12 +16,11 @@ from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig
-from chary.service.core.alerts import Feed, StandingBook, Webhooks
+from chary.service.core import alerts, scheduler
 from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
 from chary.service.core.jobs import Jobs
-from chary.service.core.scheduler import StandingRunner
 from chary.service.store.store import ServiceStore
 
 if TYPE_CHECKING:
@@ -114,8 +113,8 @@ class Service:
     calculations: Calculations
     rates: AnyRates
     failures: AnyRates
-    standing: StandingRunner
-    webhooks: Webhooks
+    standing: scheduler.StandingRunner
+    webhooks: alerts.Webhooks
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     reports: ReportsKept = field(default_factory=ReportsKept)
     streams: OpenStreams = field(default_factory=OpenStreams)
@@ -161,8 +160,10 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         rates=_rates(config, store, "token", said.rate, said.burst),
         # Ten failures at once, then one every ten seconds.
         failures=_rates(config, store, "failed", 0.1, 10),
-        standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers, calculations),
-        webhooks=Webhooks(config, store),
+        standing=scheduler.StandingRunner(
+            datasets, tokens, alerts.StandingBook(store), alerts.Feed(store), jobs.answers, calculations
+        ),
+        webhooks=alerts.Webhooks(config, store),
     )
 
 

@@ -23,8 +23,7 @@ from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerM
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
 from chary.ledger.postgresql.address import is_address
-from chary.ledger.sqlite.files import datasets_in
-from chary.ledger.sqlite.store import file_of
+from chary.ledger.sqlite import files, store
 from chary.ledger.witness import check_apart
 from chary.numbers import Number, exact, plain, positive
 from chary.session.session import Session, check_types, entry_budget, read_as
@@ -51,12 +50,12 @@ class Place:
         if not isinstance(self.ledger, (str, Path)) or str(self.ledger) == IN_MEMORY:
             return False
         if not is_address(self.ledger):
-            check_apart(file_of(self.ledger), self.witness)
+            check_apart(store.file_of(self.ledger), self.witness)
         if ledger_exists(self.ledger):
             return False
         if self.witness is not None and Path(self.witness).exists():
             raise LedgerCorrupted("the ledger is gone, its witness is there: restore the newest copy of the ledger")
-        return is_address(self.ledger) or self._has_folder(file_of(self.ledger))
+        return is_address(self.ledger) or self._has_folder(store.file_of(self.ledger))
 
     def _has_folder(self, file: Path) -> bool:
         if not os.access(file.absolute().parent, os.W_OK | os.X_OK):
@@ -343,10 +342,10 @@ def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
         return
     if str(place.ledger) == IN_MEMORY:
         return
-    rows, own = Path(source).absolute(), None if is_address(place.ledger) else file_of(place.ledger).absolute()
+    rows, own = Path(source).absolute(), None if is_address(place.ledger) else store.file_of(place.ledger).absolute()
     folders = {rows.parent, rows if rows.is_dir() else rows.parent, rows.parent if own is None else own.parent}
     for other in _ledgers(folders):
-        if (own is None or other.resolve() != own.resolve()) and dataset in datasets_in(other):
+        if (own is None or other.resolve() != own.resolve()) and dataset in files.datasets_in(other):
             _warn(
                 f"{other} keeps a budget of {dataset!r} too: what is charged to one ledger is not charged to the "
                 "other. Go on with one of them (ledger=, --ledger), and move the other elsewhere"

@@ -15,13 +15,11 @@ from typing import Any, Final, Self, TypeVar
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
 from chary.answers import Spending
-from chary.calls.answers import Conditional, WatchResult
+from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
 from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
-from chary.calls.thresholds import ReleaseIf, ThresholdTest, Watch
-from chary.core.charges import spent_of
-from chary.core.plan import AnswerT, Question
+from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import Door, openings
 from chary.core.versions import Arrivals, Version
@@ -239,12 +237,12 @@ class Verbs(ABC):
     """Short forms of `ask`: each makes one call of its parameters, which are those of the call, and asks it."""
 
     @abstractmethod
-    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+    def ask(self, call: Call[plan.AnswerT], *, request: str | None = None) -> plan.AnswerT:
         """Ask any call."""
 
     def release(
         self,
-        query: Question[AnsweredT],
+        query: plan.Question[AnsweredT],
         *,
         epsilon: Number | None = None,
         rho: Number | None = None,
@@ -256,7 +254,7 @@ class Verbs(ABC):
 
     def test(
         self,
-        query: Question,
+        query: plan.Question,
         *,
         above: Number,
         epsilon: Number | None = None,
@@ -273,7 +271,7 @@ class Verbs(ABC):
         How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
         and `epsilon=` (Laplace noise); see `chary.calls.ThresholdTest`.
         """
-        call = ThresholdTest(
+        call = thresholds.ThresholdTest(
             query,
             above=above,
             epsilon=epsilon,
@@ -288,7 +286,7 @@ class Verbs(ABC):
 
     def release_if(
         self,
-        query: Question,
+        query: plan.Question,
         *,
         above: Number,
         epsilon: Number | None = None,
@@ -300,13 +298,13 @@ class Verbs(ABC):
         value: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
-    ) -> Conditional:
+    ) -> answers.Conditional:
         """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`.
 
         How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
         what was held back can be revised.
         """
-        call = ReleaseIf(
+        call = thresholds.ReleaseIf(
             query,
             above=above,
             epsilon=epsilon,
@@ -322,7 +320,7 @@ class Verbs(ABC):
 
     def watch(
         self,
-        query: Question,
+        query: plan.Question,
         *,
         above: Number,
         epsilon: Number | None = None,
@@ -334,12 +332,12 @@ class Verbs(ABC):
         value: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
-    ) -> WatchResult:
+    ) -> answers.WatchResult:
         """Every key of a keyed query against a bar, in one scan; hits are charged; see `chary.calls.Watch`.
 
         How sharply is said as for `test`, and `value` is the part of the price of a hit for its value.
         """
-        call = Watch(
+        call = thresholds.Watch(
             query,
             above=above,
             epsilon=epsilon,
@@ -375,14 +373,14 @@ class Session(Verbs, Growing):
     Sessions may be used from several threads, and several processes may open the same ledger.
     """
 
-    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+    def ask(self, call: Call[plan.AnswerT], *, request: str | None = None) -> plan.AnswerT:
         """Ask any call, such as `session.ask(Quantiles("age", [0.5], bounds=(0, 120), epsilon=0.1))`.
 
         Guarantee: that of the call; it is reserved before anything is read and settled before it is answered. Under a
         `request` key that came before the stored answer is returned for free; the same key with another question raises
         `RequestConflict`. Errors: `BudgetExceeded` for a call that does not fit, untouched; those of the call.
         """
-        answer: AnswerT = asked(call).perform(self.spine, request)
+        answer: plan.AnswerT = asked(call).perform(self.spine, request)
         return answer
 
     def quote(
@@ -460,7 +458,7 @@ class Session(Verbs, Growing):
     @property
     def spent(self) -> Spending:
         """What is spent by all analysts together, open reservations included."""
-        return spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter)
+        return charges.spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter)
 
     @property
     def remaining(self) -> Spending:

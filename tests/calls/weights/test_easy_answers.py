@@ -39,7 +39,7 @@ class Spine:
 
 
 def bound(call, monkeypatch):
-    monkeypatch.setattr("chary.calls.weights.public_size", lambda rows: rows.size)
+    monkeypatch.setattr("chary.data.series.public_size", lambda rows: rows.size)
     return call.bind(Spine)
 
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.learning import linear
+from chary.learning import descent, linear
 from chary.learning.optimum import Objective, audited_optimum, cells, grid_for
 from chary.noise import Seeded
 
@@ -114,15 +114,15 @@ def test_the_noise_is_that_of_the_sensitivity(monkeypatch):
 def test_noisy_steps_share_the_rho_of_epsilon_and_delta(make, monkeypatch):
     """What the estimator hands to the descent, and that `rho + 2 sqrt(rho ln(1/delta))`, a looser bound, is near."""
     seen = []
-    usual = linear.NoisyDescent
-    monkeypatch.setattr(linear, "NoisyDescent", lambda *given: seen.append(usual(*given)) or seen[-1])
+    usual = descent.NoisyDescent
+    monkeypatch.setattr(descent, "NoisyDescent", lambda *given: seen.append(usual(*given)) or seen[-1])
     make(epsilon="0.5", delta="1e-6", steps=20).fit(rows_of()[0], labels_for(make))
-    descent = seen[-1]
-    assert descent.problem == make().problem(600, 3)
-    rho = float(20 * descent.noise.event().rho)
-    assert rho == pytest.approx(float(descent.rho))
+    made = seen[-1]
+    assert made.problem == make().problem(600, 3)
+    rho = float(20 * made.noise.event().rho)
+    assert rho == pytest.approx(float(made.rho))
     assert 0.45 < rho + 2 * math.sqrt(rho * math.log(1e6)) < 0.65
-    assert descent.rho <= zero_concentrated_rho_down(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
+    assert made.rho <= zero_concentrated_rho_down(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
 
 
 @pytest.mark.parametrize("make", ALL)

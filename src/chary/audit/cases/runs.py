@@ -15,9 +15,8 @@ from chary.audit.cases.tests import even
 from chary.audit.enumeration import Enumeration
 from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
-from chary.calls.releases import AskRelease
+from chary.calls import releases, sketch
 from chary.calls.run import Kept
-from chary.calls.sketch import Line
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Query, count
 from chary.filters import Budget
@@ -98,7 +97,7 @@ class HowMany(calls.BlackBox):
         return Law(1, 1)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return AskRelease(calls.Release(A, epsilon=epsilon), neighbouring)
+        return releases.AskRelease(calls.Release(A, epsilon=epsilon), neighbouring)
 
 
 def scheduled(k: int) -> Chained:
@@ -206,7 +205,7 @@ def register_law(begun: Begun, step: Step) -> Outcomes:
         def run(source: Any, key: Words = key, register: int = register) -> int:
             one = OneRegister(source, key, register)
             ran = step.run(one, begun.opening.run(one, None).secret)
-            line = Line.load(ran.secrets[begun.number] or b"")
+            line = sketch.Line.load(ran.secrets[begun.number] or b"")
             return min(line.sketch.registers[register], HIGHEST)
 
         for outcome, chance in Enumeration(run).law().items():

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
+from chary.data.queries import moments, sums
 from chary.data.queries.histogram import Binned, histogram
-from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
-from chary.data.queries.sums import Count, Total, count, total
 from chary.data.series import ValueAt, Values
 from chary.errors import CharyError, InvalidQuery
 
@@ -16,9 +15,12 @@ _KEYED: Final = ("columns", "keys", "types")
 _LIMITS = ("keep_per_unit", "stated_per_unit")
 
 
-def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondMoments | Values | ValueAt:
+def query_of(
+    body: Mapping[str, Any],
+) -> sums.Count | sums.Total | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt:
     """The query whose body this is; what a person leaves out has its usual value.
 
+    >>> from chary.data.queries.sums import count
     >>> query_of({"kind": "count", "where": "age >= 65"}).describe()
     'count where age >= 65'
     >>> query_of(count().by("clinic", ["north"]).body()) == count().by("clinic", ["north"])
@@ -33,7 +35,7 @@ def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondM
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
     _check(given, _FIELDS[kind], f"a query of kind {kind!r}")
     try:
-        found: Count | Total | Mean | Binned | SecondMoments | Values | ValueAt = make(given)
+        found: sums.Count | sums.Total | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt = make(given)
     except CharyError:
         raise
     except (TypeError, KeyError, AttributeError, ValueError):
@@ -41,7 +43,7 @@ def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondM
     return found
 
 
-def _keyed(query: Count | Total | Mean, by: Mapping[str, Any] | None) -> Any:
+def _keyed(query: sums.Count | sums.Total | moments.Mean, by: Mapping[str, Any] | None) -> Any:
     if by is None:
         return query
     _check(by, (*_KEYED, *_LIMITS), "by")
@@ -53,21 +55,21 @@ def _keyed(query: Count | Total | Mean, by: Mapping[str, Any] | None) -> Any:
 
 def _count(given: dict[str, Any]) -> Any:
     by = given.pop("by", None)
-    return _keyed(count(given.pop("where", None), **given), by)
+    return _keyed(sums.count(given.pop("where", None), **given), by)
 
 
 def _total(given: dict[str, Any]) -> Any:
     by, center = given.pop("by", None), given.pop("center", "0")
     if center != "0":
         raise InvalidQuery("a total has no center of its own")
-    return _keyed(total(given.pop("column"), **given), by)
+    return _keyed(sums.total(given.pop("column"), **given), by)
 
 
 def _mean(given: dict[str, Any]) -> Any:
     by = given.pop("by", None)
     for follows in ("center", "unit_total"):
         given.pop(follows, None)
-    return _keyed(mean(given.pop("column"), **given), by)
+    return _keyed(moments.mean(given.pop("column"), **given), by)
 
 
 def _histogram(given: dict[str, Any]) -> Binned:
@@ -78,8 +80,8 @@ def _series(given: dict[str, Any]) -> Values:
     return Values(**given)
 
 
-def _moments(given: dict[str, Any]) -> SecondMoments:
-    return second_moments(given.pop("bounds"), **given)
+def _moments(given: dict[str, Any]) -> moments.SecondMoments:
+    return moments.second_moments(given.pop("bounds"), **given)
 
 
 def _series_value(given: dict[str, Any]) -> ValueAt:
@@ -109,11 +111,11 @@ def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
 
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "count": _of(count, "by"),
-    "total": _of(total, "by", "center"),
-    "mean": _of(mean, "by", "center", "unit_total"),
+    "count": _of(sums.count, "by"),
+    "total": _of(sums.total, "by", "center"),
+    "mean": _of(moments.mean, "by", "center", "unit_total"),
     "histogram": _of(histogram),
     "series": _of(Values),
-    "second moments": _of(second_moments),
+    "second moments": _of(moments.second_moments),
     "series_value": _of(ValueAt),
 }

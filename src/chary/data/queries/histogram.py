@@ -15,9 +15,8 @@ from chary.data.columns import Schema, TypeClass, classify, declare
 from chary.data.neighbors import Neighbouring
 from chary.data.predicates.conditions import double
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.keys import Domain
+from chary.data.queries import keys, sums
 from chary.data.queries.query import Contribution, Keying, Query
-from chary.data.queries.sums import Count, written
 from chary.errors import InvalidQuery
 from chary.numbers import Number, exact, natural_number
 
@@ -49,7 +48,7 @@ class Binned(Query[NoisyNumbers]):
     `of` is that count, keyed by the numbers 0, 1, ... of the bins in place of the column's values.
     """
 
-    of: Count
+    of: sums.Count
     edges: tuple[Fraction, ...]
     outside: Outside = "ignore"
 
@@ -97,7 +96,7 @@ class Binned(Query[NoisyNumbers]):
     def describe(self) -> str:
         """Such as `histogram of age in 3 bins from 0 to 120`."""
         where = "" if self.of.where is None else f" where {self.of.where.text}"
-        low, high = written(self.edges[0]), written(self.edges[-1])
+        low, high = sums.written(self.edges[0]), sums.written(self.edges[-1])
         return f"histogram of {self.column} in {len(self.edges) - 1} bins from {low} to {high}{where}"
 
     def numbered(self, rows: Any, schema: Schema, unit: str | None) -> tuple[Any, Schema]:
@@ -148,8 +147,8 @@ def histogram(
     if not isinstance(column, str):
         raise InvalidQuery("a histogram needs the name of a column")
     edges = _edges(bins)
-    keying = Keying(Domain.of(column, range(len(edges) - 1)), keep_per_unit, stated_per_unit)
-    return Binned(Count(where=Predicate.of(where), keying=keying), edges, outside)
+    keying = Keying(keys.Domain.of(column, range(len(edges) - 1)), keep_per_unit, stated_per_unit)
+    return Binned(sums.Count(where=Predicate.of(where), keying=keying), edges, outside)
 
 
 def _edges(bins: Iterable[Number]) -> tuple[Fraction, ...]:

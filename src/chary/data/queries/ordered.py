@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.query import per_unit
-from chary.data.queries.sums import Total, read_bounds, written
+from chary.data.queries import query, sums
 from chary.errors import InvalidQuery
 from chary.numbers import Number, natural_number, positive, whole
 
@@ -47,13 +46,13 @@ class Ordered:
     neighbours differ by the at most k values of one unit, so a guarantee for that holds on average over the coins too.
     """
 
-    total: Total
+    total: sums.Total
     rows_per_unit: int | None = None
     of_unit: OfUnit = "spread"
 
     def __post_init__(self) -> None:
         if self.rows_per_unit is not None:
-            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+            object.__setattr__(self, "rows_per_unit", query.per_unit(self.rows_per_unit, "rows_per_unit"))
         if self.of_unit not in _ESTIMATED:
             raise InvalidQuery(f"of_unit is one of {', '.join(_ESTIMATED)}, such as of_unit='random'")
         if self.of_unit != "spread" and self.rows_per_unit is None:
@@ -117,9 +116,9 @@ class Ordered:
 
     def describe(self) -> str:
         """Such as `age in [0, 120] step 1`."""
-        low, high = (written(edge) for edge in self.total.bounds)
+        low, high = (sums.written(edge) for edge in self.total.bounds)
         where = "" if self.total.where is None else f" where {self.total.where.text}"
-        return f"{self.total.column} in [{low}, {high}] step {written(self.total.grid)}{where}"
+        return f"{self.total.column} in [{low}, {high}] step {sums.written(self.total.grid)}{where}"
 
 
 @dataclass(frozen=True)
@@ -162,8 +161,8 @@ def ordered(
     >>> ages.points, ages.value(5), ages.moves(Neighbouring("replace", None))
     (121, 5, 1)
     """
-    total = Total(
-        column=column, bounds=read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
+    total = sums.Total(
+        column=column, bounds=sums.read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
     )
     made = Ordered(total, rows_per_unit, of_unit)
     if made.points > MOST_POINTS:

@@ -16,9 +16,8 @@ from chary.data.columns import Schema, TypeClass, classify
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.predicates import conditions as predicates
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.histogram import Binned
+from chary.data.queries import histogram, sums
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total
 from chary.errors import InvalidQuery
 
 # Which of several conditions can hold of one row together: the kinds of rows that they tell apart.
@@ -232,7 +231,7 @@ class JointChange:
         >>> JointChange.of(ages, Neighbouring("add/remove", None), {"age": "int64"})
         JointChange(l1=Fraction(2, 1), l2_squared=Fraction(2, 1))
         """
-        if any(not isinstance(query, (Count, Total, Binned)) for query in queries):
+        if any(not isinstance(query, (sums.Count, sums.Total, histogram.Binned)) for query in queries):
             raise InvalidQuery("release counts, totals and histograms together; a mean is two of them")
         parts = [_Part.of(query, neighbouring) for query in queries]
         alone = neighbouring.unit is None and schema is not None
@@ -263,13 +262,13 @@ class _Part:
         single, cell = query.sensitivity(neighbouring), query.contribution(neighbouring)
         l1 = Fraction(query.l1(neighbouring), single)
         # Of a row that is counted before and after, a count without keys knows nothing.
-        same = isinstance(query, Count) and query.keys is None and query.without is None
+        same = isinstance(query, sums.Count) and query.keys is None and query.without is None
         return cls(l1, Fraction(max(-cell.low, cell.high), single), Fraction(0) if same else l1)
 
 
 def _where(query: Query) -> Predicate | None:
-    counted = query.of if isinstance(query, Binned) else query
-    assert isinstance(counted, (Count, Total))
+    counted = query.of if isinstance(query, histogram.Binned) else query
+    assert isinstance(counted, (sums.Count, sums.Total))
     return counted.where
 
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from chary.data.columns import Schema, TypeClass, classify
 from chary.data.predicates.predicate import Predicate
 from chary.data.rows import Reading, Rows
-from chary.data.universe.axes import Axis, Bins, Categories, Universe, ends_of
+from chary.data.universe import axes, regions
 from chary.data.universe.linear import MOST_STEPS, CellWeights, Linear
-from chary.data.universe.regions import Flags, located, named, splits
 from chary.errors import EngineError, InvalidQuery, quietly
 
 # In which cell of each column of a universe the rows lie.
@@ -30,7 +29,7 @@ class CellRows:
     size: int
 
     @classmethod
-    def of(cls, table: pa.Table, universe: Universe, schema: Schema) -> "CellRows":
+    def of(cls, table: pa.Table, universe: axes.Universe, schema: Schema) -> "CellRows":
         """Where the rows of a table lie."""
         codes = [_codes(axis, classify(schema, name), table.column(name)) for name, axis in universe.columns]
         return cls(tuple(codes), table.num_rows)
@@ -39,19 +38,19 @@ class CellRows:
         return "CellRows(<secret>)"
 
 
-def _codes(axis: Axis, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
+def _codes(axis: axes.Axis, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
     """The cell of each value; the one after all declared ones for NULL and what is not declared."""
-    if isinstance(axis, Bins):
+    if isinstance(axis, axes.Bins):
         return _binned(axis, kind, column)
-    assert isinstance(axis, Categories)
+    assert isinstance(axis, axes.Categories)
     values = pa.array(axis.values, pa.type_for_alias(kind))
     found = pc.index_in(column.cast(values.type), value_set=values).fill_null(axis.declared)
     return np.asarray(found.to_numpy(), np.intp)
 
 
-def _binned(axis: Bins, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
+def _binned(axis: axes.Bins, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
     numbers = column.fill_null(0).to_numpy()
-    edges = np.array(ends_of(axis, kind))
+    edges = np.array(axes.ends_of(axis, kind))
     codes = np.searchsorted(edges, numbers, side="right") - 1
     if axis.outside == "edges":
         codes = codes.clip(0, axis.declared - 1)
@@ -120,7 +119,7 @@ class CellQueries:
     2**20.
     """
 
-    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Predicate | Linear]) -> None:
+    def __init__(self, universe: axes.Universe, schema: Schema, queries: Sequence[Predicate | Linear]) -> None:
         universe.check(schema)
         if not 1 <= len(queries) <= MOST_QUERIES:
             raise InvalidQuery(f"give 1 to {MOST_QUERIES:,} conditions")
@@ -164,11 +163,11 @@ class CellQueries:
                 yield _Weighed(found.places, found.steps.shape, np.array([number]), found.steps, found.grid)
 
     def _places(self, query: Predicate) -> tuple[int, ...]:
-        return tuple(sorted({self.universe.place(name) for name in named(query.condition)}))
+        return tuple(sorted({self.universe.place(name) for name in regions.named(query.condition)}))
 
-    def _flags(self, query: Predicate, places: tuple[int, ...]) -> Flags:
-        part = Universe(dict(self.universe.columns[place] for place in places))
-        return located(part, self.schema, query)[0].flags()
+    def _flags(self, query: Predicate, places: tuple[int, ...]) -> regions.Flags:
+        part = axes.Universe(dict(self.universe.columns[place] for place in places))
+        return regions.located(part, self.schema, query)[0].flags()
 
     def _counted(self, rows: CellRows, group: _Group | _Weighed) -> Integers:
         cells = np.ravel_multi_index([rows.codes[place] for place in group.places], group.shape)
@@ -209,6 +208,7 @@ class CellCounts:
 class CellReader:
     """Reads the rows' columns once and counts for all conditions.
 
+    >>> from chary.data.universe.axes import Universe
     >>> from chary.data.universe.axes import Bins
     >>> from chary.data.neighbors import Neighbouring
     >>> from chary.data.table import RowTable
@@ -245,6 +245,7 @@ MOST_PATTERNS: Final = 2**24
 class WeightedRegion:
     """As `Region`, with a number for each cell in the patterns: that of its weight among `levels`, which ascend.
 
+    >>> from chary.data.universe.axes import Universe
     >>> from chary.data.universe.linear import average
     >>> universe = Universe({"sex": ["f", "m"], "visits": [0, 1, 2]}, missing=False)
     >>> region = weighing(universe, {"sex": "string", "visits": "int64"}, average("visits", bounds=(0, 2)))
@@ -295,6 +296,7 @@ class RowSum(NamedTuple):
 class WeightReader:
     """Reads the columns that a linear query names, once, and adds up the weights of the rows, exactly.
 
+    >>> from chary.data.universe.axes import Universe
     >>> from chary.data.universe.axes import Bins
     >>> from chary.data.universe.linear import average
     >>> from chary.data.neighbors import Neighbouring
@@ -305,11 +307,11 @@ class WeightReader:
     1.8
     """
 
-    def __init__(self, rows: Rows, universe: Universe, query: Linear) -> None:
+    def __init__(self, rows: Rows, universe: axes.Universe, query: Linear) -> None:
         """Checked, nothing read; `InvalidQuery` for a column that is not there, and where the universe cannot tell."""
         universe.check(rows.schema)
         self._weights, self._schema = query.weights(universe, rows.schema), rows.schema
-        self._part = Universe(dict(universe.columns[place] for place in self._weights.places))
+        self._part = axes.Universe(dict(universe.columns[place] for place in self._weights.places))
         self._rows: Reading = rows.snapshot([name for name, _ in self._part.columns])
 
     @property
@@ -328,7 +330,7 @@ class WeightReader:
         return RowSum(int(self._weights.steps[codes].sum()), self.grid)
 
 
-def weighing(universe: Universe, schema: Schema, query: Linear) -> WeightedRegion:
+def weighing(universe: axes.Universe, schema: Schema, query: Linear) -> WeightedRegion:
     """The weight of every cell; `InvalidQuery` where the universe cannot tell, and for too many different rows."""
     found = query.weights(universe, schema)
     levels, numbers = np.unique(found.steps, return_inverse=True)
@@ -338,7 +340,7 @@ def weighing(universe: Universe, schema: Schema, query: Linear) -> WeightedRegio
 
 
 def _laid_out(
-    universe: Universe, found: CellWeights, table: NDArray[np.int32]
+    universe: axes.Universe, found: CellWeights, table: NDArray[np.int32]
 ) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """Which pattern each row of the matrix has, and the patterns, by the split with the fewest cells of patterns."""
     shape = universe.shape
@@ -346,7 +348,7 @@ def _laid_out(
     def kinds(place: int) -> int:
         return math.prod(shape[own] for own in found.places if own < place)
 
-    place = min(splits(universe), key=lambda place: kinds(place) * math.prod(shape[place:]))
+    place = min(regions.splits(universe), key=lambda place: kinds(place) * math.prod(shape[place:]))
     many, columns = kinds(place), shape[place:]
     if many * math.prod(columns) > MOST_PATTERNS:
         raise InvalidQuery("this linear query tells too many cells of the universe apart: name fewer columns")

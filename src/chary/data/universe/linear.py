@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from chary.data.columns import Schema
 from chary.data.predicates.predicate import Predicate
-from chary.data.universe.axes import Universe
-from chary.data.universe.regions import located, named
+from chary.data.universe import axes, regions
 from chary.errors import InvalidQuery
 from chary.numbers import Number, exact
 
@@ -51,7 +50,7 @@ class CellWeights:
         steps = np.array([int(number * grid) for number in numbers], np.int64)
         return cls(places, steps[inverse].reshape(table.shape), grid)
 
-    def laid_out(self, universe: Universe) -> Integers:
+    def laid_out(self, universe: axes.Universe) -> Integers:
         """The steps of every cell of the universe, the last column changing fastest."""
         there = self.steps[tuple(slice(universe.shape[place]) for place in self.places)]
         along = [cells if place in self.places else 1 for place, cells in enumerate(universe.shape)]
@@ -70,7 +69,7 @@ class Linear(ABC):
         """A JSON-able description."""
 
     @abstractmethod
-    def weights(self, universe: Universe, schema: Schema) -> CellWeights:
+    def weights(self, universe: axes.Universe, schema: Schema) -> CellWeights:
         """What each cell weighs; `InvalidQuery` where the universe cannot tell."""
 
     @cached_property
@@ -92,12 +91,12 @@ class CaseWeights(Linear):
     def body(self) -> dict[str, Any]:
         return {"weighted": [[case.text, str(weight)] for case, weight in self.cases]}
 
-    def weights(self, universe: Universe, schema: Schema) -> CellWeights:
-        part, places = _part(universe, {name for case, _ in self.cases for name in named(case.condition)})
+    def weights(self, universe: axes.Universe, schema: Schema) -> CellWeights:
+        part, places = _part(universe, {name for case, _ in self.cases for name in regions.named(case.condition)})
         shape = tuple(axis.declared + 1 for _, axis in part.columns)
         table = np.full(part.cells, Fraction(0), dtype=object)
         for case, weight in reversed(self.cases):
-            table[located(part, schema, case)[0].flags()] = weight
+            table[regions.located(part, schema, case)[0].flags()] = weight
         return CellWeights.of(places, table.reshape(shape))
 
 
@@ -117,8 +116,8 @@ class ColumnAverage(Linear):
         where = {} if self.where is None else {"where": self.where.text}
         return {"average": self.column, "bounds": [str(edge) for edge in self.bounds]} | where
 
-    def weights(self, universe: Universe, schema: Schema) -> CellWeights:
-        condition = set() if self.where is None else set(named(self.where.condition))
+    def weights(self, universe: axes.Universe, schema: Schema) -> CellWeights:
+        condition = set() if self.where is None else set(regions.named(self.where.condition))
         part, places = _part(universe, {self.column} | condition)
         axis = part.columns[part.place(self.column)][1]
         scaled = np.array([*(self._scaled(value) for value in axis.middles()), Fraction(0)], dtype=object)
@@ -126,7 +125,7 @@ class ColumnAverage(Linear):
         along = [-1 if name == self.column else 1 for name, _ in part.columns]
         table = np.broadcast_to(scaled.reshape(along), shape).copy()
         if self.where is not None:
-            table[~located(part, schema, self.where)[0].flags().reshape(shape)] = Fraction(0)
+            table[~regions.located(part, schema, self.where)[0].flags().reshape(shape)] = Fraction(0)
         return CellWeights.of(places, table)
 
     def in_units(self, share: float) -> float:
@@ -191,10 +190,10 @@ def linear_of(text: str) -> Linear | None:
         raise InvalidQuery("this is no text of a linear query: see average and weighted") from None
 
 
-def _part(universe: Universe, names: set[str]) -> tuple[Universe, tuple[int, ...]]:
+def _part(universe: axes.Universe, names: set[str]) -> tuple[axes.Universe, tuple[int, ...]]:
     """The columns that a query names, with their missing cells, and which ones they are."""
     places = tuple(sorted(universe.place(name) for name in names))
-    part = Universe(dict(universe.columns[place] for place in places))
+    part = axes.Universe(dict(universe.columns[place] for place in places))
     if part.cells > MOST_TABLE:
         raise InvalidQuery(f"a linear query may name columns of {MOST_TABLE:,} cells together at most")
     return part, places

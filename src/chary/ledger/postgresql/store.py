@@ -18,10 +18,8 @@ from sqlalchemy import Connection, text
 
 from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import verification
+from chary.ledger import entries, ledger, verification
 from chary.ledger.claims import Claim
-from chary.ledger.entries import ChainEntry, Head, seal
-from chary.ledger.ledger import Kept
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
@@ -33,7 +31,7 @@ from chary.ledger.witness import Bookmark, raw
 
 # As the columns of the table follow each other: the last ones came later.
 _LATER = ("origin", "basic")
-_columns = [*(name for name in ChainEntry._fields if name not in _LATER), "hash", *_LATER]
+_columns = [*(name for name in entries.ChainEntry._fields if name not in _LATER), "hash", *_LATER]
 _places = ", ".join(f"%({name})s" for name in _columns)
 # Through the driver: this is most of what a charge waits for.
 _APPEND = f"SELECT append(ROW({_places})::entries, %(answer)s)"
@@ -51,17 +49,17 @@ class PostgresUpkeep:
         self,
         connection: Connection,
         head: str,
-        entry: ChainEntry,
+        entry: entries.ChainEntry,
         *,
-        reserved: ChainEntry | None = None,
+        reserved: entries.ChainEntry | None = None,
         answer: str = "",
         known: bool = True,
     ) -> str:
         """Append an entry; the server checks it again and moves the totals."""
-        sealed = seal(head, entry)
+        sealed = entries.seal(head, entry)
         told = {**entry._asdict(), "kind": str(entry.kind), "hash": sealed, "answer": answer}
         (by,) = raw(connection).execute(_APPEND, told).fetchone()
-        connection.info[WRITTEN] = Head(entry.number, sealed), by
+        connection.info[WRITTEN] = entries.Head(entry.number, sealed), by
         return sealed
 
     def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
@@ -72,10 +70,10 @@ class PostgresUpkeep:
         """Take the secret of a call away."""
         return bool(raw(connection).execute(_DROP, (call,)).fetchone()[0])
 
-    def secret(self, connection: Connection, call: int) -> Kept | None:
+    def secret(self, connection: Connection, call: int) -> ledger.Kept | None:
         """The secret of a call; `LedgerError` for that of another analyst, unless the role is the owner's."""
         found = raw(connection).execute(_SECRET, (call,)).fetchone()
-        return None if found is None else Kept(bytes(found[0]), found[1])
+        return None if found is None else ledger.Kept(bytes(found[0]), found[1])
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
@@ -237,7 +235,7 @@ class PostgresStore:
             raise LedgerCorrupted("the head of the chain is missing")
         if held[0] != FORMAT and not self._moved:
             raise LedgerError("this ledger was moved, and nothing is charged here any more")
-        self.bookmark.go_on(Head(held[1], held[2]), held[3])
+        self.bookmark.go_on(entries.Head(held[1], held[2]), held[3])
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
@@ -258,12 +256,12 @@ class PostgresStore:
         if lost:
             self.disconnect()
 
-    def _mine(self, wire: Wire) -> tuple[Head, int | None]:
+    def _mine(self, wire: Wire) -> tuple[entries.Head, int | None]:
         """The head, and the number of the transaction if it wrote at all."""
         by, *told = wire.driver.execute(_MINE).fetchone() or (None, 0, "")
-        return Head(*told), by
+        return entries.Head(*told), by
 
-    def _commit(self, wire: Wire, head: Head, by: int | None, block: Uninterrupted) -> None:
+    def _commit(self, wire: Wire, head: entries.Head, by: int | None, block: Uninterrupted) -> None:
         try:
             with translated():
                 done = wire.end("COMMIT") == "COMMIT"
@@ -277,7 +275,7 @@ class PostgresStore:
         if not done:
             raise LedgerLocked("the server undid the transaction: nothing was recorded, try again")
 
-    def _came_through(self, head: Head, by: int, block: Uninterrupted) -> bool:
+    def _came_through(self, head: entries.Head, by: int, block: Uninterrupted) -> bool:
         """Whether the transaction whose COMMIT was not heard of is there, once nobody else holds the ledger."""
         try:
             wire, _ = self._begun(_WRITE.format(0), block)

@@ -9,12 +9,8 @@ from typing import Final, cast
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerCorrupted
-from chary.ledger import records
-from chary.ledger.accounts import fitting_share
-from chary.ledger.entries import Head, noting, opening, reserving, settling, sharing, voiding
-from chary.ledger.ledger import Holder, Progress, Transactions, Upkeep
+from chary.ledger import accounts, entries, ledger, records, verification
 from chary.ledger.sql import transaction as sql
-from chary.ledger.verification import audit
 from chary.ledger.witness import Witness, holds
 
 # Above the numbers of all entries.
@@ -27,8 +23,8 @@ class KeptLedger:
     An engine brings transactions, claims on running calls, and the upkeep of what follows from the entries.
     """
 
-    def __init__(self, store: Transactions, claims: Holder, upkeep: Upkeep) -> None:
-        self._store: Transactions = store
+    def __init__(self, store: ledger.Transactions, claims: ledger.Holder, upkeep: ledger.Upkeep) -> None:
+        self._store: ledger.Transactions = store
         self._claims = claims
         self._upkeep = upkeep
 
@@ -40,14 +36,14 @@ class KeptLedger:
                 records.agree(held, terms)
             else:
                 at = self._store.bookmark.read(connection)
-                self._upkeep.post(connection, at.hash, opening(at.entries + 1, terms))
+                self._upkeep.post(connection, at.hash, entries.opening(at.entries + 1, terms))
 
     def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._store.writing() as connection:
             at = sql.standing(connection, dataset, analyst)
-            entry = sharing(at.number + 1, dataset, analyst, cap, origin)
-            fitting_share(at.capacity, at.analyst, cap)
+            entry = entries.sharing(at.number + 1, dataset, analyst, cap, origin)
+            accounts.fitting_share(at.capacity, at.analyst, cap)
             self._upkeep.post(connection, at.head, entry, known=at.known)
 
     def reserve(
@@ -66,7 +62,7 @@ class KeptLedger:
             with self._store.writing() as connection:
                 at = sql.standing(connection, dataset, analyst)
                 adds = at.dataset.counted(basic)
-                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin, adds)
+                entry = entries.reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin, adds)
                 sql.unclaimed(connection, entry, self._claims.held)
                 at.dataset.admit(worst, "dataset", at.analyst.asks(adds))
                 at.analyst.admit(worst, "analyst")
@@ -91,7 +87,7 @@ class KeptLedger:
         """Replace the worst price by the actual one and store the public answer."""
         with self._store.writing() as connection:
             number, head, held = sql.reserved(connection, reservation.call)
-            entry = settling(number + 1, held, price, hits, tests, answer)
+            entry = entries.settling(number + 1, held, price, hits, tests, answer)
             records.masked(secret, "secret")
             sql.unanswered(connection, held)
             sql.unmoved(self._upkeep, connection, seen or {})
@@ -105,7 +101,7 @@ class KeptLedger:
         """Give the whole reservation back."""
         with self._store.writing() as connection:
             number, head, held = sql.reserved(connection, reservation.call)
-            self._upkeep.post(connection, head, voiding(number + 1, held), reserved=held)
+            self._upkeep.post(connection, head, entries.voiding(number + 1, held), reserved=held)
 
     def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset and raise its version."""
@@ -113,7 +109,7 @@ class KeptLedger:
             version = sql.account(connection, dataset).version
             records.unchanged(version, after)
             number, head = self._store.bookmark.read(connection)
-            self._upkeep.post(connection, head, noting(number + 1, dataset, kind, body, origin))
+            self._upkeep.post(connection, head, entries.noting(number + 1, dataset, kind, body, origin))
             return version + 1
 
     def notes(self, dataset: str) -> list[records.Note]:
@@ -220,25 +216,25 @@ class KeptLedger:
                 return
             after = cast("int", lines[-1]["number"])
 
-    def verify(self, progress: Progress | None = None) -> records.Verification:
+    def verify(self, progress: ledger.Progress | None = None) -> records.Verification:
         """Recompute everything, on a copy: charging goes on meanwhile. Damage of any kind is listed, not raised."""
         try:
             with self._store.copied() as connection:
-                return audit(self._upkeep, connection, progress)
+                return verification.audit(self._upkeep, connection, progress)
         except LedgerCorrupted as error:
             return records.Verification(0, [str(error)])
 
-    def head(self) -> Head:
+    def head(self) -> entries.Head:
         """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be told."""
         with self._store.reading() as connection:
             return self._store.bookmark.read(connection)
 
-    def holds(self, head: Head) -> bool:
+    def holds(self, head: entries.Head) -> bool:
         """Whether the ledger goes on from this head; an older copy does not."""
         with self._store.reading() as connection:
             return holds(connection, head)
 
-    def witness(self, path: str | Path) -> Head:
+    def witness(self, path: str | Path) -> entries.Head:
         """Make a new witness that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
 
         It takes the place of a witness; any other file that is there raises `InvalidParameter`.

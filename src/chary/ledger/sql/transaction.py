@@ -12,9 +12,8 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bind
 
 from chary.amounts import Amount
 from chary.errors import LedgerCorrupted
-from chary.ledger import entries
+from chary.ledger import entries, ledger
 from chary.ledger.accounts import Account, CallCount, Purse
-from chary.ledger.ledger import Upkeep
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally, Terms, label, masked, still
 from chary.ledger.sql import schema
 
@@ -93,7 +92,7 @@ def unanswered(connection: Connection, held: entries.ChainEntry) -> None:
         raise entries.answered()
 
 
-def unmoved(upkeep: Upkeep, connection: Connection, seen: Mapping[int, bytes | None]) -> None:
+def unmoved(upkeep: ledger.Upkeep, connection: Connection, seen: Mapping[int, bytes | None]) -> None:
     """Raise `SecretMoved` unless each secret is still the one that was seen; only digests are compared."""
     digests = {call: None if secret is None else secret_digest(call, secret) for call, secret in seen.items()}
     still(digests, lambda call: upkeep.digest(connection, call))
@@ -113,7 +112,7 @@ def changes_of(
     return {call: new for call, new in changes.items() if new is None or seen.get(call) != new}
 
 
-def keep(upkeep: Upkeep, connection: Connection, changes: Mapping[int, bytes | None]) -> None:
+def keep(upkeep: ledger.Upkeep, connection: Connection, changes: Mapping[int, bytes | None]) -> None:
     """Replace or erase the secrets that calls still hold; an erased one is never set again."""
     for call, secret in changes.items():
         if upkeep.drop_secret(connection, call) and secret is not None:
@@ -402,7 +401,7 @@ def charged_under(connection: Connection, dataset: str, analyst: str, keys: str)
     return Balance(None, sum(by_state.values(), Amount(0)), open_, basic)
 
 
-def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:
+def secret(upkeep: ledger.Upkeep, connection: Connection, number: int) -> bytes | None:
     """The secret of a call; `LedgerCorrupted` if it is not the one that was stored."""
     call(connection, number)
     kept = upkeep.secret(connection, number)

@@ -16,16 +16,13 @@ from sqlalchemy.exc import ArgumentError
 
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import verification
+from chary.ledger import ledger, records, verification
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Head, Kind, not_held, seal, terms_of
-from chary.ledger.ledger import Kept, Upkeep
-from chary.ledger.records import State
 from chary.ledger.sql import schema
 from chary.ledger.sql.ledger import KeptLedger
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
-from chary.ledger.sqlite.files import Inode, engine_of, forget_inherited, translated
 from chary.ledger.witness import Bookmark, check_apart, raw
 
 # Which file a ledger is kept in, and what a new one holds.
@@ -42,7 +39,7 @@ SEAL = select(
 
 def lay_out(path: Path, timeout: float) -> None:
     """Write a ledger without entries into an empty file."""
-    with closing(engine_of(path, timeout).connect()) as connection, connection.begin():
+    with closing(files.engine_of(path, timeout).connect()) as connection, connection.begin():
         schema.metadata.create_all(connection, checkfirst=False)
         connection.execute(schema.chain.insert(), {"id": 1, "format": schema.FORMAT, "entries": 0, "head": GENESIS})
         connection.execute(schema.seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
@@ -134,16 +131,16 @@ class Store:
         self._connection: Connection | None = None
         self._closed = False
         self._process = os.getpid()
-        with files.creating, translated():
+        with files.creating, files.translated():
             files.recognise(self.path, timeout)
-            self._inode = Inode(self.path)
-        self._engine = engine_of(self.path, timeout)
+            self._inode = files.Inode(self.path)
+        self._engine = files.engine_of(self.path, timeout)
         _stores.add(self)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that holds the file from its beginning; it commits unless it raises."""
-        with self._turn() as block, translated(), self._held(block):
+        with self._turn() as block, files.translated(), self._held(block):
             with self._transaction("BEGIN IMMEDIATE") as connection:
                 self.bookmark.follow(connection)
                 yield connection
@@ -154,7 +151,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A short transaction that only reads."""
-        with self._turn(), translated(), self._transaction("BEGIN") as connection:
+        with self._turn(), files.translated(), self._transaction("BEGIN") as connection:
             yield connection
 
     def witnessed(self) -> AbstractContextManager[Connection]:
@@ -167,7 +164,7 @@ class Store:
 
         Others wait for as long as it takes to copy the file, and go on while the copy is read.
         """
-        with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as copy, translated():
+        with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as copy, files.translated():
             with self.reading() as connection:
                 raw(connection).backup(copy)
             engine = create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool, hide_parameters=True)
@@ -176,7 +173,11 @@ class Store:
 
     def copy_to(self, path: Path) -> None:
         """Write one state of the ledger durably into an empty file."""
-        with translated(), closing(engine_of(path, self.timeout).connect()) as other, self.reading() as connection:
+        with (
+            files.translated(),
+            closing(files.engine_of(path, self.timeout).connect()) as other,
+            self.reading() as connection,
+        ):
             raw(connection).backup(raw(other))
 
     def close(self) -> None:
@@ -271,7 +272,7 @@ def _after_fork() -> None:
 
 
 def _in_child() -> None:
-    forget_inherited()
+    files.forget_inherited()
     for store in _paused:
         store.adopt()
     _after_fork()
@@ -324,12 +325,12 @@ class SqliteUpkeep:
         """Take the secret of a call away."""
         return bool(connection.execute(schema.drop_secret, {"of_call": call}).rowcount)
 
-    def secret(self, connection: Connection, call: int) -> Kept | None:
+    def secret(self, connection: Connection, call: int) -> ledger.Kept | None:
         """The secret of a call."""
         row = connection.execute(_one_secret, {"of_call": call}).one_or_none()
         if row is not None and not isinstance(row.secret, bytes):
             raise LedgerCorrupted(f"the secret of call {call} was changed")
-        return None if row is None else Kept(row.secret, row.digest)
+        return None if row is None else ledger.Kept(row.secret, row.digest)
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
@@ -345,7 +346,7 @@ class SqliteUpkeep:
         for row in connection.execute(_secrets):
             if (
                 not isinstance(row.secret, bytes)
-                or row.state != State.SETTLED
+                or row.state != records.State.SETTLED
                 or row.digest != secret_digest(row.call, row.secret)
             ):
                 yield row.call
@@ -374,7 +375,7 @@ def _share(connection: Connection, entry: ChainEntry) -> None:
 
 def _reserve(connection: Connection, entry: ChainEntry) -> None:
     owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
-    charged = {"state": str(State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
+    charged = {"state": str(records.State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
     connection.execute(schema.add_call, {"number": entry.number, **owner, **charged, "closing": None})
     adds = {"of_dataset": entry.dataset, "basic_by": entry.basic, "main_by": entry.main}
     connection.execute(schema.count_basic, adds)
@@ -391,7 +392,7 @@ _BEGINNINGS = {Kind.OPEN: _open, Kind.SHARE: _share, Kind.RESERVE: _reserve, Kin
 
 def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
     """Settle or void a call: what it gives back becomes available again."""
-    state = State.SETTLED if entry.kind == Kind.SETTLE else State.VOIDED
+    state = records.State.SETTLED if entry.kind == Kind.SETTLE else records.State.VOIDED
     charged = {"new_charged_main": entry.main, "new_charged_delta": entry.delta}
     closed = {"call": held.number, "new_state": str(state), "new_closing": entry.number, **charged}
     connection.execute(schema.close_call, closed)
@@ -424,7 +425,7 @@ def _charge(
 # What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
 
 
-def prepare(store: Store, upkeep: Upkeep) -> None:
+def prepare(store: Store, upkeep: ledger.Upkeep) -> None:
     """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was witnessed."""
     with store.reading() as connection:
         done = sealed(connection) and not lacking(connection) and indexed(connection)

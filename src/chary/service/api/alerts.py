@@ -11,11 +11,8 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from chary.client.wire import Refusal
 from chary.errors import InvalidParameter
 from chary.service.api.calls import in_json_body
-from chary.service.core.alerts import ACTIVE, ENDED, LONGEST_CRONTAB, PAUSED, StandingQuestion, named, state_of
-from chary.service.core.requests import Wish
-from chary.service.core.scheduler import quote_of
-from chary.service.http import admission
-from chary.service.http.json import check_fields
+from chary.service.core import alerts, requests, scheduler
+from chary.service.http import admission, json
 from chary.service.state import Service, Shared
 from chary.session import Quote
 
@@ -35,7 +32,7 @@ _BODY: Final = {
         "question": {"type": "object"},
         "every": {
             "type": "string",
-            "maxLength": LONGEST_CRONTAB,
+            "maxLength": alerts.LONGEST_CRONTAB,
             "description": 'append, or a crontab in UTC such as "0 6 * * mon".',
         },
         "share": {"type": ["number", "string"], "description": "What all its calls may cost together."},
@@ -47,7 +44,7 @@ _STATE: Final = {
     "type": "object",
     "required": ["state"],
     "additionalProperties": False,
-    "properties": {"state": {"enum": [ACTIVE, PAUSED, ENDED]}},
+    "properties": {"state": {"enum": [alerts.ACTIVE, alerts.PAUSED, alerts.ENDED]}},
 }
 
 
@@ -84,7 +81,7 @@ def turn(
 ) -> JSONResponse:
     """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
     told = 'what becomes of a standing question is said as {"state": "paused"}'
-    check_fields(body, ["state"], told)
+    json.check_fields(body, ["state"], told)
     if "state" not in body:
         raise InvalidParameter(told)
     return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
@@ -95,8 +92,8 @@ def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
     """End a standing question of one's own."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {"ended": name}, None)
-    service.standing.book.keep(name, state=ENDED)
-    return JSONResponse({"standing": name, "state": ENDED})
+    service.standing.book.keep(name, state=alerts.ENDED)
+    return JSONResponse({"standing": name, "state": alerts.ENDED})
 
 
 @router.get("/feed")
@@ -126,7 +123,7 @@ async def feed_events(
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
 
-async def stood(service: Service, on: admission.Asking, body: dict[str, Any], key: str) -> StandingQuestion:
+async def stood(service: Service, on: admission.Asking, body: dict[str, Any], key: str) -> alerts.StandingQuestion:
     """A new standing question, as a body says it, in the trail; or the one that stands under the key.
 
     What it would cost is a calculation, which may be cut off; what is written down then is not.
@@ -138,28 +135,30 @@ async def stood(service: Service, on: admission.Asking, body: dict[str, Any], ke
     if before is not None:
         return before
     session = on.served.asked_by(on.who.analyst)
-    quoted = await service.calculations.of(on.who.analyst, lambda: quote_of(on.served, on.who, session, wish))
+    quoted = await service.calculations.of(on.who.analyst, lambda: scheduler.quote_of(on.served, on.who, session, wish))
     return await asyncio.to_thread(_stood, service, on, wish, quoted, said)
 
 
-def _stood(service: Service, on: admission.Asking, wish: Wish, quoted: Quote, said: dict[str, Any]) -> StandingQuestion:
+def _stood(
+    service: Service, on: admission.Asking, wish: requests.Wish, quoted: Quote, said: dict[str, Any]
+) -> alerts.StandingQuestion:
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
-    told = {"standing": named(on.who, on.served.name, said["key"]), "asked": wish.written()}
+    told = {"standing": alerts.named(on.who, on.served.name, said["key"]), "asked": wish.written()}
     service.trail.add(on.who, on.served.name, "stand", told, said["key"])
     return service.standing.stand(on.served, on.who, wish, quoted, **said)
 
 
-def turned(service: Service, on: admission.Asking, name: str, state: str) -> StandingQuestion:
+def turned(service: Service, on: admission.Asking, name: str, state: str) -> alerts.StandingQuestion:
     """A standing question of one's own, paused, going on or ended from now on; in the trail."""
     own_standing(service, on, name)
-    service.trail.add(on.who, on.served.name, "stand", {state_of(state): name}, None)
+    service.trail.add(on.who, on.served.name, "stand", {alerts.state_of(state): name}, None)
     return service.standing.book.turn(name, state)
 
 
-def own_standing(service: Service, on: admission.Asking, name: str) -> StandingQuestion:
+def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.StandingQuestion:
     """The standing question of that name, if it is of one's own; for others it is not there."""
     found = service.standing.book.named(name)
     if found is None or (found.dataset, found.analyst) != (on.served.name, on.who.analyst):
@@ -169,7 +168,7 @@ def own_standing(service: Service, on: admission.Asking, name: str) -> StandingQ
 
 def standing_shown(
     service: Service, on: admission.Asking, after: int = 0, limit: int | None = None
-) -> list[StandingQuestion]:
+) -> list[alerts.StandingQuestion]:
     """The standing questions that are shown to somebody, oldest first; after so many, so many."""
     return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
 
@@ -179,13 +178,13 @@ def _alone(on: admission.Asking) -> str | None:
     return None if on.served.shared or on.who.custodian else on.who.analyst
 
 
-def wish_of(body: dict[str, Any]) -> Wish:
+def wish_of(body: dict[str, Any]) -> requests.Wish:
     """What is to stand, as a body says it: `InvalidParameter` for neither a call nor a run with a question."""
     told = "what stands is a call, or a run with a question; with every, share, tell and webhook"
-    check_fields(body, _KNOWN, told)
+    json.check_fields(body, _KNOWN, told)
     call, run, question = (body.get(name) for name in ("call", "run", "question"))
     if isinstance(call, dict) and run is None and question is None:
-        return Wish("ask", call)
+        return requests.Wish("ask", call)
     if call is None and type(run) is int and run > 0 and isinstance(question, dict):
-        return Wish("question", question, run)
+        return requests.Wish("question", question, run)
     raise InvalidParameter(told)

@@ -17,9 +17,7 @@ from chary.client.wire import Refusal, problem
 from chary.errors import BudgetExceeded, InvalidInput, RequestConflict
 from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal
-from chary.service.core.calculations import WAITING, Turns
-from chary.service.core.datasets import Served, SharedAnswers
-from chary.service.core.requests import Wish, fulfilled
+from chary.service.core import calculations, datasets, requests
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import JOBS
 
@@ -37,8 +35,8 @@ class Job:
 
     name: str
     who: Principal
-    served: Served
-    wish: Wish
+    served: datasets.Served
+    wish: requests.Wish
     request: str
     step: str = "waiting"
     future: "Future[Any]" = field(default_factory=Future, repr=False)
@@ -56,7 +54,7 @@ class JobState:
     dataset: str
     state: str
     step: str
-    wish: Wish
+    wish: requests.Wish
     request: str
     problem: dict[str, Any] | None
 
@@ -70,14 +68,14 @@ class Jobs:
 
     def __init__(self, store: ServiceStore, threads: int, each: int) -> None:
         self._store, self._closed = store, False
-        self.answers = SharedAnswers(store)
+        self.answers = datasets.SharedAnswers(store)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-call")
-        self._turns = Turns[Job](threads * (WAITING + 1), each)
+        self._turns = calculations.Turns[Job](threads * (calculations.WAITING + 1), each)
         self._running: dict[str, Job] = {}
         self._kept: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, who: Principal, served: Served, wish: Wish, request: str) -> Job:
+    def start(self, who: Principal, served: datasets.Served, wish: requests.Wish, request: str) -> Job:
         """Begin a call."""
         job = Job(secrets.token_hex(8), who, served, wish, request)
         job.future.set_running_or_notify_cancel()  # from now on nobody who waits for it can call it off
@@ -109,9 +107,9 @@ class Jobs:
         state = "interrupted" if lost else row.state
         step = row.step if here is None else here.step
         told = None if row.problem is None else json.loads(row.problem)
-        return JobState(name, row.dataset, state, step, Wish.of_written(row.asked), row.request, told)
+        return JobState(name, row.dataset, state, step, requests.Wish.of_written(row.asked), row.request, told)
 
-    def replayed(self, state: JobState, served: Served, who: Principal) -> tuple[JobState, Any]:
+    def replayed(self, state: JobState, served: datasets.Served, who: Principal) -> tuple[JobState, Any]:
         """A job that ended, with its answer as the ledger has it; "interrupted" where the ledger has none.
 
         Guarantee: nothing is asked or charged, whichever of the ledger and this database was restored to an older
@@ -120,7 +118,9 @@ class Jobs:
         if state.state not in ("done", "interrupted"):
             return state, None
         try:
-            found = fulfilled(self.answers, served, who, served.replaying(who.analyst), state.wish, state.request)
+            found = requests.fulfilled(
+                self.answers, served, who, served.replaying(who.analyst), state.wish, state.request
+            )
         except _UNANSWERED:
             return replace(state, state="interrupted"), None
         return replace(state, state="done"), found
@@ -157,7 +157,7 @@ class Jobs:
 
     def _run(self, job: Job) -> Any:
         session = job.served.acting(job.who, job.reached)
-        return fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
+        return requests.fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
 
     def _keep(self, job: Job) -> None:
         row = {"job": job.name, "analyst": job.who.analyst, "dataset": job.served.name, "request": job.request}

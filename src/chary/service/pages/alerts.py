@@ -11,71 +11,66 @@ from fastapi.responses import RedirectResponse, Response
 from chary.client.wire import Refusal, problem, status_of
 from chary.errors import CharyError
 from chary.service.api.alerts import Name, stood, turned, wish_of
-from chary.service.core.alerts import APPEND
-from chary.service.core.scheduler import quote_of
+from chary.service.core import alerts, scheduler
 from chary.service.http.admission import Asking, Number
 from chary.service.http.json import parsed_body
-from chary.service.pages.ask import once, page_key
-from chary.service.pages.charts import drawn
-from chary.service.pages.forms import form_of, question_of, run_fields, run_of, texts_of
-from chary.service.pages.frame import Form, Historian, Page, Posted, Visiting, place_of, shown
-from chary.service.pages.timelines import alarms_spec, asked_told, lasts, watched
+from chary.service.pages import ask, charts, forms, frame, timelines
 from chary.service.state import Service, Shared
 
 # Standing questions: what they found over time, how long they last; making, pausing and stopping one.
 
 router = APIRouter(prefix="/datasets/{dataset}/standing")
-PAGE: Final = Page("standing", "Standing", "history", router)
-Stander = Annotated[Asking, Depends(Visiting("stand"))]
+PAGE: Final = frame.Page("standing", "Standing", "history", router)
+Stander = Annotated[Asking, Depends(frame.Visiting("stand"))]
 
 
 @router.get("")
-async def standing(request: Request, on: Historian, service: Shared) -> Response:
+async def standing(request: Request, on: frame.Historian, service: Shared) -> Response:
     """The standing questions that are shown to a token."""
     return await _page(request, on, service)
 
 
 @router.post("")
-async def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+async def stand(request: Request, on: Stander, service: Shared, form: frame.Form) -> Response:
     """Let a question stand."""
     try:
         body = standing_body(form)
-        await stood(service, on, body, page_key(form.text("once"), body))
+        await stood(service, on, body, ask.page_key(form.text("once"), body))
     except CharyError as error:
         told = {"problem": problem(error), "about": field_about(error)}
         return await _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
-    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+    return RedirectResponse(frame.place_of(on.served.name, "standing"), 303)
 
 
 @router.post("/new")
-async def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+async def begin(request: Request, on: Stander, service: Shared, form: frame.Form) -> Response:
     """What the form of a call says, to be left standing: when, and for how much, is asked next."""
-    texts, schema = texts_of(form.fields), on.served.session.schema
-    body = await asyncio.to_thread(form_of(form.text("kind")).body, texts, schema)
+    texts, schema = forms.texts_of(form.fields), on.served.session.schema
+    body = await asyncio.to_thread(forms.form_of(form.text("kind")).body, texts, schema)
     return await _begun(request, on, service, {"call": body})
 
 
 @router.post("/new/{number}")
-async def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: Form) -> Response:
+async def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: frame.Form) -> Response:
     """What the form of a run says, to be left standing."""
-    run = await asyncio.to_thread(run_of, on, number)
-    body = question_of(run_fields(run), texts_of(form.fields), on.served.session.schema)
+    run = await asyncio.to_thread(forms.run_of, on, number)
+    body = forms.question_of(forms.run_fields(run), forms.texts_of(form.fields), on.served.session.schema)
     return await _begun(request, on, service, {"run": number, "question": body})
 
 
 @router.post("/{name}")
-def turn(name: Name, on: Stander, service: Shared, form: Form) -> Response:
+def turn(name: Name, on: Stander, service: Shared, form: frame.Form) -> Response:
     """Pause a standing question of one's own, let it go on, or stop it."""
     turned(service, on, name, form.text("state"))
-    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+    return RedirectResponse(frame.place_of(on.served.name, "standing"), 303)
 
 
 @router.get("/{name}/picture.svg")
-async def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> Response:
+async def picture(name: Name, on: frame.Historian, service: Shared, dark: bool = False) -> Response:
     """What a standing question found, drawn."""
-    for each in await service.calculations.of(on.who.analyst, lambda: watched(service, on)):
+    for each in await service.calculations.of(on.who.analyst, lambda: timelines.watched(service, on)):
         if each.standing.standing == name:
-            return await asyncio.to_thread(drawn, alarms_spec(each), dark=dark)
+            return await asyncio.to_thread(charts.drawn, timelines.alarms_spec(each), dark=dark)
     raise Refusal(404, "there is no standing question of that name")
 
 
@@ -90,17 +85,21 @@ async def _page(request: Request, on: Asking, service: Service, status: int = 20
 
 def _shown(request: Request, on: Asking, service: Service, status: int, context: dict[str, Any]) -> Response:
     told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
-    told |= {"found": watched(service, on), "lasts": lasts, "once": told["said"].get("once") or once()}
+    told |= {
+        "found": timelines.watched(service, on),
+        "lasts": timelines.lasts,
+        "once": told["said"].get("once") or ask.once(),
+    }
     asked, refused = told_now(on, told["said"]["asked"])
     told |= {"asked": asked, "problem": told["problem"] or refused}
-    return shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))
+    return frame.shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))
 
 
 # The form by which a question is left standing: its fields as the body that the interface takes.
 
 USUAL: Final[Mapping[str, str]] = {
     "asked": "",
-    "every": APPEND,
+    "every": alerts.APPEND,
     "at": "",
     "share": "0.1",
     "tell": "hits",
@@ -116,9 +115,9 @@ _ABOUT: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-def standing_body(form: Posted) -> dict[str, Any]:
+def standing_body(form: frame.Posted) -> dict[str, Any]:
     """The body of a standing question, as `POST /standing` takes it; `InvalidParameter` for what is no JSON."""
-    every = APPEND if form.text("every") == APPEND else form.text("at")
+    every = alerts.APPEND if form.text("every") == alerts.APPEND else form.text("at")
     told = parsed_body(form.text("asked").encode()) | {"every": every, "share": form.text("share")}
     return told | {"tell": form.text("tell") or "hits", "webhook": form.text("webhook") or None}
 
@@ -138,7 +137,7 @@ def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
         return [], None
     try:
         wish = wish_of(parsed_body(asked.encode()))
-        quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
+        quoted = scheduler.quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     except CharyError as error:
         return [], problem(error)
-    return [asked_told(wish), *quoted.lines()], None
+    return [timelines.asked_told(wish), *quoted.lines()], None

@@ -14,12 +14,11 @@ from starlette.exceptions import HTTPException
 from chary.client.wire import problem
 from chary.errors import CharyError
 from chary.service.http.middleware import foreseen
-from chary.service.pages import alerts, ask, custodian, history, login, overview, timelines
-from chary.service.pages.frame import ROOT, NotLoggedIn, Page, guarded, shown
+from chary.service.pages import alerts, ask, custodian, frame, history, login, overview, timelines
 from chary.service.state import Service
 
 # In the order of the navigation.
-PAGES: Final[tuple[Page, ...]] = (
+PAGES: Final[tuple[frame.Page, ...]] = (
     ask.PAGE,
     alerts.PAGE,
     timelines.PAGE,
@@ -40,7 +39,7 @@ def page_application(service: Service) -> "Enclosed":
     app = FastAPI(
         openapi_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(guarded)],
+        dependencies=[Depends(frame.guarded)],
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service, app.state.pages = service, PAGES
@@ -73,13 +72,15 @@ class Enclosed:
 
 def _told(request: Request, error: Exception) -> Response:
     """What a page raised, as a page; whoever is not logged in is asked to."""
-    if isinstance(error, NotLoggedIn):
+    if isinstance(error, frame.NotLoggedIn):
         then = request.url.path if request.method == "GET" else ""
-        return RedirectResponse(f"{ROOT}/log-in" + (f"?then={quote(then)}" if then != f"{ROOT}/" else ""), 303)
+        return RedirectResponse(
+            f"{frame.ROOT}/log-in" + (f"?then={quote(then)}" if then != f"{frame.ROOT}/" else ""), 303
+        )
     return _unforeseen(request, foreseen(error))
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
     """An error as a page; of one that nobody foresaw nothing is told."""
     told = problem(error)
-    return shown(request, "problem", told["status"], problem=told)
+    return frame.shown(request, "problem", told["status"], problem=told)

@@ -23,10 +23,9 @@ from chary.service.api.calls import Name as JobName
 from chary.service.api.calls import begun, job_found
 from chary.service.core.requests import Wish, readable_kinds, told_state
 from chary.service.http.admission import Asking, Number
-from chary.service.pages import forms
+from chary.service.pages import forms, history
 from chary.service.pages.fields import Texts
 from chary.service.pages.frame import Asker, Form, Page, Posted, place_of, shown
-from chary.service.pages.history import Replay, shown_replay
 from chary.service.state import Service, Shared
 
 # The page of questions: forms, quotes, answers.
@@ -84,7 +83,7 @@ Answered = Annotated[int | None, Query(ge=1, le=2**53)]
 @router.get("")
 def ask(request: Request, on: Asker, kind: str | None = None, answer: Answered = None) -> Response:
     """The form of a kind; with an answer, that one beside the form that asked it."""
-    call = None if answer is None else shown_replay(on, answer)
+    call = None if answer is None else history.shown_replay(on, answer)
     form, texts = _again(on, call, kind)
     return _form(request, on, form, texts, forms.Quoted(), call=call)
 
@@ -141,7 +140,7 @@ async def _quoted(service: Service, on: Asking, made: forms.CallForm, form: Post
         return forms.refused(made, texts, error)
 
 
-def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[forms.CallForm, Texts]:
+def _again(on: Asking, call: history.Replay | None, kind: str | None) -> tuple[forms.CallForm, Texts]:
     """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
     if call is None or call.entry.kind not in readable_kinds():
         form = forms.form_of(forms.USUAL if kind is None else kind)
@@ -167,7 +166,7 @@ def _form(
     told: forms.Quoted,
     status: int = 200,
     *,
-    call: Replay | None = None,
+    call: history.Replay | None = None,
     said: Posted | None = None,
 ) -> Response:
     """The page: the form, and beside it the quote or the answer."""
@@ -235,7 +234,11 @@ def _question_form(
     status: int = 200,
 ) -> Response:
     found = forms.run_of(on, number)
-    call = None if answer is None else shown_replay(on, answer)
-    parts = {"opening": shown_replay(on, number), "state": told_state(found), "fields_": forms.run_fields(found)}
+    call = None if answer is None else history.shown_replay(on, answer)
+    parts = {
+        "opening": history.shown_replay(on, number),
+        "state": told_state(found),
+        "fields_": forms.run_fields(found),
+    }
     parts |= {"texts": texts, "quoted": told, "call": call, "once": once(), "columns": on.served.session.schema}
     return shown(request, "run", status, spent=found.spent.share, **parts)

@@ -22,8 +22,7 @@ from chary.service.api.custodian import last_report, publish, published_text
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served
 from chary.service.http.admission import Asking, Number
-from chary.service.pages.charts import drawn, specification
-from chary.service.pages.frame import Form, Historian, Looker, Page, Publisher, place_of, shown
+from chary.service.pages import charts, frame
 from chary.service.state import Service, Shared
 from chary.session.statement import Entry, entry_of
 
@@ -107,21 +106,21 @@ def _rebuilder(served: Served) -> content.Rebuilder:
 # What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds.
 
 router = APIRouter(prefix="/datasets/{dataset}/history")
-PAGE: Final = Page("history", "History", "history", router)
+PAGE: Final = frame.Page("history", "History", "history", router)
 _EACH: Final = 25
 _CHECKING: Final = threading.Lock()
 Before = Annotated[int | None, Query(ge=1, le=2**53)]
 
 
 @router.get("")
-def history(request: Request, on: Historian, before: Before = None, check: bool = False) -> Response:
+def history(request: Request, on: frame.Historian, before: Before = None, check: bool = False) -> Response:
     """The calls, newest first."""
     records = newest(on.served, on.who, before, _EACH + 1)
     calls, more = replays(on.served, records[:_EACH]), len(records) > _EACH
     following = calls[-1].entry.call if more else None
     ledger = on.served.session.spine.ledger
     verdict = _checked(ledger) if check else None
-    return shown(
+    return frame.shown(
         request, "history", calls=calls, before=before, following=following, verdict=verdict, head=head_of(ledger)
     )
 
@@ -137,18 +136,18 @@ def _checked(ledger: Ledger) -> Verification:
 
 
 @router.get("/{number}")
-def call(request: Request, on: Historian, number: Number) -> Response:
+def call(request: Request, on: frame.Historian, number: Number) -> Response:
     """One call; one that is not shown is not there."""
-    return shown(request, "call", call=shown_replay(on, number))
+    return frame.shown(request, "call", call=shown_replay(on, number))
 
 
 @router.get("/{number}/picture.svg")
-def call_picture(on: Historian, number: Number, dark: bool = False, narrow: bool = False) -> Response:
+def call_picture(on: frame.Historian, number: Number, dark: bool = False, narrow: bool = False) -> Response:
     """The answer drawn."""
     chart = shown_replay(on, number).chart
     if chart is None:
         raise NotWithheld("nothing of that call can be drawn")
-    return drawn(specification(chart, dark=dark, narrow=narrow), dark=dark)
+    return charts.drawn(charts.specification(chart, dark=dark, narrow=narrow), dark=dark)
 
 
 def shown_replay(on: Asking, number: int) -> Replay:
@@ -164,27 +163,27 @@ def shown_replay(on: Asking, number: int) -> Replay:
 
 report_router = APIRouter(prefix="/datasets/{dataset}/report")
 PageNumber = Annotated[int, Query(ge=1, le=2**53)]
-REPORT_PAGE: Final = Page("report", "Report", "look", report_router)
+REPORT_PAGE: Final = frame.Page("report", "Report", "look", report_router)
 
 
 @report_router.get("")
-def report(request: Request, on: Looker, service: Shared, page: PageNumber = 1) -> Response:
+def report(request: Request, on: frame.Looker, service: Shared, page: PageNumber = 1) -> Response:
     """The report in the layout, so many questions a page."""
     return _shown(request, on, service, page=page)
 
 
 @report_router.post("")
-def publish_now(request: Request, on: Publisher, form: Form, service: Shared) -> Response:
+def publish_now(request: Request, on: frame.Publisher, form: frame.Form, service: Shared) -> Response:
     """Publish the report of now."""
     try:
         publish(on, service)
     except CharyError as error:
         return _shown(request, on, service, error)
-    return RedirectResponse(place_of(on.served.name, "report"), 303)
+    return RedirectResponse(frame.place_of(on.served.name, "report"), 303)
 
 
 @report_router.get("/published")
-def alone(request: Request, on: Looker, service: Shared, form: Format = "html") -> Response:
+def alone(request: Request, on: frame.Looker, service: Shared, form: Format = "html") -> Response:
     """The published report by itself, in one of its forms."""
     return published_text(request, on, service, form)
 
@@ -198,4 +197,4 @@ def _shown(request: Request, on: Asking, service: Service, error: CharyError | N
         told = {"report": found.front, "found": found.front.datasets[0], "sums": found.sums}
         told |= {"calls": found.calls(page), "part": page, "parts": len(found.pages)}
     told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error)}
-    return shown(request, "report", 200 if error is None else status_of(error), **told)
+    return frame.shown(request, "report", 200 if error is None else status_of(error), **told)

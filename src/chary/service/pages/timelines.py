@@ -15,39 +15,33 @@ from chary.core.charges import accounts_of
 from chary.errors import CharyError
 from chary.ledger import CallRecord
 from chary.numbers import plain
-from chary.report.content import PublishedValue, question_told, titled
-from chary.report.pages import interval
+from chary.report import content, pages
 from chary.service.api.alerts import standing_shown
-from chary.service.core.alerts import ACTIVE, APPEND, News, StandingQuestion
-from chary.service.core.datasets import Charge
-from chary.service.core.requests import Wish
-from chary.service.core.scheduler import Lasting, key_of, lasting, quote_of
+from chary.service.core import alerts, datasets, requests, scheduler
 from chary.service.http.admission import Asking
-from chary.service.pages.charts import drawn
-from chary.service.pages.frame import Looker, Page, shown
-from chary.service.pages.history import Replay, replays
+from chary.service.pages import charts, frame, history
 from chary.service.state import Service
 
 # The budget: what is left and for how long, and where it went over time, by kind and by analyst.
 
 router = APIRouter(prefix="/datasets/{dataset}/budget")
-PAGE: Final = Page("budget", "Budget", "look", router)
+PAGE: Final = frame.Page("budget", "Budget", "look", router)
 
 
 @router.get("")
-def budget_page(request: Request, on: Looker) -> Response:
+def budget_page(request: Request, on: frame.Looker) -> Response:
     """What is spent and left, and what took it."""
     found = budget_so_far(on)
     spine = on.served.session.spine
     told: dict[str, Any] = {"found": found, "promise": spine.filter.budget, "accounting": spine.filter.describe()}
     days = found.days_left(now())
-    return shown(request, "budget", **told, lasts=None if days is None else lasts(days))
+    return frame.shown(request, "budget", **told, lasts=None if days is None else lasts(days))
 
 
 @router.get("/picture.svg")
-def picture(on: Looker, dark: bool = False) -> Response:
+def picture(on: frame.Looker, dark: bool = False) -> Response:
     """What each kind of call had taken, over time."""
-    return drawn(budget_spec(budget_so_far(on), now()), dark=dark)
+    return charts.drawn(budget_spec(budget_so_far(on), now()), dark=dark)
 
 
 # Where a budget went: over time, by kind and by analyst; and how long what is left will last.
@@ -82,7 +76,7 @@ class BudgetSoFar:
 
     spent: float
     left: float
-    charges: tuple[Charge, ...]
+    charges: tuple[datasets.Charge, ...]
     accounts: Accounts
 
     @property
@@ -117,21 +111,21 @@ class BudgetSoFar:
         return found + self._step(until.isoformat(), taken)
 
     @property
-    def _paid(self) -> list[Charge]:
+    def _paid(self) -> list[datasets.Charge]:
         return [charge for charge in self.charges if self.accounts.taken(charge.charged, charge.basic)]
 
     def _step(self, time: str, taken: Mapping[str, tuple[Amount, int]]) -> list[dict[str, Any]]:
         return [{"time": time, "kind": kind, "taken": 100 * self.accounts.taken(*part)} for kind, part in taken.items()]
 
     def _portions(self, by: str) -> list[Portion]:
-        def name(charge: Charge) -> str:
+        def name(charge: datasets.Charge) -> str:
             return str(getattr(charge, by))
 
         grouped = ((key, list(group)) for key, group in groupby(sorted(self.charges, key=name), key=name))
         portions = (self._portion(key, group) for key, group in grouped)
         return sorted(portions, key=lambda portion: (-portion.share, portion.name))
 
-    def _portion(self, name: str, charges: list[Charge]) -> Portion:
+    def _portion(self, name: str, charges: list[datasets.Charge]) -> Portion:
         calls, tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("calls", "tests", "hits"))
         charged, basic = sum((each.charged for each in charges), Amount(0)), sum(each.basic for each in charges)
         return Portion(name, calls, tests, hits, self.accounts.taken(charged, basic))
@@ -168,10 +162,10 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _shown(charge: Charge, shown: bool) -> Charge:
+def _shown(charge: datasets.Charge, shown: bool) -> datasets.Charge:
     if not shown:
         return charge._replace(analyst=OTHERS, kind=OTHERS, tests=0, hits=0)
-    return charge._replace(kind=titled(charge.kind))
+    return charge._replace(kind=content.titled(charge.kind))
 
 
 # What standing questions found over time: about each version of the rows one answer.
@@ -186,7 +180,7 @@ class Look:
     """What was found about one version of the rows."""
 
     version: int
-    replay: Replay
+    replay: history.Replay
 
     @property
     def hits(self) -> int:
@@ -203,16 +197,16 @@ class Look:
 class Watched:
     """A standing question with what it found so far, oldest first, and how long its share lasts."""
 
-    standing: StandingQuestion
+    standing: alerts.StandingQuestion
     looks: tuple[Look, ...]
-    lasting: Lasting | None
+    lasting: scheduler.Lasting | None
     says: str
     own: bool
 
     @property
     def title(self) -> str:
         """Its kind, as people read it."""
-        return titled(str(self.standing.wish.body.get("kind", "question")))
+        return content.titled(str(self.standing.wish.body.get("kind", "question")))
 
     @property
     def question(self) -> str:
@@ -223,7 +217,9 @@ class Watched:
     def when(self) -> str:
         """When it is asked."""
         return (
-            "at every append" if self.standing.every == APPEND else f"at {self.standing.every} (UTC), if rows are new"
+            "at every append"
+            if self.standing.every == alerts.APPEND
+            else f"at {self.standing.every} (UTC), if rows are new"
         )
 
     @property
@@ -252,66 +248,69 @@ def watched(service: Service, on: Asking) -> list[Watched]:
     return [_watched(service, on, each, looks[each.standing], said.get(each.standing)) for each in reversed(standing)]
 
 
-def asked_told(wish: Wish) -> str:
+def asked_told(wish: requests.Wish) -> str:
     """What a wish asks, in a line.
 
+    >>> from chary.service.core.requests import Wish
     >>> asked_told(Wish("ask", {"kind": "test", "query": {"kind": "count", "where": "age >= 65"}, "above": 500}))
     'count where age >= 65, above 500'
     """
-    told = question_told(dict(wish.body))
+    told = content.question_told(dict(wish.body))
     return told if wish.run is None else f"{told}, of the run of call {wish.run}"
 
 
-def _watched(service: Service, on: Asking, standing: StandingQuestion, looks: list[Look], said: News | None) -> Watched:
+def _watched(
+    service: Service, on: Asking, standing: alerts.StandingQuestion, looks: list[Look], said: alerts.News | None
+) -> Watched:
     says = "" if said is None or _over(said, standing, looks) else said.detail
     own = standing.analyst == on.who.analyst
     return Watched(standing, tuple(looks), _lasting(service, on, standing), says, own)
 
 
-def _over(said: News, standing: StandingQuestion, looks: list[Look]) -> bool:
+def _over(said: alerts.News, standing: alerts.StandingQuestion, looks: list[Look]) -> bool:
     """Whether what was said last is not so any more: it was asked since."""
     answered = bool(looks) and looks[-1].version == standing.version
     return {"failing": said.version <= standing.version, "unverified": answered}.get(said.kind, False)
 
 
-def _lasting(service: Service, on: Asking, standing: StandingQuestion) -> Lasting | None:
+def _lasting(service: Service, on: Asking, standing: alerts.StandingQuestion) -> scheduler.Lasting | None:
     """How long it lasts; None also for one that could not be asked now, which ends when it is due."""
-    if standing.state != ACTIVE:
+    if standing.state != alerts.ACTIVE:
         return None
     try:
-        quoted = quote_of(on.served, on.who, on.served.asked_by(standing.analyst), standing.wish)
+        quoted = scheduler.quote_of(on.served, on.who, on.served.asked_by(standing.analyst), standing.wish)
     except CharyError:
         return None
-    return lasting(standing, quoted, service.standing.book.clock())
+    return scheduler.lasting(standing, quoted, service.standing.book.clock())
 
 
-def _looks(service: Service, on: Asking, standing: Iterable[StandingQuestion]) -> Mapping[str, list[Look]]:
+def _looks(service: Service, on: Asking, standing: Iterable[alerts.StandingQuestion]) -> Mapping[str, list[Look]]:
     """The latest answers of each standing question, by its name."""
     spine = on.served.session.spine
     found: dict[str, dict[int, CallRecord]] = {}
     for each in standing:
-        wanted = {key_of(each, version): version for version in _latest(each)}
-        asked = spine.ledger.calls(spine.dataset, analyst=each.analyst, keys=key_of(each, ""))
+        wanted = {scheduler.key_of(each, version): version for version in _latest(each)}
+        asked = spine.ledger.calls(spine.dataset, analyst=each.analyst, keys=scheduler.key_of(each, ""))
         answered = (record for record in asked if record.request in wanted and record.answer is not None)
         found[each.standing] = {wanted[record.request or ""]: record for record in answered}
     return defaultdict(list, {name: _replayed(on, records) for name, records in found.items()})
 
 
-def _latest(standing: StandingQuestion) -> range:
+def _latest(standing: alerts.StandingQuestion) -> range:
     return range(max(1, standing.version - MOST + 1), standing.version + 1)
 
 
 def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
     versions = sorted(records)
-    told = replays(on.served, [records[version] for version in versions])
+    told = history.replays(on.served, [records[version] for version in versions])
     return [Look(version, replay) for version, replay in zip(versions, told, strict=True)]
 
 
-def _last_words(service: Service, on: Asking) -> dict[str, News]:
+def _last_words(service: Service, on: Asking) -> dict[str, alerts.News]:
     """What was said last of each standing question: why it ended, that it fails, that it runs out."""
     news = service.standing.feed.since(on.served.name, limit=_ALL)
     named = ("kind", "version", "call", "detail")
-    return {each["standing"]: News(*(each[name] for name in named)) for each in news if each["detail"]}
+    return {each["standing"]: alerts.News(*(each[name] for name in named)) for each in news if each["detail"]}
 
 
 def counted(look: Look) -> list[dict[str, Any]]:
@@ -329,7 +328,7 @@ def _valued(look: Look) -> list[dict[str, Any]]:
     return [told | _bar(value) for value in look.replay.values]
 
 
-def _bar(value: PublishedValue) -> dict[str, Any]:
+def _bar(value: content.PublishedValue) -> dict[str, Any]:
     known = {"key": value.key, "value": float(value.value), "doubtful": value.may_be_false}
     if not value.bounded:
         return known
@@ -337,13 +336,14 @@ def _bar(value: PublishedValue) -> dict[str, Any]:
     return known | {"low": low, "high": high, "open": value.low is None or value.high is None}
 
 
-def _told(value: PublishedValue) -> str:
+def _told(value: content.PublishedValue) -> str:
     """A value with its interval.
 
+    >>> from chary.report.content import PublishedValue
     >>> _told(PublishedValue("north", 512, None, 570.0, True, "may be a false alarm"))
     'north 512 (up to 570), may be a false alarm'
     """
-    ends = f" ({interval(value)})" if value.bounded else ""
+    ends = f" ({pages.interval(value)})" if value.bounded else ""
     told = f"{value.key} {plain(value.value)}".strip() + ends
     return f"{told}, {value.caution}" if value.caution else told
 

@@ -7,11 +7,10 @@ from typing import Final
 
 import duckdb
 
-from chary.data.columns import SQL_TYPES, quote
+from chary.data import columns, rows
 from chary.data.engines.duckdb import reader
 from chary.data.engines.duckdb.connection import ROWS, Database
 from chary.data.engines.protocol import check_names, check_types
-from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch, quietly
 
@@ -19,10 +18,10 @@ from chary.errors import EngineError, InvalidParameter, SchemaMismatch, quietly
 
 
 def check_entries(
-    connection: duckdb.DuckDBPyConnection, limit: EntryLimit, relation: str, among: str | None = None
+    connection: duckdb.DuckDBPyConnection, limit: rows.EntryLimit, relation: str, among: str | None = None
 ) -> None:
     """`SchemaMismatch`, naming nobody, if a unit (of the relation `among`, if given) is in too many rows."""
-    unit = quote(limit.of)
+    unit = columns.quote(limit.of)
     asked = f"{unit} IS NOT NULL" if among is None else f"{unit} IN (SELECT {unit} FROM {among})"
     # One row tells enough: which units they are, and how many, is nobody's business.
     crowded = f"SELECT 1 FROM {relation} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
@@ -86,7 +85,7 @@ def look(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> None:
 
 def named(loader: reader.Loader) -> str:
     """The columns of the rows, to be selected."""
-    return ", ".join(quote(name) for name in loader.schema)
+    return ", ".join(columns.quote(name) for name in loader.schema)
 
 
 def has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
@@ -101,7 +100,9 @@ def has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 _UNTYPED = '"NULL"'
 
 
-def append(database: Database, loader: reader.Loader, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
+def append(
+    database: Database, loader: reader.Loader, source: RowSource, request: str | None, arrive: rows.Arrival
+) -> rows.Batch:
     """Check the columns of `source` against the table, insert them and remember the batch, in one transaction.
 
     In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
@@ -113,7 +114,7 @@ def append(database: Database, loader: reader.Loader, source: RowSource, request
     arrived = arrived if in_place else replace(arrived, types=loader.types(arrived))
     kept = batches_of(loader)
 
-    def write(connection: duckdb.DuckDBPyConnection) -> Batch:
+    def write(connection: duckdb.DuckDBPyConnection) -> rows.Batch:
         held = kept.asked(connection, request)
         if held is not None:
             return held
@@ -126,7 +127,7 @@ def append(database: Database, loader: reader.Loader, source: RowSource, request
         return batch
 
     rolled_back = EngineError("the engine failed while it wrote the rows; they were rolled back")
-    batch: Batch = quietly(lambda: database.write(write), rolled_back)
+    batch: rows.Batch = quietly(lambda: database.write(write), rolled_back)
     if kept.in_file:
         arrive(batch)
     return batch
@@ -164,7 +165,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source
 
 def _fitted(column: reader.Column, kind: str) -> reader.Column:
     """The column in the narrower type of a file; a value that does not fit there becomes NULL, and fails nothing."""
-    if column.type not in SQL_TYPES or kind == SQL_TYPES[column.type]:
+    if column.type not in columns.SQL_TYPES or kind == columns.SQL_TYPES[column.type]:
         return column
     return replace(column, sql=f"TRY_CAST({column.sql} AS {kind})")
 

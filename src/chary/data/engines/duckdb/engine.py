@@ -16,11 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
-from chary.data.engines import compiler
-from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
-from chary.data.engines.duckdb import append
+from chary.data.engines import allowances, compiler
+from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import ROWS, Access, Database, Offered, fresh
-from chary.data.engines.duckdb.reader import Loader, check_path, read_steps
 from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total
@@ -107,7 +105,7 @@ class Adding:
     public, and as before from the rows that are read, which is not covered by the promise.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: reader.Loader) -> None:
         """For the plan of one query where answers add up."""
         self._loader = loader
         self._last: _Remembered | None = None
@@ -170,7 +168,7 @@ class EnginePlan:
     Where answers add up (`Adding`) the last one is remembered, and a later run scans what came since.
     """
 
-    def __init__(self, database: Database, loader: Loader, query: Query) -> None:
+    def __init__(self, database: Database, loader: reader.Loader, query: Query) -> None:
         name = fresh("keys")
         self._place, self._loader = compiler.QueryPlace(ROWS, name, DUCK), loader
         evaluation = compiler.evaluate(query, loader.schema, loader.unit, self._place)
@@ -237,7 +235,7 @@ def halves(summed: str) -> str:
 _DOING: Final = "put the values in order"
 
 
-def ordering(database: Database, asked: Ordered, loader: Loader) -> Deferred:
+def ordering(database: Database, asked: Ordered, loader: reader.Loader) -> Deferred:
     """Reads, in one scan, the values that occur; `InvalidQuery` when that does not fit the schema.
 
     Where each row is a unit of its own, how often each value occurs adds up over batches (`Adding`).
@@ -261,7 +259,7 @@ def _occurring(asked: Ordered, sql: str, connection: Any) -> Any:
     return compiler.in_order(asked, found["value"], found["times"])
 
 
-def _order_sql(asked: Ordered, loader: Loader, rows: str) -> str:
+def _order_sql(asked: Ordered, loader: reader.Loader, rows: str) -> str:
     place = compiler.QueryPlace(rows, "", DUCK)
     return place.sql(compiler.ordered_rows(asked, loader.schema, loader.unit, place))
 
@@ -285,7 +283,7 @@ _TOLD_APART: Final = re.compile(r"uuid|ubigint|u?hugeint|decimal.*|timestamp_(s|
 class ElementReader:
     """Reads the words of elements; made by `Table.elements`. `run` returns the reader itself: nothing is read yet."""
 
-    def __init__(self, database: Database, loader: Loader, asked: Elements, table: str) -> None:
+    def __init__(self, database: Database, loader: reader.Loader, asked: Elements, table: str) -> None:
         """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
         self._database, self._loader, self._table = database, loader, table
         self._sql = {name: _word_sql(asked, loader.schema, loader.unit, name) for name in (ROWS, _UNREAD)}
@@ -357,7 +355,7 @@ class OfferedRooms:
     def ready(self, rooms: Rooms) -> str:
         """The name of the temporary table."""
         if rooms not in self._offered:
-            self._offered[rooms] = Offered(self.database, fresh("rooms"), columns_of(rooms))
+            self._offered[rooms] = Offered(self.database, fresh("rooms"), allowances.columns_of(rooms))
         return self._offered[rooms].ready()
 
 
@@ -368,7 +366,7 @@ class Living:
         """Use `living`."""
         self._rooms, self._database = rooms, rooms.database
         place = compiler.QueryPlace(ROWS, fresh("living"), DUCK)
-        self._plan = LivingPlan.of(query, schema, unit, place, identity(schema, unit), place.sql)
+        self._plan = allowances.LivingPlan.of(query, schema, unit, place, identity(schema, unit), place.sql)
         self._keys = None if self._plan.keys is None else Offered(self._database, place.keys, self._plan.keys)
 
     def run(self) -> "Living":
@@ -376,7 +374,7 @@ class Living:
         return self
 
     @contextmanager
-    def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
+    def at(self, rooms: Rooms) -> Iterator[allowances.LivingAnswers]:
         """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
         held: list[Offered] = []
 
@@ -386,7 +384,7 @@ class Living:
 
         with self._database.connection():
             table = self._database.ask(lambda _: self._offered(rooms), _COUNTED)
-            yield LivingAnswers(self._plan, rooms, table, self._fetch, named, halves)
+            yield allowances.LivingAnswers(self._plan, rooms, table, self._fetch, named, halves)
 
     def _offered(self, rooms: Rooms) -> str | None:
         """The tables of keys and of rooms; the name of the second, where there is one."""
@@ -420,7 +418,7 @@ def identity(schema: Schema, unit: str) -> str:
 class DuckRows:
     """Rows in DuckDB's memory, or in a file that it reads in place; see `EngineRows`."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: reader.Loader) -> None:
         """Use `DuckDB.open`."""
         self.database, self._loader = Database(loader.access, loader.load), loader
         self._rooms = OfferedRooms(self.database)
@@ -498,8 +496,8 @@ class DuckDB:
     def open(
         self, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None, limit: EntryLimit | None
     ) -> DuckRows:
-        check_path(source)
-        loader = Loader(source, unit, unpivot)
+        reader.check_path(source)
+        loader = reader.Loader(source, unit, unpivot)
         unreadable = SchemaMismatch(
             "the source cannot be read as a table with one type for each column; "
             "if it is a CSV, check the types that columns= declares"
@@ -513,7 +511,7 @@ class DuckDB:
         return rows
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
-        return read_steps(source, asked, types)
+        return reader.read_steps(source, asked, types)
 
     def store(self, path: Path, table: str, rows: pa.Table) -> None:
         with Access(str(path)).connect(writing=True) as connection:

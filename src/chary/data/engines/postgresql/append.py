@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.columns import TypeClass, listed, quote
-from chary.data.engines.postgresql import catalog
-from chary.data.engines.postgresql.connection import Cursor, Server
+from chary.data.engines.postgresql import catalog, connection
 from chary.data.engines.protocol import Engine, check_names, check_types
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
@@ -37,7 +36,7 @@ ORDER BY 1
 """
 
 
-def check_growable(cursor: Cursor, relation: catalog.FoundRelation) -> None:
+def check_growable(cursor: connection.Cursor, relation: catalog.FoundRelation) -> None:
     """`EngineError` for a missing right, `SchemaMismatch` for a table that may refuse a row.
 
     It would because of others, which it would tell of, or of itself.
@@ -163,16 +162,16 @@ class ServerBatches:
         """Its name in SQL."""
         return f"{quote(self.relation.schema)}.{catalog.KEPT}"
 
-    def after(self, cursor: Cursor, number: int) -> list[Batch]:
+    def after(self, cursor: connection.Cursor, number: int) -> list[Batch]:
         """The batches above a number, in order of arrival; none where the role may not see them."""
         return self._found(cursor, "number > $2 ORDER BY number", number)
 
-    def asked(self, cursor: Cursor, request: str | None) -> Batch | None:
+    def asked(self, cursor: connection.Cursor, request: str | None) -> Batch | None:
         """The batch that came under this request key, if there is one."""
         found = [] if request is None else self._found(cursor, "request = $2", request)
         return found[0] if found else None
 
-    def prepare(self, cursor: Cursor) -> None:
+    def prepare(self, cursor: connection.Cursor) -> None:
         """Let one writer in at a time, and make the table where there is none; `EngineError` for a missing right."""
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [f"{self.table} {self.relation.name}"])
         rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
@@ -186,7 +185,7 @@ class ServerBatches:
         elif not all(rights):
             raise _lacking(f"SELECT and INSERT on {self.relation.schema}.{catalog.KEPT}")
 
-    def add(self, cursor: Cursor, request: str | None) -> Batch:
+    def add(self, cursor: connection.Cursor, request: str | None) -> Batch:
         """Remember the rows just written as the next batch, in the transaction that wrote them."""
         [(rows,)] = cursor.execute(f"SELECT count(*) FROM {self.relation.sql}").fetchall()
         last = self._found(cursor, "number > $2 ORDER BY number DESC LIMIT 1", 0)
@@ -195,7 +194,7 @@ class ServerBatches:
         cursor.execute(f"INSERT INTO {self.table} VALUES ($1, $2, $3, $4)", values)
         return batch
 
-    def _found(self, cursor: Cursor, condition: str, value: Any) -> list[Batch]:
+    def _found(self, cursor: connection.Cursor, condition: str, value: Any) -> list[Batch]:
         rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
         if rights is None or not rights[0]:
             return []
@@ -214,7 +213,7 @@ _COUNTED = (TypeClass.INTEGER, TypeClass.STRING)
 
 
 def check_entry_counts(
-    cursor: Cursor, rows: catalog.StoredRows, limit: EntryLimit, among: Sequence[Any] | None = None
+    cursor: connection.Cursor, rows: catalog.StoredRows, limit: EntryLimit, among: Sequence[Any] | None = None
 ) -> None:
     """`SchemaMismatch`, naming nobody, if a unit (one of `among`, if given) is in too many rows."""
     if limit.of not in rows.schema:
@@ -253,7 +252,7 @@ class ServerAppend:
     """Writes rows and their batch in one transaction, one writer at a time."""
 
     embedded: Engine
-    server: Server
+    server: connection.Server
     rows: catalog.StoredRows
     limit: EntryLimit | None
 
@@ -264,7 +263,7 @@ class ServerAppend:
         arrived = _read(self.embedded, source, self.rows)
         batches = ServerBatches(self.rows.relation)
 
-        def write(cursor: Cursor) -> Batch:
+        def write(cursor: connection.Cursor) -> Batch:
             batches.prepare(cursor)
             held = batches.asked(cursor, request)
             if held is not None:
@@ -277,7 +276,7 @@ class ServerAppend:
         arrive(batch)
         return batch
 
-    def _insert(self, cursor: Cursor, arrived: pa.Table) -> None:
+    def _insert(self, cursor: connection.Cursor, arrived: pa.Table) -> None:
         check_growable(cursor, self.rows.relation)
         sql = _insertion(self.rows)
         types = self.rows.schema

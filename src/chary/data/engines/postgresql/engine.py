@@ -14,12 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
-from chary.data.engines import compiler
-from chary.data.engines.allowances import LivingAnswers, LivingPlan
+from chary.data.engines import allowances, compiler, protocol
 from chary.data.engines.postgresql.append import ServerAppend, ServerBatches, check_entry_counts
 from chary.data.engines.postgresql.catalog import ROWS, Sent, Statement, StoredRows
 from chary.data.engines.postgresql.connection import Cursor, Server
-from chary.data.engines.protocol import Engine
 from chary.data.predicates.conditions import double
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
@@ -283,7 +281,7 @@ class ServerLiving:
     def __init__(self, server: Server, rows: StoredRows, query: Count | Total) -> None:
         place, unit = place_of(fresh("living")), str(rows.unit)
         self._server, self._statement = server, Statement(rows.sql)
-        self._plan = LivingPlan.of(query, rows.schema, unit, place, recognised(rows.schema, unit), place.sql)
+        self._plan = allowances.LivingPlan.of(query, rows.schema, unit, place, recognised(rows.schema, unit), place.sql)
         self._kind = pa.int64() if rows.schema[unit] == TypeClass.INTEGER else pa.string()
         self._keys = [] if self._plan.keys is None else [Sent(place.keys, self._plan.keys)]
 
@@ -292,7 +290,7 @@ class ServerLiving:
         return self
 
     @contextmanager
-    def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
+    def at(self, rooms: Rooms) -> Iterator[allowances.LivingAnswers]:
         """One state of the rows; `EngineError`, naming no value, if the server fails."""
         sent = [*self._keys, *([_rooms(rooms)] if rooms.any else [])]
         chosen: list[Sent] = []
@@ -305,7 +303,9 @@ class ServerLiving:
             return self._server.ask(lambda cursor: self._table(cursor, sql, [*sent, *chosen]), _COUNTED)
 
         with self._server.reading():
-            yield LivingAnswers(self._plan, rooms, sent[-1].name if rooms.any else None, fetch, named, halves)
+            yield allowances.LivingAnswers(
+                self._plan, rooms, sent[-1].name if rooms.any else None, fetch, named, halves
+            )
 
     def __repr__(self) -> str:
         return f"ServerLiving({self._plan.size} keys)"
@@ -446,7 +446,7 @@ class ServerRows:
     """Rows of a table of a server, which stay there; see `EngineRows`."""
 
     def __init__(
-        self, embedded: Engine, server: Server, rows: StoredRows, source: RowSource, limit: EntryLimit | None
+        self, embedded: protocol.Engine, server: Server, rows: StoredRows, source: RowSource, limit: EntryLimit | None
     ) -> None:
         """Use `PostgreSQL.open`."""
         self._embedded, self.server, self.rows, self._source, self._limit = embedded, server, rows, source, limit
@@ -510,7 +510,7 @@ class PostgreSQL:
     The embedded engine reads the rows that are appended.
     """
 
-    def __init__(self, embedded: Engine) -> None:
+    def __init__(self, embedded: protocol.Engine) -> None:
         self._embedded = embedded
 
     def open(

@@ -11,11 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify
-from chary.data.engines import compiler
-from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
-from chary.data.engines.protocol import Engine
-from chary.data.engines.spark import storage
-from chary.data.engines.spark.dialect import SPARK, SparkDialect
+from chary.data.engines import allowances, compiler, protocol
+from chary.data.engines.spark import dialect, storage
 from chary.data.engines.spark.session import BATCH, CANDIDATE, ROWS, Columns, SparkWork, fresh, session_of
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
@@ -50,7 +47,7 @@ class SparkPlan:
     """SQL compiled once from a query; each `run` is one query of Spark's."""
 
     def __init__(self, rows: "SparkRows", query: Query) -> None:
-        place = compiler.QueryPlace(ROWS, fresh("keys"), SparkDialect(wide=not _is_narrow(query)))
+        place = compiler.QueryPlace(ROWS, fresh("keys"), dialect.SparkDialect(wide=not _is_narrow(query)))
         evaluation = compiler.evaluate(query, rows.schema, rows.unit, place)
         self._rows, self._query, keys = rows, query, evaluation.keys
         self._keys = None if keys is None else SparkKeys(rows.work, place.keys, keys)
@@ -91,7 +88,7 @@ def _is_narrow(query: Query) -> bool:
 
 # Reading the values of a column in order, by Spark.
 
-_PLACE: Final = compiler.QueryPlace(ROWS, "", SPARK)
+_PLACE: Final = compiler.QueryPlace(ROWS, "", dialect.SPARK)
 
 
 def ordering(rows: "SparkRows", asked: Ordered) -> Deferred:
@@ -147,7 +144,7 @@ class SparkElements:
     def __init__(self, rows: "SparkRows", asked: Elements) -> None:
         self._rows, self._name = rows, fresh("elements")
         text = _text(rows.schema, compiler.element_column(asked, rows.unit))
-        place = compiler.QueryPlace(ROWS, "", SPARK)
+        place = compiler.QueryPlace(ROWS, "", dialect.SPARK)
         chosen = place.sql(compiler.element_rows(asked, rows.schema, rows.unit, place))
         self._texts = f"SELECT {text} AS text FROM ({chosen})"
 
@@ -197,7 +194,7 @@ class SparkRooms:
     def ready(self, rooms: Rooms) -> str:
         """The name of the view."""
         if rooms not in self._offered:
-            self._offered[rooms] = SparkKeys(self._work, fresh("rooms"), columns_of(rooms))
+            self._offered[rooms] = SparkKeys(self._work, fresh("rooms"), allowances.columns_of(rooms))
         return self._offered[rooms].ready()
 
 
@@ -207,8 +204,8 @@ class SparkLiving:
     def __init__(self, rows: "SparkRows", rooms: SparkRooms, query: Count | Total) -> None:
         """Use `SparkRows.living`."""
         self._rows, self._rooms, unit = rows, rooms, str(rows.unit)
-        place = compiler.QueryPlace(ROWS, fresh("living"), SPARK)
-        self._plan = LivingPlan.of(query, rows.schema, unit, place, identity(rows.schema, unit), place.sql)
+        place = compiler.QueryPlace(ROWS, fresh("living"), dialect.SPARK)
+        self._plan = allowances.LivingPlan.of(query, rows.schema, unit, place, identity(rows.schema, unit), place.sql)
         self._keys = None if self._plan.keys is None else SparkKeys(rows.work, place.keys, self._plan.keys)
 
     def run(self) -> "SparkLiving":
@@ -216,7 +213,7 @@ class SparkLiving:
         return self
 
     @contextmanager
-    def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
+    def at(self, rooms: Rooms) -> Iterator[allowances.LivingAnswers]:
         """One state of the rows: see `LivingReading`."""
         held: list[SparkKeys] = []
 
@@ -228,7 +225,7 @@ class SparkLiving:
             if self._keys is not None:
                 self._keys.ready()
             table = self._rooms.ready(rooms) if rooms.any else None
-            yield LivingAnswers(self._plan, rooms, table, self._fetch, named, halves)
+            yield allowances.LivingAnswers(self._plan, rooms, table, self._fetch, named, halves)
 
     def _fetch(self, sql: str) -> pa.Table:
         return self._rows.work.read(sql, _COUNTED)
@@ -394,7 +391,7 @@ class Spark:
     and Spark gets its rows.
     """
 
-    def __init__(self, embedded: Engine, named: Any) -> None:
+    def __init__(self, embedded: protocol.Engine, named: Any) -> None:
         """`named` is the name of an engine or a session."""
         self._embedded, self._named = embedded, named
 
