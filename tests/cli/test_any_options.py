@@ -12,6 +12,7 @@ from chary.cli import run
 from chary.cli.app import app
 from tests.cli.conftest import SECRET
 from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, SMALL, UNITS
+from tests.cli.test_kinds import typed as name_of
 
 ROOT = typer.main.get_command(app)
 # What works for each command; then options are added, which mostly do not suit it. Kinds have theirs in CALLS.
@@ -19,14 +20,16 @@ SHORT = {
     "watch": f"{UNITS} {KEYED} --above 10 {SMALL}",
     "test": f"{UNITS} --count --above 10",
     "quote": f"{UNITS} {KEYED} {SMALL}",
-    "sparse": f"{UNITS} {KEYED} --above 10 --hits 2 {SMALL}",
-    "distinct": f"{UNITS} {SMALL}",
-    "weights": f"{PUBLIC} {CELLS} --alpha 0.2 {SMALL} --where clinic='a'",
-    "grow": f"{PUBLIC} --count --rho 0.001",
+    "sparse-vector": f"{UNITS} {KEYED} --above 10 --hits 2 {SMALL}",
+    "distinct-sketch": f"{UNITS} {SMALL}",
+    "pmw": f"{PUBLIC} {CELLS} --alpha 0.2 {SMALL} --where clinic='a'",
+    "rerun": f"{PUBLIC} --count --rho 0.001",
     "resume": "1 --count",
     "findings": UNITS,
     "config": UNITS,
 }
+# Kinds by the names that are typed for them.
+KINDS = {name_of(kind): rules for kind, rules in CALLS.items()}
 NUMBERS = ["0.1", "1", "2", "0", "-1", "1/3", "1/0", "nan", "1e-400", "1e400", "ten", "", "9" * 60]
 WHOLE = ["1", "2", "3", "0", "-1", "x"]
 TEXTS = ["age", "clinic", "patient_id", "nobody", "a,b", "0,50", "50,0", "1..3", "..", "@nothing", "@visits.csv", '"']
@@ -54,13 +57,13 @@ def typed(option):
 
 @st.composite
 def lines(draw):
-    name = draw(st.sampled_from([*SHORT, *sorted(CALLS)]))
-    if name in SHORT and (name not in CALLS or draw(st.booleans())):
+    name = draw(st.sampled_from([*SHORT, *sorted(KINDS)]))
+    if name in SHORT and (name not in KINDS or draw(st.booleans())):
         command, words, works = ROOT.commands[name], [name, "visits.csv"], SHORT[name]
         command = command.commands["question"] if name == "quote" else command
     else:
-        command = ROOT.commands["ask"].commands[name.replace("_", "-")]
-        words, works = ["ask", "visits.csv", name], " ".join(CALLS[name][:2])
+        command = ROOT.commands["ask"].commands[name]
+        words, works = ["ask", "visits.csv", name], " ".join(KINDS[name][:2])
     said = f"{works} {BUDGET}".split(" --")
     left_out = draw(st.none() | st.integers(1, len(said) - 1))
     words += " --".join(text for place, text in enumerate(said) if place != left_out).split()

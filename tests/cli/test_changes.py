@@ -1,10 +1,10 @@
-"""`chary track` as a user types it, once a week."""
+"""`chary on-change` as a user types it, once a week."""
 
 import json
 
 import pytest
 
-ASKED = "track visits.csv --unit patient --count --step 1000 --epsilon 0.02 --json"
+ASKED = "on-change visits.csv --unit patient --count --step 1000 --epsilon 0.02 --json"
 
 
 @pytest.fixture

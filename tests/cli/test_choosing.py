@@ -1,4 +1,4 @@
-"""`chary top` and `chary cover` as a user types them."""
+"""`chary top-k` and `chary cover` as a user types them."""
 
 import json
 
@@ -17,7 +17,7 @@ def visits(tmp_path):
     return path
 
 
-ASKED = "top {} --unit patient --count --by ward --keys a,b,c,d"
+ASKED = "top-k {} --unit patient --count --by ward --keys a,b,c,d"
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 
@@ -46,7 +46,7 @@ def test_a_repeated_request_is_free(call, visits):
 def test_a_series_with_labels(call, tmp_path):
     path = tmp_path / "days.csv"
     path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
-    line = f"top {path} --series cnt --sensitivity 1 --labels day --k 2 --hits 10 {BUDGET}"
+    line = f"top-k {path} --series cnt --sensitivity 1 --labels day --k 2 --hits 10 {BUDGET}"
     code, out, _ = call(f"{line} --json")
     assert (code, [row["label"] for row in json.loads(out)["best"]]) == (0, ["Tu", "We"])
     assert "Tu" in call(line)[1]
@@ -67,7 +67,7 @@ def test_bad_input_leaves_with_2_and_no_data(call, visits, line):
 
 
 def test_one_number_has_no_best(call, visits):
-    assert call(f"top {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2
+    assert call(f"top-k {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2
 
 
 COVER = "cover {} --unit patient --count --by ward --keys a,b,c,d"

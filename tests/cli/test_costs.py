@@ -13,7 +13,7 @@ import typer
 from chary.calls import kinds
 from chary.cli.app import app
 from chary.cli.forms import WAYS
-from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS
+from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS, typed
 
 ROOT = typer.main.get_command(app)
 SIZES = re.compile(r" --(epsilon|rho|noise) \S+")
@@ -27,16 +27,16 @@ SHORT = {
     f"watch visits.csv {UNITS} {KEYED} --above 10 --keep-per-unit 1 --yes --individual 2": "stream",
     f"choose visits.csv {UNITS} {KEYED}": "choose",
     f"choose visits.csv {UNITS} {KEYED} --keep-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
-    f"top visits.csv {UNITS} {KEYED} --keep-per-unit 1 --k 2": "top",
-    f"weights visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "multiplicative-weights",
-    f"distinct visits.csv {UNITS}": "sketch",
-    f"sparse visits.csv {UNITS} {KEYED} --above 10 --epsilon 0.1": "sparse-vector",
-    f"sparse visits.csv {UNITS} {KEYED} --above 10 --hits 1": "sparse-vector",
+    f"top-k visits.csv {UNITS} {KEYED} --keep-per-unit 1 --k 2": "top-k",
+    f"pmw visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "pmw",
+    f"distinct-sketch visits.csv {UNITS}": "distinct-sketch",
+    f"sparse-vector visits.csv {UNITS} {KEYED} --above 10 --epsilon 0.1": "sparse-vector",
+    f"sparse-vector visits.csv {UNITS} {KEYED} --above 10 --hits 1": "sparse-vector",
     f"quote visits.csv {UNITS} --count": "question",
     f"quote visits.csv {UNITS} --count --above 10": "question",
 }
 ASKED = {
-    f"{word} visits.csv {kind} {rows} {SIZES.sub('', f' {options}').strip()}": kind.replace("_", "-")
+    f"{word} visits.csv {typed(kind)} {rows} {SIZES.sub('', f' {options}').strip()}": typed(kind)
     for kind, (rows, options, _) in CALLS.items()
     for word in ("ask", "quote")
     if kind not in NEEDED
@@ -83,7 +83,7 @@ def test_a_new_ledger_without_a_budget_is_refused_with_a_line_that_works(call, v
 
 
 def test_a_track_is_not_refused_for_its_cost_before_its_step(call, visits):
-    code, _, err = call(f"track visits.csv --unit patient_id --count {BUDGET}")
+    code, _, err = call(f"on-change visits.csv --unit patient_id --count {BUDGET}")
     assert (code, "'--step'" in err) == (2, True)
 
 

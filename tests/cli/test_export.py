@@ -15,8 +15,8 @@ CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 @pytest.fixture
 def opened(call, visits):
     """After two histograms were opened, of which the second was asked."""
-    assert call(f"weights {visits} {BUDGET} --alpha 0.1 --values clinic=a", "--where", "clinic = 'a'")[0] == 0
-    code, _, err = call(f"weights {visits} {BUDGET} {CELLS} --json", "--where", "age < 50", "--where", "clinic = 'a'")
+    assert call(f"pmw {visits} {BUDGET} --alpha 0.1 --values clinic=a", "--where", "clinic = 'a'")[0] == 0
+    code, _, err = call(f"pmw {visits} {BUDGET} {CELLS} --json", "--where", "age < 50", "--where", "clinic = 'a'")
     assert code == 0, err
     return visits
 

@@ -1,4 +1,4 @@
-"""`chary grow` as a user types it."""
+"""`chary rerun` as a user types it."""
 
 import io
 import json
@@ -28,7 +28,7 @@ RULES += " --count --by ward --keys 0,1,2"
 
 @pytest.mark.parametrize("terms", ["--rho 0.05", "--epsilon 1", "--rho 0.05 --exponent 0.1"])
 def test_runs_as_the_file_grows(call, terms):
-    code, out, err = call(f"grow first.csv {RULES} {terms} --append second.csv --append third.csv --json")
+    code, out, err = call(f"rerun first.csv {RULES} {terms} --append second.csv --append third.csv --json")
     assert code == 0, err
     first = json.loads(out)
     sizes = [run["size"] for run in first["done"]]
@@ -40,17 +40,17 @@ def test_runs_as_the_file_grows(call, terms):
 
 
 def test_tables_for_people_a_picture_and_going_on(call, tmp_path):
-    code, out, _err = call(f"grow first.csv {RULES} --rho 0.05 --growth 0.5 --plot runs.png")
+    code, out, _err = call(f"rerun first.csv {RULES} --rho 0.05 --growth 0.5 --plot runs.png")
     assert code == 0
     assert "Next runs" in out
     assert (tmp_path / "runs.png").exists()
-    code, out, err = call(f"grow first.csv {RULES} --schedule 3 --append second.csv --json")
+    code, out, err = call(f"rerun first.csv {RULES} --schedule 3 --append second.csv --json")
     assert code == 0, err
     assert [run["size"] for run in json.loads(out)["done"]] == [2 * ROWS]
 
 
 def test_answers_are_told_by_key_also_when_nothing_is_due(call):
-    line = f"grow first.csv {RULES} --rho 0.05"
+    line = f"rerun first.csv {RULES} --rho 0.05"
     told = json.loads(call(f"{line} --json")[1])["latest"]
     assert told["keys"] == [[0], [1], [2]]
     assert 0 < told["error_bar"] < ROWS
@@ -65,7 +65,7 @@ def test_answers_are_told_by_key_also_when_nothing_is_due(call):
 
 
 def test_one_count_has_no_keys(call):
-    line = f"grow first.csv {RULES.replace('--by ward --keys 0,1,2', '')} --epsilon 1"
+    line = f"rerun first.csv {RULES.replace('--by ward --keys 0,1,2', '')} --epsilon 1"
     told = json.loads(call(f"{line} --json")[1])["latest"]
     assert (told["keys"], len(told["values"])) == (None, 1)
     assert "all" in call(line)[1]
@@ -82,9 +82,9 @@ def test_one_count_has_no_keys(call):
     ],
 )
 def test_numbers_may_be_written_otherwise(call, one, other):
-    first, again = (json.loads(call(f"grow first.csv {RULES} {terms} --json")[1]) for terms in (one, other))
+    first, again = (json.loads(call(f"rerun first.csv {RULES} {terms} --json")[1]) for terms in (one, other))
     assert (again["schedule"], again["spent"]) == (first["schedule"], first["spent"])
-    assert json.loads(call(f"grow first.csv {RULES} {one} --beta 0.04 --json")[1])["schedule"] != first["schedule"]
+    assert json.loads(call(f"rerun first.csv {RULES} {one} --beta 0.04 --json")[1])["schedule"] != first["schedule"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_numbers_may_be_written_otherwise(call, one, other):
     ],
 )
 def test_what_makes_no_schedule_is_refused(call, wrong):
-    code, out, err = call(f"grow first.csv {RULES} {wrong}")
+    code, out, err = call(f"rerun first.csv {RULES} {wrong}")
     assert (code, out) == (2, "")
     assert err.startswith("chary: ")
 
@@ -109,12 +109,12 @@ def test_what_makes_no_schedule_is_refused(call, wrong):
 def test_a_picture_that_cannot_be_written_charges_nothing(call, tmp_path):
     (tmp_path / "folder.png").mkdir()
     for name in ("runs.txt", "folder.png"):
-        assert call(f"grow first.csv {RULES} --rho 0.05 --plot {name}")[0] == 2
-    assert json.loads(call(f"grow first.csv {RULES} --rho 0.05 --json")[1])["schedule"] == 3
+        assert call(f"rerun first.csv {RULES} --rho 0.05 --plot {name}")[0] == 2
+    assert json.loads(call(f"rerun first.csv {RULES} --rho 0.05 --json")[1])["schedule"] == 3
 
 
 def test_a_secret_size_is_refused(call):
-    code, _out, err = call(f"grow first.csv {RULES.replace('--relation replace', '')} --rho 0.05")
+    code, _out, err = call(f"rerun first.csv {RULES.replace('--relation replace', '')} --rho 0.05")
     assert code == 2
     assert "secret" in err
     assert "--each-row --relation replace" in err
@@ -133,7 +133,7 @@ def test_a_secret_size_is_refused(call):
     ],
 )
 def test_bad_input_is_told_in_options_before_a_ledger_is_made(call, file, line, told):
-    code, out, err = call(f"grow {line}")
+    code, out, err = call(f"rerun {line}")
     assert (code, out, told in err) == (2, "", True), err
     assert not Path("wards.ledger").exists()
 
@@ -141,8 +141,8 @@ def test_bad_input_is_told_in_options_before_a_ledger_is_made(call, file, line, 
 def test_rho_under_a_budget_without_a_delta_is_bad_input(call):
     """Also where the ledger has the budget."""
     pure = RULES.replace("--budget-delta 1e-6", "")
-    assert call(f"grow first.csv {pure} --epsilon 1")[0] == 0
-    code, _, err = call(f"grow first.csv {pure.replace('--budget-epsilon 5', '')} --rho 0.05")
+    assert call(f"rerun first.csv {pure} --epsilon 1")[0] == 0
+    code, _, err = call(f"rerun first.csv {pure.replace('--budget-epsilon 5', '')} --rho 0.05")
     assert (code, "--budget-delta" in err) == (2, True)
 
 
@@ -159,8 +159,8 @@ KEPT = f"{RULES} --table wards --rho 0.05 --json"
 
 def test_a_command_that_is_repeated_goes_on(call, file):
     """The same schedule, paid once; files that are in are not appended again, those after them are."""
-    first = json.loads(call(f"grow {file} {KEPT} --append second.csv")[1])
-    code, out, err = call(f"grow {file} {KEPT} --append second.csv --append third.csv")
+    first = json.loads(call(f"rerun {file} {KEPT} --append second.csv")[1])
+    code, out, err = call(f"rerun {file} {KEPT} --append second.csv --append third.csv")
     assert code == 0, err
     again = json.loads(out)
     assert [batch["new"] for batch in again["appended"]] == [False, True]
@@ -180,7 +180,7 @@ def test_the_same_rows_can_be_appended_again(call, file, tmp_path):
         "--append third.csv --append-again tuesday",
     ]
     for line, batches in [*zip(lines, (1, 2, 3, 4), strict=True), *((line, 4) for line in lines[1:])]:
-        assert call(f"grow {file} {KEPT} {line}")[0] == 0
+        assert call(f"rerun {file} {KEPT} {line}")[0] == 0
         with duckdb.connect(file) as connection:
             assert connection.execute("SELECT count(*) FROM wards").fetchone() == (ROWS + 10 * batches,)
 
@@ -188,9 +188,9 @@ def test_the_same_rows_can_be_appended_again(call, file, tmp_path):
 def test_a_file_of_the_same_name_in_another_folder_is_another_batch(call, file, tmp_path):
     (tmp_path / "monday").mkdir()
     (tmp_path / "monday" / "third.csv").write_bytes((tmp_path / "third.csv").read_bytes())
-    told = json.loads(call(f"grow {file} {KEPT} --append third.csv --append monday/third.csv")[1])
+    told = json.loads(call(f"rerun {file} {KEPT} --append third.csv --append monday/third.csv")[1])
     assert [batch["version"] for batch in told["appended"]] == [2, 3]
-    told = json.loads(call(f"grow {file} {KEPT} --append monday/third.csv --append {tmp_path / 'third.csv'}")[1])
+    told = json.loads(call(f"rerun {file} {KEPT} --append monday/third.csv --append {tmp_path / 'third.csv'}")[1])
     assert [(batch["version"], batch["new"]) for batch in told["appended"]] == [(3, False), (2, False)]
 
 
@@ -204,7 +204,7 @@ def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, sourc
         if "duckdb" in source:
             shutil.copy(file, f"{ward}.duckdb")
         terms = f"{RULES.replace('wards.ledger', ledger.name)} --rho 0.05 --append third.csv"
-        assert call(f"grow {copy} {terms}")[0] == 0
+        assert call(f"rerun {copy} {terms}")[0] == 0
         opened = SqlLedger(ledger)
         noted.append([note.body for terms in opened.datasets() for note in opened.notes(terms.name)])
         opened.close()
@@ -214,24 +214,24 @@ def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, sourc
 
 def test_a_file_that_does_not_fit_is_named_and_what_came_before_it_stays(call, file, tmp_path):
     (tmp_path / "wrong.csv").write_text("ward,digits\nSECRET,1\n")
-    line = f"grow {file} {KEPT} --append third.csv --append wrong.csv"
+    line = f"rerun {file} {KEPT} --append third.csv --append wrong.csv"
     for _ in range(2):
         code, out, err = call(line)
         assert (code, out) == (2, "")
         assert err.startswith("chary: wrong.csv: ")
         assert "SECRET" not in err
-    told = json.loads(call(f"grow {file} {KEPT} --append third.csv")[1])
+    told = json.loads(call(f"rerun {file} {KEPT} --append third.csv")[1])
     assert [batch["new"] for batch in told["appended"]] == [False]
 
 
 def test_what_was_appended_before_is_told(call, file):
-    line = f"grow {file} {KEPT.replace('--json', '')} --append third.csv"
+    line = f"rerun {file} {KEPT.replace('--json', '')} --append third.csv"
     assert call(line)[2] == ""
     assert "appended before: third.csv (version 2); --append-again KEY" in call(line)[2]
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_charged(call):
-    code, out, err = call(f"grow first.csv {RULES} --rho 0.05 --append second.csv --append fourth.csv")
+    code, out, err = call(f"rerun first.csv {RULES} --rho 0.05 --append second.csv --append fourth.csv")
     assert (code, out) == (2, "")
     assert "no file fourth.csv" in err
     assert not Path("wards.ledger").exists()
@@ -239,7 +239,7 @@ def test_a_file_that_is_not_there_is_refused_before_anything_is_charged(call):
 
 def test_files_that_arrive_are_followed_one_line_each(call, file, monkeypatch):
     """What came before a name that is wrong stays, and repeating the command goes on after it."""
-    line = f"grow {file} {KEPT} --append -"
+    line = f"rerun {file} {KEPT} --append -"
     monkeypatch.setattr("sys.stdin", io.StringIO("second.csv\n\nthird.csv\n"))
     code, out, err = call(line)
     told = [json.loads(answer) for answer in out.splitlines()]

@@ -33,7 +33,7 @@ def test_every_command_prints_json_and_those_that_read_rows_write_csv(call, path
     options = {name for option in COMMANDS[path].params for name in option.opts}
     assert {"--json", "--verbose"} <= options
     # The owner's check looks at rows and asks nothing of them: it names no unit, and what it tells goes into no file.
-    assert ("--config" in options) == ("--unit" in options or path == ("check",))
+    assert ("--no-config" in options) == ("--unit" in options or path == ("check",))
     assert ("--unit" in options) <= ("--csv-out" in options)
     assert COMMANDS[path].help
 
@@ -56,8 +56,8 @@ def test_every_name_in_the_first_help_is_there(call):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("grow", ("(default: 0.05)", "Example: chary grow")),
-        ("weights", ("--hits 20 --alpha 0.1", "Example: chary weights", "--must-verify")),
+        ("rerun", ("(default: 0.05)", "Example: chary rerun")),
+        ("pmw", ("--hits 20 --alpha 0.1", "Example: chary pmw", "--must-verify")),
         ("export synthetic", ("(default: the newest)", "Example: chary export synthetic")),
     ],
 )

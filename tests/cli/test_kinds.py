@@ -177,6 +177,11 @@ def opened(visits, rows, grain=None):
     )
 
 
+def typed(kind):
+    """How a kind is typed."""
+    return kinds()[kind].name.replace("_", "-")
+
+
 def test_every_kind_that_a_command_line_can_state_is_here():
     assert {form.kind.kind for form in forms()} == {*CALLS, "revise"} == set(kinds()) - BROUGHT
 
@@ -184,7 +189,7 @@ def test_every_kind_that_a_command_line_can_state_is_here():
 @pytest.mark.parametrize("kind", CALLS)
 def test_the_command_has_the_answer_of_the_library(call, visits, kind):
     rows, options, same = CALLS[kind]
-    code, out, err = call(f"ask {visits} {kind} {rows} {options} {BUDGET} --request one --json")
+    code, out, err = call(f"ask {visits} {typed(kind)} {rows} {options} {BUDGET} --request one --json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     with opened(visits, rows) as session:
@@ -206,7 +211,7 @@ def test_the_command_has_the_answer_of_the_library(call, visits, kind):
 @pytest.mark.parametrize("kind", CALLS)
 def test_any_kind_is_quoted_and_nothing_is_kept(call, visits, kind):
     rows, options, same = CALLS[kind]
-    code, out, err = call(f"quote {visits} {kind} {rows} {options} {BUDGET} --json")
+    code, out, err = call(f"quote {visits} {typed(kind)} {rows} {options} {BUDGET} --json")
     assert (code, err) == (0, "")
     assert not visits.with_name("visits.csv.ledger").exists()
     with opened(visits, rows, "0.01" if kind in BY_HITS else None) as session:
@@ -215,14 +220,14 @@ def test_any_kind_is_quoted_and_nothing_is_kept(call, visits, kind):
 
 @pytest.mark.parametrize("kind", [*CALLS, "revise"])
 def test_a_kind_tells_what_its_docstring_says_and_what_each_option_means(call, kind):
-    code, out, _ = call(f"ask {kind} --help")
+    code, out, _ = call(f"ask {typed(kind)} --help")
     shown = " ".join(out.replace("│", " ").split())
     (first, *_) = inspect.cleandoc(kinds()[kind].__doc__).splitlines()
     assert code == 0
     assert first in shown
-    command = typer.main.get_command(app).commands["ask"].commands[kind.replace("_", "-")]
+    command = typer.main.get_command(app).commands["ask"].commands[typed(kind)]
     assert all(option.help for option in command.params if option.name != "help")
-    assert call(f"ask visits.csv {kind} -h")[1] == out
+    assert call(f"ask visits.csv {typed(kind)} -h")[1] == out
 
 
 @pytest.mark.parametrize("kind", CALLS)
@@ -232,7 +237,7 @@ def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
     wrong += [options.replace("--epsilon 0.01", "--epsilon nan")] if SMALL in options else []
     wrong += [options.split(" --", 1)[1]] if kind not in ("release", "individual_stream") else []
     for line in wrong:
-        code, out, err = call(f"ask {visits} {kind} {rows} {BUDGET} {line}")
+        code, out, err = call(f"ask {visits} {typed(kind)} {rows} {BUDGET} {line}")
         assert (code, out) == (2, ""), line
         assert err.startswith("chary: ")
         assert len(err.strip().splitlines()) == 1
@@ -244,7 +249,7 @@ def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
 def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
     rows, options, _ = CALLS[kind]
     large = options.replace("--epsilon 0.01", "--epsilon 90").replace("--rho 0.0001", "--epsilon 90")
-    code, out, err = call(f"ask {visits} {kind} {rows} {large} {BUDGET}")
+    code, out, err = call(f"ask {visits} {typed(kind)} {rows} {large} {BUDGET}")
     assert (code, out, "would fit" in err) == (3, "", True)
 
 
@@ -252,8 +257,8 @@ def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
 def test_a_short_form_is_the_same_command(call, visits, kind):
     rows, options, _ = CALLS[kind]
     line = f"{visits} {{}} {rows} {options} {BUDGET} --request one --json"
-    long = call("ask " + line.format(kind))
-    assert call(f"{kind} {line.format('')}") == long
+    long = call("ask " + line.format(typed(kind)))
+    assert call(f"{typed(kind)} {line.format('')}") == long
     assert long[0] == 0
 
 
@@ -277,7 +282,7 @@ CALLS_TO_WRITE = "error of all together at the same price"
 @pytest.mark.parametrize("kind", CALLS)
 def test_people_are_told_prices_and_the_accounting_only_if_they_ask(call, visits, kind):
     rows, options, _ = CALLS[kind]
-    line = f"ask {visits} {kind} {rows} {options} {BUDGET} --request one"
+    line = f"ask {visits} {typed(kind)} {rows} {options} {BUDGET} --request one"
     code, out, err = call(line)
     assert (code, err) == (0, "")
     assert re.search(r"^(charged \S+ %|free), \S+ % left$", out, re.MULTILINE)
@@ -285,7 +290,7 @@ def test_people_are_told_prices_and_the_accounting_only_if_they_ask(call, visits
     for verbose in (f"{line} --verbose", f"--verbose {line}"):
         assert WORDS_OF_ACCOUNTING.search(call(verbose)[1])
     assert call(line)[1] == out
-    quoted = call(f"quote {visits} {kind} {rows} {options} {BUDGET}")[1]
+    quoted = call(f"quote {visits} {typed(kind)} {rows} {options} {BUDGET}")[1]
     assert not WORDS_OF_ACCOUNTING.search(quoted.partition(CALLS_TO_WRITE)[0])
     assert "%" in quoted or "free" in quoted
 
@@ -330,7 +335,7 @@ def test_a_kind_is_named(call, line, told):
 
 @pytest.mark.parametrize(
     ("typed", "found"),
-    [("chary qu", "quote"), ("chary ask visits.csv sparse", "sparse-weights"), ("chary ask f.csv top --ga", "--gap")],
+    [("chary qu", "quote"), ("chary ask visits.csv prepaid", "prepaid-pmw"), ("chary ask f.csv top-k --ga", "--gap")],
 )
 def test_the_shell_completes(typed, found):
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_CHARY_COMPLETE": "complete_bash"}
@@ -374,7 +379,7 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
 @pytest.mark.parametrize(
     ("kind", "asked"),
     [
-        ("track", "--step 50"),
+        ("on-change", "--step 50"),
         ("between", "--low 10 --high 3000"),
         ("decide", "--above 1900"),
         ("classify", "--by clinic --keys a,b,c"),
@@ -387,8 +392,9 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
     ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon 0.02")
     hits, price, fewer, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
     by_hits = [hits, fewer] if kind != "classify" else []  # by a sharp choice one far behind might be named
-    assert [found["epsilon"] for found in (*by_hits, price, within)] == [None] * (len(by_hits) + 2) or kind == "track"
-    value = 1 / 4 if kind == "track" else 1
+    sharp = [found["epsilon"] for found in (*by_hits, price, within)]
+    assert sharp == [None] * (len(by_hits) + 2) or kind == "on-change"
+    value = 1 / 4 if kind == "on-change" else 1
     prices = [found["price_if_hit"] for found in (*by_hits, price)]
     assert prices == pytest.approx([value / 20, value / 10, value / 25][-len(prices) :], rel=1e-6)
     assert 0 < within["price_if_hit"] < 1 / 10

@@ -48,13 +48,13 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
 @pytest.mark.parametrize(
     ("opening", "question", "name"),
     [
-        ("agreed-tests --tests 100 --hits 5", "--count --above 10", "above"),
-        ("agreed-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "left"),
-        ("above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "answer"),
+        ("prepaid-tests --tests 100 --hits 5", "--count --above 10", "above"),
+        ("prepaid-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "left"),
+        ("gaussian-above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "answer"),
         ("continual-count --steps 3 --epsilon 0.1", "", "value"),
-        (f"multiplicative-weights {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
-        (f"sparse-weights {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
-        ("growing-sparse-vector --above 0.5 --epsilon 0.1", "", "number"),
+        (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
+        (f"prepaid-pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
+        ("growing-tests --above 0.5 --epsilon 0.1", "", "number"),
     ],
 )
 def test_each_is_asked_in_the_same_words(call, visits, opening, question, name):
@@ -68,7 +68,7 @@ def test_each_is_asked_in_the_same_words(call, visits, opening, question, name):
 
 def test_a_bar_of_its_own(call, visits):
     rows = "--unit patient_id --infer-types"
-    line = f"ask {visits} individual-stream {rows} {BUDGET} --hits 2 --epsilon 0.02 --json"
+    line = f"ask {visits} individual-tests {rows} {BUDGET} --hits 2 --epsilon 0.02 --json"
     run = json.loads(call(line)[1])["run"]
     assert "such as --above 500" in call(f"resume {visits} {run} {rows} --count")[2]
     code, out, _ = call(f"resume {visits} {run} {rows} --count --above 10 --json")
@@ -82,7 +82,7 @@ def test_a_bar_of_its_own(call, visits):
         ("sparse-vector --above 1000 --hits 2 --epsilon 0.5", "", "say what to ask"),
         ("continual-count --steps 3 --epsilon 0.1", "--count", "knows its question"),
         (
-            "above-threshold --threshold 100 --threshold-noise 50 --low 0 --high 6000",
+            "gaussian-above-threshold --threshold 100 --threshold-noise 50 --low 0 --high 6000",
             "--count --above 3",
             "leave --above out",
         ),

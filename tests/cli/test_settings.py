@@ -156,7 +156,7 @@ def test_pictures_go_to_their_folder(call, visits, toml, tmp_path):
     toml(TOML)
     (tmp_path / "pictures").mkdir()
     visits.with_name("other.csv").write_text(visits.read_text())
-    line = "weights other --infer-types --alpha 0.2 --values clinic=a,b,c --epsilon 0.05 --where clinic='a'"
+    line = "pmw other --infer-types --alpha 0.2 --values clinic=a,b,c --epsilon 0.05 --where clinic='a'"
     code, _, err = call(f"{line} --plot shares.svg")
     assert (code, (tmp_path / "pictures" / "shares.svg").exists()) == (0, True), err
     assert call(f"{line} --plot ./nowhere/shares.svg")[0] == 2

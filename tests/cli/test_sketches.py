@@ -1,4 +1,4 @@
-"""`chary distinct` as a user types it."""
+"""`chary distinct-sketch` as a user types it."""
 
 import json
 
@@ -15,7 +15,8 @@ def call(call, tmp_path):
     return call
 
 
-FIRST = "distinct visits.csv --unit patient_id --infer-types --budget-epsilon 30 --budget-delta 1e-6 --epsilon 1 --json"
+ROWS = "distinct-sketch visits.csv --unit patient_id --infer-types"
+FIRST = f"{ROWS} --budget-epsilon 30 --budget-delta 1e-6 --epsilon 1 --json"
 
 
 def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
@@ -23,17 +24,14 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
     missed = json.loads(out)
     assert code == 0
     assert missed["distinct"] is None
-    numbers = [
-        json.loads(call(f"distinct visits.csv --unit patient_id --infer-types --sketch {missed['sketch']} --json")[1])
-        for _ in range(2)
-    ]
+    numbers = [json.loads(call(f"{ROWS} --sketch {missed['sketch']} --json")[1]) for _ in range(2)]
     assert numbers[0] == numbers[1]
     assert abs(numbers[0]["distinct"] - 3000) < 3 * numbers[0]["error_bar"]
     assert numbers[0]["paid"]
     known = ["distinct", "error_bar", "low", "high", "sketch", "paid", "interval_says"]
     assert list(numbers[0]) == [*known, "charged", "remaining", "spent"]
     assert numbers[0]["low"] == numbers[0]["distinct"] - numbers[0]["error_bar"]
-    again = f"distinct visits.csv --unit patient_id --infer-types --sketch {missed['sketch']} --above 9 --json"
+    again = f"{ROWS} --sketch {missed['sketch']} --above 9 --json"
     barred = json.loads(call(again)[1])
     assert (barred["distinct"], barred["error_bar"]) == (numbers[0]["distinct"], numbers[0]["error_bar"])
     assert "low" not in barred
@@ -68,6 +66,6 @@ def test_bad_input_leaves_with_2_and_shows_no_data(call, wrong):
 
 
 def test_a_sketch_of_another_ledger_is_unknown(call):
-    assert call("distinct visits.csv --unit patient_id --sketch 1")[0] == 2
+    assert call("distinct-sketch visits.csv --unit patient_id --sketch 1")[0] == 2
     assert call(FIRST)[0] == 0
-    assert call("distinct visits.csv --unit patient_id --sketch 99")[0] == 2
+    assert call("distinct-sketch visits.csv --unit patient_id --sketch 99")[0] == 2

@@ -1,4 +1,4 @@
-"""`chary sparse`: one pass, charged whole, that can be gone on with."""
+"""`chary sparse-vector`: one pass, charged whole, that can be gone on with."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def asked(visits):
-    return f"sparse {visits} --unit patient_id --count --by clinic"
+    return f"sparse-vector {visits} --unit patient_id --count --by clinic"
 
 
 OPENING = "--above 1000 --hits 2 --epsilon 0.5"

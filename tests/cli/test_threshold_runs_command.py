@@ -1,4 +1,4 @@
-"""`chary runs`, `chary choose --gaussian` and `chary account runs`, `run-pdp`, `run-filter` as a user types them."""
+"""`chary self-reporting`, `choose --gaussian`, `account runs`, `run-pdp`, `run-filter` as a user types them."""
 
 import json
 
@@ -37,7 +37,7 @@ def figures(call):
 
 def opening(path, epsilon=9):
     source = f"--series rides --sensitivity 1 --labels day --budget-epsilon 20 --epsilon {epsilon}"
-    return f"runs {path} {source} --threshold 500 --threshold-noise 30 --low 0 --high 1000"
+    return f"self-reporting {path} {source} --threshold 500 --threshold-noise 30 --low 0 --high 1000"
 
 
 def test_days_are_tested_and_the_new_ones_later(figures, days):
@@ -46,7 +46,7 @@ def test_days_are_tested_and_the_new_ones_later(figures, days):
     assert (first["tested"], first["untested"], first["hits"], first["told"]) == (7, 0, 3, "running")
     assert 0 < first["loss"] <= 9
     path = days([*DAYS, 50, 990])
-    again = figures(f"runs {path} --series rides --sensitivity 1 --labels day --run {first['run']}")
+    again = figures(f"self-reporting {path} --series rides --sensitivity 1 --labels day --run {first['run']}")
     assert ([row["key"] for row in again["above"]], again["tested"]) == ([[8]], 2)
     assert again["loss"] > first["loss"]
 
@@ -61,13 +61,13 @@ def test_where_the_total_ends_days_are_untested(figures, call, days):
     found = figures(opening(path, epsilon="0.5"))
     assert 0 < found["untested"] < 200
     assert found["told"].startswith("stopped")
-    line = f"runs {path} --series rides --sensitivity 1 --labels day --run {found['run']} --since 0"
+    line = f"self-reporting {path} --series rides --sensitivity 1 --labels day --run {found['run']} --since 0"
     assert call(line)[0] == 3
 
 
 def test_keys_of_a_table(figures, visits):
     rows = "--unit patient_id --infer-types --count --by clinic --keys a,zz --budget-epsilon 9 --epsilon 5"
-    found = figures(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
+    found = figures(f"self-reporting {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
     assert [row["key"] for row in found["above"]] == [["a"]]
 
 
@@ -81,7 +81,7 @@ def test_bad_input_leaves_with_2_and_charges_nothing(call, days, wrong):
 
 def test_days_of_a_table_have_no_names(call, visits):
     rows = "--unit patient_id --infer-types --count --budget-epsilon 9 --epsilon 5 --since 3"
-    code, _, err = call(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
+    code, _, err = call(f"self-reporting {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
     assert code == 2
     assert "series" in err
     assert SECRET not in err
@@ -152,7 +152,7 @@ def test_delta_is_set_aside_for_runs_that_stop_by_it(call, days):
     """Without it the error says how; with it the rules that need a delta run."""
     path = days(DAYS)
     source = "--series rides --sensitivity 1 --budget-epsilon 20 --budget-delta 1e-6 --epsilon 1 --delta 1e-7"
-    line = f"runs {path} {source} --threshold 500 --threshold-noise 90 --low 0 --high 1000 --stop renyi"
+    line = f"self-reporting {path} {source} --threshold 500 --threshold-noise 90 --low 0 --high 1000 --stop renyi"
     code, _, err = call(line)
     assert code != 0
     assert "--approximate-delta" in err

@@ -1,4 +1,4 @@
-"""`chary weights` as a user types it."""
+"""`chary pmw` as a user types it."""
 
 import json
 
@@ -24,7 +24,7 @@ WOMEN = ("--where", "sex = 'f'")
 
 
 def test_ask(call, visits):
-    code, out, err = call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN, "--where", "age >= 40")
+    code, out, err = call(f"pmw {visits} {ROWS} {CELLS} --json", *WOMEN, "--where", "age >= 40")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     women, old = figures["answers"]
@@ -32,7 +32,7 @@ def test_ask(call, visits):
     assert abs(women["share"] - 0.7) < 0.05
     assert abs(old["share"] - 0.6) < 0.15
     spent = figures["spent"]["share"]
-    code, out, _ = call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN)
+    code, out, _ = call(f"pmw {visits} {ROWS} {CELLS} --json", *WOMEN)
     again = json.loads(out)
     assert (code, again["answers"][0]["hard"], again["spent"]["share"]) == (0, False, spent)
     assert abs(again["answers"][0]["share"] - women["share"]) < 0.03
@@ -51,7 +51,7 @@ SIZED = ROWS.replace("--epsilon 0.02", "--hits 3")
 )
 def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, other):
     """However its numbers are written, and whatever is left by now; what it learned is not paid again."""
-    line = f"weights {visits} {rows} {CELLS} --json"
+    line = f"pmw {visits} {rows} {CELLS} --json"
     first = json.loads(call(line, *WOMEN)[1])
     assert first["answers"][0]["hard"]
     old, new, size, written = other
@@ -62,17 +62,17 @@ def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, othe
 
 @pytest.mark.parametrize("other", ["--alpha 0.11", "--hits 4", "--epsilon 0.02", "--no-missing", "--mixing 0.2"])
 def test_other_options_open_another_histogram(call, visits, other):
-    line = f"weights {visits} {SIZED} {CELLS} --json"
+    line = f"pmw {visits} {SIZED} {CELLS} --json"
     if "--epsilon" in other:
         line = line.replace("--hits 3", "")
-    first = json.loads(call(f"weights {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
+    first = json.loads(call(f"pmw {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
     assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
 
 
 @pytest.mark.parametrize("how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --sure 0.9"])
 def test_sharp_tests_tell_hard_from_easy(call, visits, how):
     def line(how):
-        return f"weights {visits} {ROWS.replace('--epsilon 0.02', how)} {CELLS} --json"
+        return f"pmw {visits} {ROWS.replace('--epsilon 0.02', how)} {CELLS} --json"
 
     first = json.loads(call(line(how), *WOMEN)[1])
     again = json.loads(call(line(how.replace("0.05", "0.050").replace("0.3", "3/10")), *WOMEN)[1])
@@ -84,19 +84,19 @@ def test_sharp_tests_tell_hard_from_easy(call, visits, how):
 
 
 def test_sharp_tests_and_a_size_by_laplace_noise_do_not_go_together(call, visits):
-    code, _, told = call(f"weights {visits} {ROWS} {CELLS} --tests 5", *WOMEN)
+    code, _, told = call(f"pmw {visits} {ROWS} {CELLS} --tests 5", *WOMEN)
     assert (code, "belongs to a sharp test" in told) == (2, True)
 
 
 def test_an_analyst_has_histograms_of_their_own(call, visits):
-    line = f"weights {visits} {SIZED} {CELLS} --json"
+    line = f"pmw {visits} {SIZED} {CELLS} --json"
     calls = [json.loads(call(f"{line} --analyst {name}", *WOMEN)[1])["call"] for name in ("eve", "bob")]
     assert calls[0] < calls[1]
 
 
 def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch):
     """With the epsilon that it was reserved with, though by now another would be derived."""
-    line = f"weights {visits} {SIZED} {CELLS} --json"
+    line = f"pmw {visits} {SIZED} {CELLS} --json"
     with monkeypatch.context() as patched:
         patched.setattr(OpenWeights, "fresh", property(lambda opening: (_ for _ in ()).throw(KeyboardInterrupt)))
         call(line, *WOMEN)
@@ -108,7 +108,7 @@ def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch
 
 def test_an_answer_that_is_not_verified_says_so_or_is_refused(call, visits):
     """When no hit fits any more, the histogram goes on answering alone."""
-    line = f"weights {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS}"
+    line = f"pmw {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS}"
     code, out, _ = call(line, *WOMEN)
     assert (code, "unverified" in out) == (0, False)
     code, out, _ = call(line, *WOMEN)
@@ -120,7 +120,7 @@ def test_an_answer_that_is_not_verified_says_so_or_is_refused(call, visits):
 
 def test_answers_before_one_that_is_refused_are_shown(call, visits):
     """They are paid."""
-    line = f"weights {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS} --must-verify --json"
+    line = f"pmw {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS} --must-verify --json"
     code, out, err = call(line, *WOMEN, "--where", "age >= 40")
     assert (code, "is left" in err) == (3, True)
     assert [answer["where"] for answer in json.loads(out)["answers"]] == ["sex = 'f'"]
@@ -128,7 +128,7 @@ def test_answers_before_one_that_is_refused_are_shown(call, visits):
 
 def test_the_call_that_is_told_can_be_exported(call, visits):
     rows = "--each-row --relation replace --infer-types"
-    told = json.loads(call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
+    told = json.loads(call(f"pmw {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
     assert call(f"export synthetic {visits} made.csv {rows} --call {told}")[0] == 0
 
 
@@ -144,17 +144,17 @@ def test_the_call_that_is_told_can_be_exported(call, visits):
     ],
 )
 def test_bad_cells_are_refused(call, visits, cells, told):
-    code, out, err = call(f"weights {visits} {ROWS} {cells}", *WOMEN)
+    code, out, err = call(f"pmw {visits} {ROWS} {cells}", *WOMEN)
     assert (code, out) == (2, "")
     assert told in err
 
 
 def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visits):
-    code, out, err = call(f"weights {visits} {ROWS} {CELLS}", *WOMEN, "--where", "age < 30")
+    code, out, err = call(f"pmw {visits} {ROWS} {CELLS}", *WOMEN, "--where", "age < 30")
     assert (code, out) == (2, "")
     assert "'age < 30' cuts through a bin" in err
     assert (
-        json.loads(call(f"weights {visits} {ROWS} {CELLS} --json", "--where", "age < 20 AND sex = 'm'")[1])["spent"][
+        json.loads(call(f"pmw {visits} {ROWS} {CELLS} --json", "--where", "age < 20 AND sex = 'm'")[1])["spent"][
             "share"
         ]
         == 0
@@ -164,7 +164,7 @@ def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visi
 def test_a_secret_size_is_refused(call, visits):
     """Before a ledger is made that would keep the wrong neighbours."""
     for wrong in (ROWS.replace("replace", "add/remove"), ROWS.replace("--each-row", "--unit age")):
-        code, _, err = call(f"weights {visits} {wrong} {CELLS}", *WOMEN)
+        code, _, err = call(f"pmw {visits} {wrong} {CELLS}", *WOMEN)
         assert code == 2
         assert "the number of rows is secret" in err
         assert "give --each-row --relation replace" in err
@@ -172,5 +172,5 @@ def test_a_secret_size_is_refused(call, visits):
 
 
 def test_a_ledger_without_a_budget_says_which_options(call, visits):
-    code, _, err = call(f"weights {visits} --each-row --relation replace {CELLS} --hits 3", *WOMEN)
+    code, _, err = call(f"pmw {visits} --each-row --relation replace {CELLS} --hits 3", *WOMEN)
     assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in err) == (2, True)

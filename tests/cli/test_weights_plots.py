@@ -134,14 +134,14 @@ def test_marginals_at_the_edges_of_bins():
 
 def test_the_command_draws(call, visits, tmp_path):
     where = ("--where", "clinic = 'a'", "--where", "age < 50")
-    code, out, err = call(f"weights {visits} {ROWS} {CELLS} --json --plot answers.svg", *where)
+    code, out, err = call(f"pmw {visits} {ROWS} {CELLS} --json --plot answers.svg", *where)
     assert code == 0, err
     assert len(json.loads(out)["answers"]) == 2
     assert (tmp_path / "answers.svg").read_text().startswith("<?xml")
 
 
 def test_a_picture_that_cannot_be_written_charges_nothing(call, visits):
-    code, out, err = call(f"weights {visits} {ROWS} {CELLS} --plot answers.txt", "--where", "clinic = 'a'")
+    code, out, err = call(f"pmw {visits} {ROWS} {CELLS} --plot answers.txt", "--where", "clinic = 'a'")
     assert (code, out) == (2, "")
     assert "a picture goes to" in err
     assert not visits.with_name("visits.csv.ledger").exists()
@@ -150,7 +150,7 @@ def test_a_picture_that_cannot_be_written_charges_nothing(call, visits):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_is_told_in_one_line_after_the_answers(call, visits, tmp_path):
     (tmp_path / "full.png").symlink_to("/dev/full")
-    code, told, said = call(f"weights {visits} {ROWS} {CELLS} --plot full.png", "--where", "clinic = 'a'")
+    code, told, said = call(f"pmw {visits} {ROWS} {CELLS} --plot full.png", "--where", "clinic = 'a'")
     assert code == 2
     assert "clinic = 'a'" in told
     assert said.startswith("chary: No space left on device")

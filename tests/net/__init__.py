@@ -4,8 +4,8 @@
   neighbours. Kept are quote, text in the ledger, event, price, the answer as JSON, text and HTML, findings, statement.
 - `recorded/texts`: the SQL of every form in each dialect, the help and the figures of commands, the document of the
   HTTP API.
-- `recorded/golden`: ledgers of every recipe in files and on a server, a file and a folder that grew, what `chary grow`
-  and `chary weights` find by their keys, a service's database, values on the wire.
+- `recorded/golden`: ledgers of every recipe in files and on a server, a file and a folder that grew, what `chary rerun`
+  and `chary pmw` find by their keys, a service's database, values on the wire.
 
 What one does with it:
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import typer
 
 import chary
+from chary.calls import kinds
 from chary.cli import output, run
 from chary.cli.app import app
 from chary.noise import Seeded
@@ -33,8 +34,8 @@ TOLD = {
     "watch": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000"],
     "watch of tests": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5"],
     "test": [f"test visits.csv {UNITS} {BUDGET} --count --above 1000", f"test visits.csv {UNITS} --count --above 9000"],
-    "track": [f"track visits.csv {EACH} {BUDGET} --count --step 500"] * 2,
-    "top": [f"top visits.csv {UNITS} {BUDGET} {KEYED} --k 2"],
+    "track": [f"on-change visits.csv {EACH} {BUDGET} --count --step 500"] * 2,
+    "top": [f"top-k visits.csv {UNITS} {BUDGET} {KEYED} --k 2"],
     "cover": [f"cover visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --k 2"],
     "between": [f"between visits.csv {UNITS} {BUDGET} --count --low 10 --high 9000"],
     "decide": [f"decide visits.csv {UNITS} {BUDGET} --count --above 1000"],
@@ -42,11 +43,11 @@ TOLD = {
     "choose": [f"choose visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1"],
     "quantiles": [f"quantiles visits.csv {EACH} {BUDGET} --column age --low 0 --high 120 --epsilon 0.1"],
     "histogram": [f"histogram visits.csv {UNITS} {BUDGET} --column age --bins 0,18,65 --epsilon 0.1"],
-    "weights": [f"weights visits.csv {EACH} {BUDGET} {CELLS} --where clinic='a' --where age>=50"] * 2,
-    "distinct": [f"distinct visits.csv {UNITS} {BUDGET} --epsilon 0.1"],
-    "runs": [f"runs visits.csv {EACH} {BUDGET} {KEYED} {SELF} --epsilon 0.1"],
-    "sparse": [f"sparse visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --hits 2 --epsilon 0.5"],
-    "grow": [f"grow visits.csv {EACH} {BUDGET} {KEYED} --rho 0.005 --append more.csv"],
+    "weights": [f"pmw visits.csv {EACH} {BUDGET} {CELLS} --where clinic='a' --where age>=50"] * 2,
+    "distinct": [f"distinct-sketch visits.csv {UNITS} {BUDGET} --epsilon 0.1"],
+    "runs": [f"self-reporting visits.csv {EACH} {BUDGET} {KEYED} {SELF} --epsilon 0.1"],
+    "sparse": [f"sparse-vector visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --hits 2 --epsilon 0.5"],
+    "grow": [f"rerun visits.csv {EACH} {BUDGET} {KEYED} --rho 0.005 --append more.csv"],
     "resume": [
         f"ask visits.csv sparse-vector {EACH} {BUDGET} --above 1000 --hits 2 --epsilon 0.5 --values",
         f"resume visits.csv 3 {EACH} --count",
@@ -131,7 +132,7 @@ def asking():
     for name, typed in TOLD.items():
         lines += _in_a_folder(name, [each.split() for each in typed])
     for kind, (rows, options, _) in CALLS.items():
-        said = [kind.replace("_", "-"), *options.split(), *rows.split(), *BUDGET.split()]
+        said = [kinds()[kind].name.replace("_", "-"), *options.split(), *rows.split(), *BUDGET.split()]
         for how in ("ask", "quote"):
             lines += _in_a_folder(f"{how} {kind}", [[how, "visits.csv", *said]], forms=(["--json"],))
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
@@ -45,6 +46,15 @@ CallT = TypeVar("CallT", bound="Call[Any]")
 # The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*")
+# Ledgers hold what some runs are asked under a shorter word than their opening.
+_RUNS: Final = {
+    "agreed": "agreed_tests",
+    "growing_sparse": "growing_sparse_vector",
+    "individual": "individual_stream",
+    "sketch_release": "sketch",
+    "sparse": "sparse_vector",
+}
 # Most kinds are asked in few processes: what checks one is built when it is first asked (`_adapter`).
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, defer_build=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
@@ -55,10 +65,13 @@ class Call(ABC, Generic[AnswerT]):
     """What every call is: frozen, equal to calls with equal fields, readable from its own JSON.
 
     Constructors refuse what can be right for no dataset; `bind` refuses what this dataset cannot answer. Neither
-    touches data nor charges anything. `kind` names the call in ledgers, commands and JSON, `subject` its room.
+    touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
+    `title` wherever people read it; `subject` is its room.
     """
 
     kind: ClassVar[str]
+    name: ClassVar[str]
+    title: ClassVar[str]
     subject: ClassVar[str]
     # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
@@ -146,6 +159,28 @@ def kinds() -> Mapping[str, type[Call[Any]]]:
     return dict(_KINDS)
 
 
+def named(kind: str) -> str:
+    """What is typed for a kind that a ledger holds; what runs are asked has no command, and stays as it is.
+
+    >>> named("fraction"), named("individual_ask")
+    ('proportion', 'individual_ask')
+    """
+    return _KINDS[kind].name if kind in _KINDS else kind
+
+
+def titled(kind: str) -> str:
+    """A kind that a ledger holds as people read it: the title of the call, or that of a run and what it was asked.
+
+    >>> titled("release_if"), titled("fraction"), titled("multiplicative_weights_ask")
+    ('Release if', 'Proportion', 'PMW ask')
+    """
+    if kind in _KINDS:
+        return _KINDS[kind].title
+    run, _, asked = kind.rpartition("_")
+    opened = _KINDS.get(_RUNS.get(run, run))
+    return kind.replace("_", " ").capitalize() if opened is None else f"{opened.title} {asked}"
+
+
 def asked(call: Any) -> Call[Any]:
     """The call; `InvalidQuery` for anything else, such as a bare query."""
     if not isinstance(call, Call):
@@ -166,11 +201,19 @@ def read(body: Any) -> Call[Any]:
 
 
 @dataclass_transform(frozen_default=True)
-def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
-    """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options."""
+def call(kind: str, *, subject: str, name: str | None = None) -> Callable[[KindT], KindT]:
+    """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
+
+    Its name is that of its class, unless a `name` is given; its title is the words of its class.
+    """
 
     def declare(declared: KindT) -> KindT:
+        words = _WORDS.findall(declared.__name__)
         declared.kind, declared.subject = kind, subject
+        declared.name = name or "_".join(words).lower()
+        # PMW and MWEM stay as they are written.
+        later = (word if word[1:].isupper() else word.lower() for word in words[1:])
+        declared.title = " ".join([words[0], *later])
         made: Any = checked_dataclass(frozen=True, config=_CONFIG)(declared)
         made.__signature__ = _readable(made)
         made.__init__, made.__hash__ = _checking(kind, made), Call.__hash__

@@ -514,7 +514,7 @@ class Tested(YesOrNo):
         return self.value
 
 
-@call("test", subject="thresholds")
+@call("test", subject="thresholds", name="test")
 class ThresholdTest(Threshold[Tested]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free.
 

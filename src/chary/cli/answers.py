@@ -12,6 +12,7 @@ from chary import calls
 from chary.accounting import Findings
 from chary.answers import Answer, Table
 from chary.calls.answers import TestedKeys
+from chary.calls.call import named
 from chary.charts import Chart, check_picture
 from chary.cli.output import errors, is_table
 from chary.data.queries.histogram import Bin
@@ -67,7 +68,7 @@ def _(answer: dict) -> dict[str, Any]:  # type: ignore[type-arg]
 
 @told.register
 def _(run: calls.Run) -> dict[str, Any]:  # type: ignore[type-arg]
-    return {"run": run.call, "kind": run.kind}
+    return {"run": run.call, "kind": named(run.kind)}
 
 
 @told.register

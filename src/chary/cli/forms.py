@@ -265,7 +265,7 @@ class Form:
     @property
     def name(self) -> str:
         """The name of its command."""
-        return self.kind.kind.replace("_", "-")
+        return self.kind.name.replace("_", "-")
 
     @property
     def told(self) -> str:

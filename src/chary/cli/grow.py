@@ -1,4 +1,4 @@
-"""`chary grow`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start.
+"""`chary rerun`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start.
 
 A command that was interrupted goes on when it is repeated: the same words go on with the same schedule, and a file that
 is appended has a request key made of its place, its contents, and how many times the command named such a file before.
@@ -65,7 +65,7 @@ def _grow(
 
     The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
 
-    Example: chary grow visits.csv --each-row --relation replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
+    Example: chary rerun visits.csv --each-row --relation replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
     session.check_public_size(stated.source)
@@ -209,4 +209,4 @@ def _show(figures: dict[str, Any]) -> None:
     output.show_answer({name: figures[name] for name in ("schedule", "charged", "remaining", "spent")})
 
 
-grow = on_rows(_grow, ROWS | {"query": commands.QueryOptions}, "grow")
+grow = on_rows(_grow, ROWS | {"query": commands.QueryOptions}, "rerun")

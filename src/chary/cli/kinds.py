@@ -179,9 +179,9 @@ def _quoting(form: Form) -> Callable[..., None]:
 
 
 def __getattr__(name: str) -> Any:
-    """The short form of a kind: `chary top` is `chary ask FILE top`."""
+    """The short form of a kind: `chary top_k` is `chary ask FILE top-k`."""
     for form in forms():
-        if form.kind.kind == name:
+        if form.kind.name == name:
             return of_form(form, asked)
     raise AttributeError(f"there is no kind of call {name!r}")
 

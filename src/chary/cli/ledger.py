@@ -8,6 +8,7 @@ import typer
 from rich.progress import Progress
 
 from chary.answers import Spending
+from chary.calls.call import named
 from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.core.charges import spent_of
@@ -152,7 +153,13 @@ def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, l
 
 
 def _row(entry: statement.Entry) -> tuple[Any, ...]:
-    told = entry.call, output.moment(entry.time), entry.analyst, entry.kind, "damaged" if entry.damage else entry.state
+    told = (
+        entry.call,
+        output.moment(entry.time),
+        entry.analyst,
+        named(entry.kind),
+        "damaged" if entry.damage else entry.state,
+    )
     return *told, entry.tests, entry.hits, percent(entry.share)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from chary.accounting import Findings, Procedure
 from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
+from chary.calls.call import named
 from chary.calls.sparse_vector import AskSparseKeys
 from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.charts import check_picture
@@ -30,7 +31,7 @@ from chary.numbers import exact
 from chary.report.content import findings_in
 from chary.session import findings
 
-# `chary sparse`, `chary runs`, `chary distinct`, `chary resume`: what stays open, opened and asked, or asked again.
+# What stays open, opened and asked, or asked again: `sparse-vector`, `self-reporting`, `distinct-sketch`, `resume`.
 
 Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
@@ -190,18 +191,18 @@ def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Fi
     return findings(stated.session, run=run), stated.asked.labels
 
 
-def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
+def _check(opened: Run[Any, Any], asks: bool, above: str | None) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
-    if named and word is None:
-        raise InvalidParameter(f"a {opened.kind} knows its question: leave --count, --total and --mean out")
-    if not named and word is not None and word.default is word.empty:
-        raise InvalidParameter(f"say what to ask the {opened.kind}, such as --count")
+    if asks and word is None:
+        raise InvalidParameter(f"a {named(opened.kind)} knows its question: leave --count, --total and --mean out")
+    if not asks and word is not None and word.default is word.empty:
+        raise InvalidParameter(f"say what to ask the {named(opened.kind)}, such as --count")
     bar = opened.words.get("above")
     if above is not None and bar is None:
-        raise InvalidParameter(f"a {opened.kind} has no bar for each question: leave --above out")
+        raise InvalidParameter(f"a {named(opened.kind)} has no bar for each question: leave --above out")
     if above is None and bar is not None and bar.default is bar.empty:
-        raise InvalidParameter(f"a question to the {opened.kind} has a bar, such as --above 500")
+        raise InvalidParameter(f"a question to the {named(opened.kind)} has a bar, such as --above 500")
 
 
 def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | None, str | None]]:
@@ -239,14 +240,14 @@ SPARSE: Final = {
 sparse = on_rows(
     _sparse,
     ROWS | {"size": SizeOptions, "query": QueryOptions},
-    "sparse",
+    "sparse-vector",
     "Which keys are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
 )
 reporting = on_rows(
     _reporting,
     ROWS | {"size": SizeOptions, "query": QueryOptions},
-    "runs",
+    "self-reporting",
     "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon is used up; with "
     "--run the runs of that call go on with the days that are new.",
     Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
@@ -255,12 +256,12 @@ distinct = of_form(
     Form(DistinctSketch, earlier="sketch", keyed="sketch"),
     _distinct,
     "How many distinct units or values there are; all answers of one sketch are charged once.",
-    "distinct",
+    "distinct-sketch",
 )
 published = on_rows(_findings, ROWS, "findings", of_ledgers=True)
 resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")
 
-# `chary weights`: shares of rows from a public histogram that is corrected where it is off.
+# `chary pmw`: shares of rows from a public histogram that is corrected where it is off.
 
 Where = Annotated[
     list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")
@@ -281,7 +282,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --price, --tests
     or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
-    Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --budget-epsilon 1
+    Example: chary pmw visits.csv --columns age=BIGINT --each-row --relation replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
     session.check_public_size(stated.source)
@@ -373,4 +374,4 @@ def _earlier(stated: Stated, key: str) -> Fraction | None:
 
 # --hits is a size here, as everywhere: the field of that name would follow what is left whenever it is repeated.
 FORM: Final = Form(PMW, {"hits": FieldOption("hits", (), lambda *_: None)}, sized_by_hits=True)
-weights = of_form(FORM, _weights, _weights.__doc__, "weights")
+weights = of_form(FORM, _weights, _weights.__doc__)

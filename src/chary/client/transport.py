@@ -164,7 +164,7 @@ def call_said(call: Any) -> dict[str, Any]:
         read(body)
     except errors.CharyError:
         raise errors.InvalidQuery(
-            f"a service runs no code of yours, so that this {made.kind} is asked of a session"
+            f"a service runs no code of yours, so that this {made.name} is asked of a session"
         ) from None
     return body
 

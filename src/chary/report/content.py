@@ -12,7 +12,7 @@ from chary.accounting import Finding, Findings, Publication, Support
 from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
 from chary.calls import answers, schedules, thresholds
-from chary.calls.call import kinds
+from chary.calls.call import kinds, titled
 from chary.calls.releases import Release
 from chary.calls.run import Kept, run_kinds, run_of, told_so_far
 from chary.core.charges import accounts_of, spent_of
@@ -332,15 +332,6 @@ def _of_call(call: int, finding: Finding) -> Finding:
 _LEFT_OUT: Final = {"query", "values", "parallel", "grid", "error_bar", "error_bars", "kind"}
 _LONGEST: Final = 400
 _KEYS: Final = 6
-
-
-def titled(kind: str) -> str:
-    """A kind of call as people read it.
-
-    >>> titled("release_if")
-    'Release if'
-    """
-    return kind.replace("_", " ").capitalize()
 
 
 def question_told(body: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import MEANINGS, Call, read
+from chary.calls.call import MEANINGS, Call, read, titled
 from chary.calls.run import Opening, Run
 from chary.client.wire import problem
 from chary.core.quote import Quote, warns
@@ -54,7 +54,7 @@ class CallForm:
     @property
     def title(self) -> str:
         """The kind as people read it."""
-        return self.kind.replace("_", " ").capitalize()
+        return titled(self.kind)
 
     def usual(self, series: dict[str, Any] | None = None) -> Texts:
         """The texts of an empty form; of a series it is asked as a whole."""

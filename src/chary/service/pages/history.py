@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.answers import Answer
+from chary.calls.call import titled
 from chary.calls.run import run_kinds
 from chary.charts import Chart, Spot
 from chary.client.wire import Refusal, problem, status_of
@@ -88,7 +89,7 @@ def _spot(value: content.PublishedValue, title: str) -> Spot:
 def _replay(served: Served, rebuilder: content.Rebuilder, record: CallRecord) -> Replay:
     body = rebuilder.body(record)
     entry = entry_of(record, rebuilder.accounts)
-    asked = (entry, content.titled(record.kind), content.question_told(body))
+    asked = (entry, titled(record.kind), content.question_told(body))
     opens = record.kind in run_kinds()
     if record.answer is None or entry.damage:
         return Replay(*asked, entry.damage, None, (), opens)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from chary.amounts import Accounts, Amount
+from chary.calls.call import titled
 from chary.core.charges import accounts_of
 from chary.errors import CharyError
 from chary.ledger import CallRecord
@@ -165,7 +166,7 @@ def now() -> datetime:
 def _shown(charge: datasets.Charge, shown: bool) -> datasets.Charge:
     if not shown:
         return charge._replace(analyst=OTHERS, kind=OTHERS, tests=0, hits=0)
-    return charge._replace(kind=content.titled(charge.kind))
+    return charge._replace(kind=titled(charge.kind))
 
 
 # What standing questions found over time: about each version of the rows one answer.
@@ -206,7 +207,7 @@ class Watched:
     @property
     def title(self) -> str:
         """Its kind, as people read it."""
-        return content.titled(str(self.standing.wish.body.get("kind", "question")))
+        return titled(str(self.standing.wish.body.get("kind", "question")))
 
     @property
     def question(self) -> str:
