@@ -38,7 +38,7 @@ def test_a_ledger_is_asked_for_what_is_left(call, visits, tmp_path):
     assert (best["epsilon"], best["share"], best["opening"]) == (0.25, 0.25, None)
     with chary.open(visits, privacy_unit="patient_id", ledger=ledger) as session:
         assert advise_for(session, tests=100, hits=2).as_dict() == json.loads(out)
-        session.set_share("bob", 0.125)
+        session.set_quota("bob", 0.125)
     _, out, _ = call(f"advise {ledger} --tests 100 --hits 2 --analyst bob --json")
     assert json.loads(out)["options"][0]["epsilon"] == 0.125
     assert call(f"advise {ledger} --tests 100 --hits 2 --budget-epsilon 1")[0] == 2

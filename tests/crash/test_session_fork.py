@@ -31,7 +31,7 @@ if not child:
         lambda: session.release(chary.count(), epsilon="0.1", request="before"),
         lambda: session.quote(Release(chary.count(), epsilon="0.1")),
         lambda: session.append([1]),
-        lambda: session.set_share("bob", 1),
+        lambda: session.set_quota("bob", 1),
         lambda: (session.spent, session.history, session.schema),
     ]
     told = []

@@ -52,7 +52,7 @@ def filled(path: str | Path) -> SqlLedger | PostgresLedger:
     ledger = opened(path)
     ledger.open(terms())
     ledger.open(terms("trips", 100, 100))
-    ledger.set_share("visits", "ann", Amount(8, 8))
+    ledger.set_quota("visits", "ann", Amount(8, 8))
     settled = ledger.reserve("visits", "ann", "count", QUESTION, Amount(4, 3), request="first")
     ledger.settle(settled, Amount(2, 1), 1, 2, ANSWER, secret=b"held-outcome-4711")
     ledger.void(ledger.reserve("visits", "bob", "count", QUESTION, Amount(1, 1), request="second"))

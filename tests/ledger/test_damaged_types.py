@@ -24,7 +24,7 @@ def asked(place):
     with chary.open(visits(), ledger=str(place), **USUAL) as session:
         first = session.release(count(), epsilon="0.1", request="monday").call
         session.release_if(count(), above=10**6, epsilon="0.1")
-        session.set_share("bob", "0.5")
+        session.set_quota("bob", "0.5")
         ledger = session.spine.ledger
         ledger.void(ledger.reserve("visits", "bob", "release", "{}", Amount(1)))
         ledger.reserve("visits", "bob", "release", "{}", Amount(1))

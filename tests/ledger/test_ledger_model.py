@@ -77,7 +77,7 @@ class SideBySide(RuleBasedStateMachine):
 
     @rule(dataset=DATASETS, analyst=ANALYSTS, cap=AMOUNTS)
     def share(self, dataset, analyst, cap):
-        self.both(lambda ledger: ledger.set_share(dataset, analyst, cap))
+        self.both(lambda ledger: ledger.set_quota(dataset, analyst, cap))
 
     @rule(dataset=DATASETS, analyst=ANALYSTS, kind=KINDS, body=BODIES, worst=AMOUNTS, request=st.none() | KEYS)
     def reserve(self, dataset, analyst, kind, body, worst, request):

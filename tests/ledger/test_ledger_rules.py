@@ -106,8 +106,8 @@ def test_each_part_of_an_amount_is_a_cap_of_its_own(ledger):
 
 
 def test_two_analysts_share_the_cap_of_the_dataset(ledger):
-    ledger.set_share("visits", "ann", Amount(7, 10))
-    ledger.set_share("visits", "bob", Amount(7, 10))
+    ledger.set_quota("visits", "ann", Amount(7, 10))
+    ledger.set_quota("visits", "bob", Amount(7, 10))
     ask(ledger, 6, 6, analyst="ann")
     with pytest.raises(CapReached) as refusal:
         ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
@@ -123,9 +123,9 @@ def test_a_share_lies_between_what_is_spent_and_the_capacity(ledger):
     ask(ledger, 5, 5)
     for cap in (Amount(4, 10), Amount(11, 10), Amount(10, 11)):
         with pytest.raises(InvalidParameter):
-            ledger.set_share("visits", "ann", cap)
-    ledger.set_share("visits", "ann", Amount(5))
-    ledger.set_share("visits", "ann", Amount(6))
+            ledger.set_quota("visits", "ann", cap)
+    ledger.set_quota("visits", "ann", Amount(5))
+    ledger.set_quota("visits", "ann", Amount(6))
     assert ledger.analyst_balance("visits", "ann").left == Amount(1)
 
 
@@ -403,7 +403,7 @@ def test_what_is_no_amount_is_refused(ledger, worst):
     with pytest.raises(InvalidParameter):
         ledger.reserve("visits", "ann", "count", QUESTION, worst)
     with pytest.raises(InvalidParameter):
-        ledger.set_share("visits", "ann", worst)
+        ledger.set_quota("visits", "ann", worst)
 
 
 @pytest.mark.parametrize("hits", [-1, 0.5, True, 2**31])

@@ -24,7 +24,7 @@ def ledger(request, tmp_path):
 def asked(ledger):
     """A share, a call and a note through a token, and a call without."""
     through = asked_through(ledger, TOKEN)
-    through.set_share("visits", "ann", Amount(9, 9))
+    through.set_quota("visits", "ann", Amount(9, 9))
     call = through.reserve("visits", "ann", "count", QUESTION, Amount(4), request="monday")
     through.settle(call, Amount(1), 1, 1, ANSWER)
     through.note("visits", "append", "{}")

@@ -36,7 +36,7 @@ class Desk:
         self.schema = Address.parse(self.url).schema
         self.owner = PostgresLedger(self.url)
         self.owner.open(terms("visits", 100, 100))
-        self.owner.set_share("visits", ANN, Amount(50, 50))
+        self.owner.set_quota("visits", ANN, Amount(50, 50))
         server.execute(role_statements(self.schema, [ANN, "bob"]))
         name = ANN.replace('"', "%22").replace(" ", "%20")
         self.ann_url = self.url.replace("admin@", f"{name}@")
@@ -311,7 +311,7 @@ def test_a_session_under_an_analyst_s_role_asks_runs_and_replays(postgres):
         assert [entry.analyst for entry in session.history].count("ann") >= 3
         assert session.spine.ledger.verify().ok
         with pytest.raises(LedgerError, match="of its own name"):
-            session.spine.ledger.set_share("visits", "ann", session.spine.filter.capacity)
+            session.spine.ledger.set_quota("visits", "ann", session.spine.filter.capacity)
     other = mine | {"analyst": "bob"}
     with chary.open(visits(), **other) as session, pytest.raises(LedgerError, match="of its own name"):
         session.test(chary.count(), above=1, epsilon="0.01")

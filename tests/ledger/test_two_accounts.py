@@ -65,7 +65,7 @@ class Plain:
 @pytest.mark.parametrize("seed", range(6))
 def test_every_ledger_does_what_plain_sums_say(ledger, seed):
     random_, plain, waiting, refused = random.Random(seed), Plain(cap=60), [], 0
-    ledger.set_share("visits", "cap", Amount(60, DELTA))
+    ledger.set_quota("visits", "cap", Amount(60, DELTA))
     for _ in range(80):
         what = random_.random()
         if what < 0.6 or not waiting:
@@ -131,7 +131,7 @@ def test_what_has_no_epsilon_closes_the_basic_account(ledger):
 
 def test_the_main_account_alone_admits_an_analyst_under_a_cap(ledger):
     """A cap counts main and delta, so epsilons would pass it by: they neither end the main account nor go on after."""
-    ledger.set_share("visits", "cap", Amount(60, DELTA))
+    ledger.set_quota("visits", "cap", Amount(60, DELTA))
     settle(ledger, reserve(ledger, 50, 1), 50)
     with pytest.raises(BudgetExceeded):
         reserve(ledger, 51, 1, analyst="cap")

@@ -92,7 +92,7 @@ def test_a_key_that_was_kept_before_the_ledger_was_restored_tells_nothing_of_ano
         serve_dataset(
             service, name, chary.open(visits(), **PUBLIC, ledger=ledger, budget=USUAL, dataset=name), shared=True
         )
-    service.datasets["second"].session.set_share("carol", "0.5")  # now it is in the ledger
+    service.datasets["second"].session.set_quota("carol", "0.5")  # now it is in the ledger
     answer = service.datasets["first"].session.ask(QUESTION)
     kept = {"dataset": "second", "analyst": "bob", "request": "old", "call": answer.call}
     service.store.change(insert(REQUESTS).values(**kept))
@@ -140,7 +140,7 @@ def test_answers_that_are_not_shared_are_paid_by_each(asking):
 
 def test_a_cap_holds_for_one_analyst(asking):
     custodian, erin, bob = asking("carol", roles=["custodian"]), asking("erin"), asking("bob")
-    custodian.set_share("erin", "0.001")
+    custodian.set_quota("erin", "0.001")
     with pytest.raises(BudgetExceeded, match="would fit") as refused:
         erin.ask(Release(count(), epsilon="0.1"))
     assert refused.value.figures["left"] == pytest.approx(0.001)

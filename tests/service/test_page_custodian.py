@@ -82,16 +82,16 @@ def test_days_of_thousands_of_digits_are_refused(carol):
 
 
 def test_a_cap_is_set_and_shown(service, carol):
-    sent = carol.post(place("visits", "caps"), analyst="alice", share="0.25")
+    sent = carol.post(place("visits", "caps"), analyst="alice", quota="0.25")
     assert (sent.status_code, sent.headers["location"]) == (303, place() + "#caps")
     assert service.datasets["visits"].asked_by("alice").remaining.share == pytest.approx(0.25)
     assert "25 %" in carol.get(place()).text
-    refused = carol.post(place("visits", "caps"), analyst="<b>bob</b>", share="2")
+    refused = carol.post(place("visits", "caps"), analyst="<b>bob</b>", quota="2")
     assert refused.status_code == 422
-    assert "share must lie between 0 and 1" in refused.text
+    assert "quota must lie between 0 and 1" in refused.text
     assert 'value="&lt;b&gt;bob&lt;/b&gt;"' in refused.text
     assert "<b>bob</b>" not in refused.text
-    assert fields_of(refused.text, place("visits", "caps"))["share"] == "2"
+    assert fields_of(refused.text, place("visits", "caps"))["quota"] == "2"
 
 
 def test_shares_of_analysts_are_of_the_account_that_lives(tmp_path):
@@ -153,7 +153,7 @@ def test_only_custodians_may(service, arriving, role):
     for parts in (("rows",), ("caps",), ("tokens",), ("tokens", "0" * 16, "revoke")):
         assert (
             visitor.post(
-                place("visits", *parts), analyst="al", share="1", days="1", **{"role-custodian": "on"}
+                place("visits", *parts), analyst="al", quota="1", days="1", **{"role-custodian": "on"}
             ).status_code
             == 403
         )
@@ -163,7 +163,7 @@ def test_only_custodians_may(service, arriving, role):
 @pytest.mark.parametrize(("origin", "form_token"), [("http://evil.example", True), ("", True), (None, False)])
 def test_posts_of_other_sites_do_nothing(service, address, carol, origin, form_token):
     headers = {} if origin is None else {"Origin": origin}
-    said = {"analyst": "bob", "share": "0.01"} | ({"form_token": carol.form_token()} if form_token else {})
+    said = {"analyst": "bob", "quota": "0.01"} | ({"form_token": carol.form_token()} if form_token else {})
     assert carol.http.post(place("visits", "caps"), data=said, headers=headers).status_code == 403
     assert service.datasets["visits"].asked_by("bob").remaining.share == 1
 

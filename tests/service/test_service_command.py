@@ -60,7 +60,7 @@ def test_a_cap_that_a_custodian_changed_outlives_a_restart(config):
         session = served["visits"].session
         capacity = session.spine.ledger.analyst_balance(session.spine.dataset, "alice").capacity
         spent.append(capacity.main / session.spine.filter.capacity.main)
-        session.set_share("alice", share)
+        session.set_quota("alice", share)
         served.close()
     assert spent == pytest.approx([0.25, 0.5])
 

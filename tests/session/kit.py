@@ -89,7 +89,7 @@ def shows_data(text: str) -> bool:
 
 def recorded(session: chary.Session) -> chary.Session:
     """The session, once its dataset is in the ledger; nothing was asked."""
-    session.set_share("analyst", 1)
+    session.set_quota("analyst", 1)
     return session
 
 

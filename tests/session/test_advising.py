@@ -276,7 +276,7 @@ def test_a_budget_nearly_used_up(opened):
 
 def test_an_analysts_cap_counts(opened):
     session = opened(budget=Budget(epsilon=1))
-    session.set_share("analyst", 0.25)
+    session.set_quota("analyst", 0.25)
     option = named(advise_for(session, tests=10, hits=2))["sparse vector, tuned"]
     assert (option.epsilon, option.share) == (Fraction(1, 4), 0.25)
 

@@ -96,7 +96,7 @@ def test_a_number_opens_nothing_of_another_kind_or_dataset(office, tmp_path):
 def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path):
     alice, bob = (office(ledger=tmp_path / "shared.ledger", analyst=name) for name in ("alice", "bob"))
     made = opening(alice, {})
-    alice.set_share("alice", Fraction(alice.spent.amount.main, alice.spine.filter.capacity.main))
+    alice.set_quota("alice", Fraction(alice.spent.amount.main, alice.spine.filter.capacity.main))
     before = bob.spent
     with pytest.raises(BudgetExceeded):
         made["above"].ask(count("ill"))

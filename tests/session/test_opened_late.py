@@ -45,7 +45,7 @@ REFUSED = {
     "column": (lambda s: s.release(count("nobody > 1"), epsilon="0.1"), InvalidInput),
     "budget": (lambda s: s.release(count(), epsilon=50), BudgetExceeded),
     "key": (lambda s: s.release(count(), epsilon="0.1", request=""), InvalidInput),
-    "share": (lambda s: s.set_share("", "0.5"), InvalidInput),
+    "share": (lambda s: s.set_quota("", "0.5"), InvalidInput),
     "rows": (lambda s: s.append({"nobody": [1]}), InvalidInput),
 }
 
@@ -72,7 +72,7 @@ def test_what_is_refused_records_nothing_and_fixes_no_budget(opened, place, ask,
 RECORDED = {
     "charge": lambda s: s.release(count(), epsilon="0.1"),
     "free call": lambda s: s.start(DistinctSketch(epsilon="0.01", registers=64)),
-    "share": lambda s: s.set_share("bob", "0.5"),
+    "share": lambda s: s.set_quota("bob", "0.5"),
     "append": lambda s: s.append(visits()),
 }
 
@@ -125,7 +125,7 @@ def test_a_ledger_that_is_handed_in_is_left_alone_too(opened):
 def test_a_closed_session_makes_no_ledger(opened, tmp_path):
     session = opened(ledger=tmp_path / "visits.ledger")
     session.close()
-    for act in (lambda: session.spent, lambda: session.set_share("bob", "0.5")):
+    for act in (lambda: session.spent, lambda: session.set_quota("bob", "0.5")):
         with pytest.raises(LedgerError, match="closed"):
             act()
     assert list(tmp_path.iterdir()) == []

@@ -180,7 +180,7 @@ def test_a_quote_tells_on_which_side_of_the_threshold(opened):
 
 def test_a_quote_against_a_share(opened):
     session = opened()
-    session.set_share("analyst", Fraction(1, 10**6))
+    session.set_quota("analyst", Fraction(1, 10**6))
     assert not session.quote(Release(count(), epsilon="0.1")).fits
 
 

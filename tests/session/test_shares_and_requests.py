@@ -36,7 +36,7 @@ def test_analysts_share_the_cap_of_the_dataset(pair):
 
 def test_a_share_caps_one_analyst_only(pair):
     alice, bob = pair
-    alice.set_share("bob", "0.2")
+    alice.set_quota("bob", "0.2")
     bob.release(count(), epsilon="0.2")
     with pytest.raises(BudgetExceeded) as refusal:
         bob.release(count(), epsilon="0.1")
@@ -49,16 +49,16 @@ def test_a_share_caps_one_analyst_only(pair):
 
 def test_a_share_may_be_raised_later(pair):
     alice, bob = pair
-    alice.set_share("bob", "0.1")
+    alice.set_quota("bob", "0.1")
     bob.release(count(), epsilon="0.1")
-    alice.set_share("bob", 1)
+    alice.set_quota("bob", 1)
     bob.release(count(), epsilon="0.9")
 
 
 def test_a_share_halts_a_watch(opened):
     ledger = MemoryLedger()
     alice, bob = (opened(ledger=ledger, filter="exact", grain="0.02", analyst=name) for name in ("alice", "bob"))
-    alice.set_share("bob", Fraction(5, alice.spine.filter.capacity.main))
+    alice.set_quota("bob", Fraction(5, alice.spine.filter.capacity.main))
     assert bob.watch(count().by("age", range(40)), above=SURE, epsilon="0.02").tested == 5
     assert spent(alice) == Amount(5)
 
@@ -66,14 +66,14 @@ def test_a_share_halts_a_watch(opened):
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), float("inf"), "much", None, True])
 def test_a_share_is_a_part(pair, share):
     with pytest.raises(InvalidParameter):
-        pair[0].set_share("bob", share)
+        pair[0].set_quota("bob", share)
 
 
 def test_a_share_below_what_was_spent_is_refused(pair):
     alice, bob = pair
     bob.release(count(), epsilon="0.5")
     with pytest.raises(InvalidParameter):
-        alice.set_share("bob", "0.4")
+        alice.set_quota("bob", "0.4")
 
 
 QUESTIONS = {

@@ -125,10 +125,10 @@ def test_rather_fewer_hits_than_the_end_of_free_misses(session):
 
 
 def test_a_capped_analyst_keeps_to_the_cap(session):
-    session.set_share("bob", "0.25")
+    session.set_quota("bob", "0.25")
     bob = session.spine.accounts().own
     assert bob is None
-    session.set_share(session.spine.analyst, "0.25")
+    session.set_quota(session.spine.analyst, "0.25")
     assert not session.quote(BIG).fits
     with pytest.raises(BudgetExceeded):
         session.ask(BIG)
@@ -140,7 +140,7 @@ def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened
     bob = replace(session.spine, analyst="bob")
     first = Release(count(), epsilon="0.3")
     bob.perform(first.bind(bob))
-    session.set_share(session.spine.analyst, "1")
+    session.set_quota(session.spine.analyst, "1")
     # One of somebody without a cap would fit, by its epsilon alone.
     large = Release(count(), epsilon="0.4")
     assert session.spine.filter.price(large.bind(bob).event).hit.fits_into(session.spine.filter.capacity)

@@ -67,7 +67,7 @@ def _victim(folder: Path, random: Random) -> Victim:
     path = folder / NAME
     ledger = SqlLedger(path)
     ledger.open(Terms("data", "ab12", '{"unit":"patient"}', CAPACITY))
-    ledger.set_share("data", "bob", Amount(10**5, 10**5))
+    ledger.set_quota("data", "bob", Amount(10**5, 10**5))
     ledger.close()
     killed, told = random.random() < 0.75, {}
     for _ in range(20 if killed else 1):

@@ -392,7 +392,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
 
     Why hits are not bought, too: those that never come would be lost, most of the price of a run. So other calls may
     take the room of a hit; then a test is refused unread, and it is not used up. What no other call can take are the
-    misses and the number of tests. To keep room for hits, cap other analysts by `session.set_share`.
+    misses and the number of tests. To keep room for hits, cap other analysts by `session.set_quota`.
 
     Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it tells nothing;
     `NotPriced` under any but the Renyi filter; `BudgetExceeded` if the misses do not fit.

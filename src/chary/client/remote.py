@@ -292,9 +292,9 @@ class Remote(Verbs, RemoteFigures):
         body = {"content": content, "headers": {"Content-Type": media}}
         return int(self._transport.keyed(self._at("appends"), request, **body)["version"])
 
-    def set_share(self, analyst: str, share: Number) -> None:
-        """Cap one analyst at a share of the budget. For custodians."""
-        self._transport.once("PUT", self._at(f"shares/{in_path(analyst, safe='')}"), {"share": str(share)})
+    def set_quota(self, analyst: str, quota: Number) -> None:
+        """Cap one analyst at a fraction of the budget, its quota. For custodians."""
+        self._transport.once("PUT", self._at(f"shares/{in_path(analyst, safe='')}"), {"share": str(quota)})
 
     def close(self) -> None:
         """Close the connection."""

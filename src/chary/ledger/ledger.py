@@ -37,7 +37,7 @@ class Ledger(Protocol):
     def open(self, terms: Terms) -> None:
         """Create the dataset, or check that it is held under these very terms (`LedgerMismatch` if not)."""
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
+    def set_quota(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst inside the dataset's capacity; shares may overlap. It may be changed at any time.
 
         A cap above the dataset's capacity or below what the analyst has spent raises `InvalidParameter`.

@@ -57,7 +57,7 @@ class MemoryLedger:
             else:
                 self._append(entries.opening(self._next(), terms))
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
+    def set_quota(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._lock:
             account = self._account(dataset)

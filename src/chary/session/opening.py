@@ -134,7 +134,7 @@ def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
 # A ledger that is made, and a dataset that is opened in it, with the first thing that is recorded and not before.
 
 # Only these can be refused; they are tried on a draft first, so that a refusal leaves no ledger behind.
-_REFUSABLE = frozenset({"reserve", "set_share"})
+_REFUSABLE = frozenset({"reserve", "set_quota"})
 _RECORDING = _REFUSABLE | {"note"}
 
 

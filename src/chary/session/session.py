@@ -443,12 +443,12 @@ class Session(Verbs, Growing):
             raise InvalidQuery("this session asks a table: use count, total or mean")
         return self.spine.rows.series()
 
-    def set_share(self, analyst: str, share: Number) -> None:
-        """Cap one analyst at a share of the dataset's budget, inside the dataset's own cap."""
-        part = exact(share, "share")
+    def set_quota(self, analyst: str, quota: Number) -> None:
+        """Cap one analyst at a fraction of the dataset's budget, its quota, inside the dataset's own cap."""
+        part = exact(quota, "quota")
         if not 0 <= part <= 1:
-            raise InvalidParameter("share must lie between 0 and 1, such as set_share('alice', 0.5)")
-        self.spine.ledger.set_share(self.spine.dataset, analyst, self.spine.filter.shares.cap(part))
+            raise InvalidParameter("quota must lie between 0 and 1, such as set_quota('alice', 0.5)")
+        self.spine.ledger.set_quota(self.spine.dataset, analyst, self.spine.filter.shares.cap(part))
 
     @property
     def schema(self) -> dict[str, str]:

@@ -283,16 +283,16 @@ def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
 
 def test_a_stopped_run_goes_on_when_there_is_room_again(pure, scripted):
     session = pure()
-    session.set_share("analyst", 0)
+    session.set_quota("analyst", 0)
     run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False, False]
     with pytest.raises(BudgetExceeded):
         run.ask(count())
-    session.set_share("analyst", 1)
+    session.set_quota("analyst", 1)
     assert run.ask(count()).value is False
-    session.set_share("analyst", session.spent.share + 1e-9)
+    session.set_quota("analyst", session.spent.share + 1e-9)
     assert "cannot pay for step 2" in run.state.told
-    session.set_share("analyst", 1)
+    session.set_quota("analyst", 1)
     assert run.state.told == "running"
 
 
@@ -739,11 +739,11 @@ def test_by_losses_the_same_run_costs_more_than_twice_as_much(opened, scripted):
 def test_a_run_by_hits_stops_where_no_hit_fits(opened, scripted):
     session = opened()
     run = session.start(GaussianAboveThreshold(**DECLARED))
-    session.set_share("analyst", session.spent.share + 1e-9)
+    session.set_quota("analyst", session.spent.share + 1e-9)
     assert "cannot pay for step 1" in run.state.told
     with pytest.raises(BudgetExceeded):
         run.ask(BY_CLINIC)
-    session.set_share("analyst", 1)
+    session.set_quota("analyst", 1)
     scripted += [False] * 3
     assert run.ask(BY_CLINIC).tested == 3
 

@@ -161,10 +161,10 @@ def test_runs_stop_where_the_session_cannot_pay_and_go_on_when_it_can(pure, scri
         run.ask(count())
     other = pure(1)
     run = other.start(runs_of(1))
-    other.set_share("analyst", 0)
+    other.set_quota("analyst", 0)
     with pytest.raises(BudgetExceeded):
         run.ask(BY_CLINIC)
-    other.set_share("analyst", 1)
+    other.set_quota("analyst", 1)
     assert run.ask(BY_CLINIC).tested == 3
 
 

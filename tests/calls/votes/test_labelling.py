@@ -297,7 +297,7 @@ def test_budget_and_quota_hold(opened):
         session.ask(Label(0, epsilon="0.05"))
     assert 0.5 < session.spent.share <= 1
     session = opened()
-    session.set_share("analyst", "0.001")
+    session.set_quota("analyst", "0.001")
     with pytest.raises(BudgetExceeded):
         session.ask(Label(0, epsilon="0.1"))
     assert session.spent.share == 0

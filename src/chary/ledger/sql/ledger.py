@@ -38,7 +38,7 @@ class KeptLedger:
                 at = self._store.bookmark.read(connection)
                 self._upkeep.post(connection, at.hash, entries.opening(at.entries + 1, terms))
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
+    def set_quota(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._store.writing() as connection:
             at = sql.standing(connection, dataset, analyst)

@@ -220,7 +220,7 @@ def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, ke
 def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:
     """Cap an analyst at a share of the budget; in the trail."""
     service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
-    on.served.acting(on.who).set_share(analyst, share)
+    on.served.acting(on.who).set_quota(analyst, share)
 
 
 def published_now(service: Service, on: admission.Asking) -> PublicReport:

@@ -123,7 +123,7 @@ def _sealed(row: Mapping[str, Any], before: str) -> str:
 
 # What entries were asked through: a ledger whose writes all say so.
 
-_MARKED: Final = frozenset({"reserve", "set_share", "note"})
+_MARKED: Final = frozenset({"reserve", "set_quota", "note"})
 
 
 def asked_through(ledger: Ledger, origin: str) -> Ledger:

@@ -205,7 +205,7 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
             for analyst, share in options.shares.items():
                 # Whoever has a cap keeps it: a custodian may have changed it since.
                 if session.spine.ledger.analyst_balance(session.spine.dataset, analyst).capacity is None:
-                    session.set_share(analyst, share)
+                    session.set_quota(analyst, share)
             served[name] = Served(name, session, options.share_answers, threading.Lock())
         undo.pop_all()
     return ServedDatasets(served)

@@ -58,9 +58,9 @@ async def append(
 def cap(request: Request, on: Capping, service: Shared, form: Form) -> Response:
     """Cap an analyst."""
     try:
-        capped(service, on, form.text("analyst"), form.text("share"))
+        capped(service, on, form.text("analyst"), form.text("quota"))
     except CharyError as error:
-        return _refused(request, on, service, error, "share" if "share" in str(error) else "analyst", form)
+        return _refused(request, on, service, error, "quota" if "quota" in str(error) else "analyst", form)
     return _done(on, "caps")
 
 
