@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import typer
 from rich.progress import Progress
