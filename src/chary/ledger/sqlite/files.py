@@ -11,8 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_engine, event
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.engine.interfaces import Compiled
 from sqlalchemy.exc import SQLAlchemyError
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
@@ -240,6 +244,23 @@ _SETTINGS = ("foreign_keys=ON", "synchronous=EXTRA", "fullfsync=ON", "secure_del
 _PAUSE = 0.01
 
 
+class LedgerDialect(SQLiteDialect_pysqlite):
+    """SQLite as ledgers speak it; all are equal, so that a statement is compiled once in a process for all files."""
+
+    supports_statement_cache = True
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+registry.register("sqlite.ledger", __name__, LedgerDialect.__name__)
+# Statements of a ledger name their parameters, whose values are no part of what is compiled: no secret stays here.
+_compiled: dict[Any, Compiled] = {}
+
+
 def engine_of(path: Path, timeout: float) -> Engine:
     """Connections to one file.
 
@@ -247,11 +268,20 @@ def engine_of(path: Path, timeout: float) -> Engine:
     commit returns: whatever was committed lies in the main file alone. A file that an earlier version left with a
     write-ahead log is brought up to date and turned over at the first connection.
     """
-    url = URL.create("sqlite", database=str(path))
-    engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": timeout})
+    url = URL.create("sqlite+ledger", database=str(path))
+    engine = _engine(url, poolclass=NullPool, connect_args={"timeout": timeout})
     event.listen(engine, "connect", lambda connection, _: _configure(connection, timeout))
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def engine_on(connection: sqlite3.Connection) -> Engine:
+    """The one connection that is there already."""
+    return _engine(URL.create("sqlite+ledger"), poolclass=StaticPool, creator=lambda: connection)
+
+
+def _engine(url: URL, **options: Any) -> Engine:
+    return create_engine(url, hide_parameters=True, execution_options={"compiled_cache": _compiled}, **options)
 
 
 @contextmanager

@@ -9,10 +9,13 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, StaticPool, create_engine, func, inspect, make_url, select, text
+from sqlalchemy import Connection, create_mock_engine, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.schema import ExecutableDDLElement
 
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
@@ -40,9 +43,22 @@ SEAL = select(
 def lay_out(path: Path, timeout: float) -> None:
     """Write a ledger without entries into an empty file."""
     with closing(files.engine_of(path, timeout).connect()) as connection, connection.begin():
-        schema.metadata.create_all(connection, checkfirst=False)
+        for statement in _layout():
+            connection.exec_driver_sql(statement)
         connection.execute(schema.chain.insert(), {"id": 1, "format": schema.FORMAT, "entries": 0, "head": GENESIS})
         connection.execute(schema.seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
+
+
+@cache
+def _layout() -> tuple[str, ...]:
+    """What makes the tables, indexes and triggers of a ledger; the same for every file."""
+    found: list[str] = []
+
+    def keep(made: ExecutableDDLElement, *_: Any, **__: Any) -> None:
+        found.append(str(made.compile(dialect=files.LedgerDialect())))
+
+    schema.metadata.create_all(create_mock_engine("sqlite://", keep), checkfirst=False)
+    return tuple(found)
 
 
 def sealed(connection: Connection) -> bool:
@@ -167,8 +183,7 @@ class Store:
         with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as copy, files.translated():
             with self.reading() as connection:
                 raw(connection).backup(copy)
-            engine = create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool, hide_parameters=True)
-            with engine.connect() as connection:
+            with files.engine_on(copy).connect() as connection:
                 yield connection
 
     def copy_to(self, path: Path) -> None:
