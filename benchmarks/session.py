@@ -4,15 +4,21 @@ Run as `python benchmarks/session.py`. A durable call commits twice, so two bare
 its limit; a call in memory may add 100 us to its query. Calls, bare queries and bare commits take turns one by one.
 What is added is clocked within each call, from its start to the query and from the query to its end. Rows that answer
 at once ("no query") show the same without the engine, which leaves cold caches behind.
+
+What a new process takes to its first answer is told in CPU time, beside the imports that it cannot do without.
 """
 
+import os
 import sqlite3
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +42,25 @@ QUERY = count("age >= 65")
 FAR = 10**6
 HEADINGS = ["call, ledger", "calls/s", "us a call", "bare query us", "added us", "limit us", "added / limit"]
 LIMIT = Against("added by a call", "added us", "limit us", "added / limit")
+
+STARTS = 7
+# A table that was read by Arrow, a ledger in a file.
+OPENED = """
+import chary, pyarrow.csv
+from pathlib import Path
+rows = pyarrow.csv.read_csv(Path(chary.__file__).parent / "demo" / "randhie_stream.csv.gz")
+session = chary.open(rows, privacy_unit=None, budget=chary.Budget(epsilon=1, delta=1e-6), ledger="visits.ledger")
+"""
+TESTED = f"{OPENED}session.test(chary.count(), above=100, epsilon=0.01)"
+BARE = "import duckdb, numpy, pyarrow"
+STARTED = {
+    "chary --help": ["-m", "chary", "--help"],
+    "open": ["-c", OPENED],
+    "open, first test": ["-c", TESTED],
+    "import opendp": ["-c", "import opendp.prelude"],
+}
+START_HEADINGS = ["new process", "CPU ms", "bare imports ms", "ratio"]
+START_LIMIT = Against("start", "CPU ms", "bare imports ms", "ratio")
 
 
 class Answered:
@@ -140,8 +165,31 @@ def rows(folder: Path) -> Iterator[list[str]]:
             yield from (at.row(what, call, bare) for what, (call, bare) in at.calls().items())
 
 
+def started(arguments: list[str]) -> float:
+    """The CPU time of one new process, in a folder of its own, in seconds."""
+    with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
+        process = subprocess.Popen([sys.executable, *arguments], cwd=folder, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return used.ru_utime + used.ru_stime
+
+
+def starts() -> Iterator[list[str]]:
+    """The CPU time of new processes, each beside the bare imports; medians of runs that take turns."""
+    for what, arguments in STARTED.items():
+        if "opendp" in what and find_spec("opendp") is None:
+            continue
+        pairs = [(started(arguments), started(["-c", BARE])) for _ in range(1 + STARTS)][1:]
+        whole, bare = (statistics.median(times) for times in zip(*pairs, strict=True))
+        yield [what, f"{whole * 1e3:.0f}", f"{bare * 1e3:.0f}", f"{whole / bare:.2f}"]
+
+
 def main() -> None:
     announce()
+    caption = f"Bare imports: {BARE}. Medians of {STARTS} runs."
+    show("CPU time of a new process to its first answer", START_HEADINGS, starts(), caption, [START_LIMIT])
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
         caption = f"Limit in memory: {AIM * 1e6:.0f} us. Limit of a durable call: two bare commits."
         show(f"Session calls on {ROWS:,} rows", HEADINGS, rows(Path(folder)), caption, [LIMIT])
