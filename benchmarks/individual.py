@@ -110,7 +110,7 @@ def _fits(session: chary.Session, epsilon: float) -> bool:
 def _scored(units: pl.DataFrame, call: IndividualTests, truth: np.ndarray, bar: int) -> tuple[float, ...]:
     """Hits, F1, how far from the bar the worst key is that was told wrongly, the error of values."""
     with chary.open(units, privacy_unit="unit", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:") as session:
-        found = session.start(call).ask(count().by("area", range(KEYS), keep_per_unit=1), above=bar)
+        found = session.start(call).ask(count().by("area", range(KEYS), max_groups_per_unit=1), above=bar)
     above = {area: value for (area,), value in found.above.items()}
     hit, should = np.isin(np.arange(KEYS), list(above)), truth >= bar
     wrong = np.abs(truth - bar)[hit != should].max(initial=0)

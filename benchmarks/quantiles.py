@@ -64,7 +64,7 @@ class Timed:
         at = [Fraction(k, self.many + 1) for k in range(1, self.many + 1)]
         levels = ", ".join(str(float(q)) for q in at)
         by_hand = f"SELECT quantile_disc({self.column}, [{levels}]) FROM rows"
-        limits: dict[str, Any] = {} if self.unit is None else {"rows_per_unit": 1}
+        limits: dict[str, Any] = {} if self.unit is None else {"max_rows_per_unit": 1}
         options: dict[str, Any] = {"bounds": self.bounds, "step": self.step, "epsilon": "0.01"} | limits
         with chary.open(table, privacy_unit=self.unit, budget=Budget(epsilon=100), ledger=":memory:") as session:
             bare, ours = side_by_side(

@@ -83,14 +83,14 @@ def limited(column: str, rows: int) -> str:
 
 CENTS = total("cost", bounds=BOUNDS, grid="0.01", where=WHERE)
 DAYS = total("days", bounds=BOUNDS, where=WHERE)
-TWO_ROWS = total("days", bounds=BOUNDS, where=WHERE, rows_per_unit=2)
+TWO_ROWS = total("days", bounds=BOUNDS, where=WHERE, max_rows_per_unit=2)
 CASES = [
     Case("count of units", count(WHERE), f"SELECT count(DISTINCT patient) FROM visits WHERE {WHERE}"),
     Case("count of rows", count(WHERE), f"SELECT count(*) FROM visits WHERE {WHERE}", unit=None),
     Case("total of whole numbers, row unit", DAYS, summed("days"), unit=None),
     Case("total of floats, grid 0.01, row unit", CENTS, summed("cost"), unit=None),
-    Case("total, rows_per_unit=2; by hand the same", TWO_ROWS, limited("days", 2)),
-    Case("total, rows_per_unit=2; by hand the plain sum", TWO_ROWS, summed("days"), aim=None),
+    Case("total, max_rows_per_unit=2; by hand the same", TWO_ROWS, limited("days", 2)),
+    Case("total, max_rows_per_unit=2; by hand the plain sum", TWO_ROWS, summed("days"), aim=None),
 ]
 
 

@@ -80,10 +80,10 @@ def questions(each: Session, units: Session) -> dict[str, Ask]:
         return count(f"cost >= {least}").by("k", range(KEYS))
 
     def few(least: int) -> Any:
-        return count(f"cost >= {least}").by("k", range(KEYS), keep_per_unit=3)
+        return count(f"cost >= {least}").by("k", range(KEYS), max_groups_per_unit=3)
 
     def clipped(least: int, kept: int) -> Any:
-        return total("cost", bounds=(0, MOST), where=f"cost >= {least}", rows_per_unit=kept)
+        return total("cost", bounds=(0, MOST), where=f"cost >= {least}", max_rows_per_unit=kept)
 
     return {
         "count": lambda least: each.release(count(f"cost >= {least}"), epsilon=1),

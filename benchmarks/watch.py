@@ -1,7 +1,7 @@
 """A watch over many keys of a large table, beside its bare plan and a GROUP BY written by hand.
 
 Run as `python benchmarks/watch.py`. The query by hand counts distinct units for each key and limits nothing; hence
-`keep_per_unit` shows what enforcing the limit costs. Calls take turns; every figure is the best of
+`max_groups_per_unit` shows what enforcing the limit costs. Calls take turns; every figure is the best of
 several rounds. What a watch adds is clocked around the query within each call.
 """
 
@@ -53,7 +53,7 @@ class Desk:
 
     def row(self, keys: int, keep: int | None) -> list[str]:
         """One line of the table."""
-        query = count().by(f"k{keys}", range(keys), keep_per_unit=keep)
+        query = count().by(f"k{keys}", range(keys), max_groups_per_unit=keep)
         by_hand = f"SELECT k{keys}, count(DISTINCT unit) FROM visits GROUP BY k{keys}"
         watch = partial(self.session.watch, query, above=ABOVE, epsilon=EPSILON)
         works = [
@@ -65,7 +65,7 @@ class Desk:
         added = min(self.clock.split(watch)[1] for _ in range(ROUNDS))
         figures = [f"{time * 1e3:.0f}" for time in (hand, bare, whole)]
         ratios = [f"{bare / hand:.2f}", f"{whole / bare:.2f}", f"{added * 1e3:.1f}", f"{added / keys * 1e6:.2f}"]
-        return [f"{keys:,}, {'none' if keep is None else f'keep_per_unit={keep}'}", *figures, *ratios]
+        return [f"{keys:,}, {'none' if keep is None else f'max_groups_per_unit={keep}'}", *figures, *ratios]
 
 
 def rows() -> Iterator[list[str]]:

@@ -55,7 +55,7 @@ class Counts:
 
 def keyed(keys, reach):
     """A count for each key of which one unit has rows in at most `reach`."""
-    return count().by("key", list(range(keys)), keep_per_unit=reach)
+    return count().by("key", list(range(keys)), max_groups_per_unit=reach)
 
 
 def top(filter_, epsilon, keys, moved, **rule):

@@ -22,7 +22,7 @@ IN_ALL_OR_NONE = Tables(
 )
 # Of the keys of one unit all are told: the first ones use up its counter.
 STREAM = IndividualTests(hits=2, epsilon="0.18")
-QUESTION = [count().by("place", range(KEYS), keep_per_unit=KEYS)]
+QUESTION = [count().by("place", range(KEYS), max_groups_per_unit=KEYS)]
 # A call without a price per hit, that hits one of two targets whatever comes out.
 DEAR, PRIORS = even(1), {"odd": "odd", "even": "even"}
 

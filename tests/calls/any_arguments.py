@@ -109,7 +109,7 @@ def question(random):
             "kind": kind,
             "column": "cost",
             "bounds": [number(random), number(random)],
-            "rows_per_unit": whole(random),
+            "max_rows_per_unit": whole(random),
         }
         if kind == "total" and random.random() < 0.7:
             found["grid"] = number(random)

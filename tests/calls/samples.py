@@ -64,10 +64,10 @@ from chary.growth import CountsBox
 from chary.session import open_votes
 from tests.session.kit import CLINICS
 
-KEYED = count("age >= 44").by("clinic", CLINICS, keep_per_unit=2)
-COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
+KEYED = count("age >= 44").by("clinic", CLINICS, max_groups_per_unit=2)
+COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 CELLS = {"clinic": CLINICS}
-AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
+AGES = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.01"}
 SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}
 RUNS = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100, "epsilon": "0.05", "sensitivity": 1}
 CONDITIONS = ["clinic = 'north'", "clinic = 'south'"]
@@ -116,13 +116,15 @@ SAMPLES = {
     "fraction": lambda: Proportion("age >= 44", epsilon="0.01"),
     "greedy": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "growing_sparse_vector": lambda: GrowingTests(above="0.5", epsilon="0.01", values=True, rounds=3),
-    "histogram": lambda: Histogram("age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", keep_per_unit=1),
+    "histogram": lambda: Histogram(
+        "age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", max_groups_per_unit=1
+    ),
     "individual_stream": lambda: IndividualTests(epsilon="0.02", hits=2),
     "inverse_sensitivity": lambda: InverseSensitivityMechanism([0, 50, 100], count(), epsilon="0.01"),
     "label": lambda: Label(0, guess="yes", epsilon="0.01"),
     "label_clear": lambda: ClearLabel(0, epsilon="0.01"),
     "majority": lambda: Majority("age >= 44", epsilon="0.01", rule="inverse"),
-    "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", keep_per_unit=1),
+    "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", max_groups_per_unit=1),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),
     "mode": lambda: Mode(KEYED, epsilon="0.01"),
     "most_common": lambda: MostCommon("clinic", among=CLINICS, epsilon="0.01", where="age >= 44"),
@@ -130,7 +132,7 @@ SAMPLES = {
     "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
     "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
     "principal_components": lambda: PrincipalComponents(
-        {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", rows_per_unit=2
+        {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2
     ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
     "quantile": lambda: Quantile("age", 0.5, **AGES),

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chary import InvalidInput, InvalidQuery, count, histogram, mean, total
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import body_of, query_of
+from chary.data.queries.stored import current, stored
 from chary.data.series import Values
+from chary.service.core.requests import Wish
 
 names = st.sampled_from(["age", "cost", "a b", "Ünit"])
 wheres = st.sampled_from([None, "age >= 65", "clinic = 'it''s' AND age > 3", "age IN (1, 2) OR smoker"])
@@ -23,7 +25,9 @@ keys = st.one_of(
     st.lists(st.datetimes(datetime(1900, 1, 1)), min_size=1, max_size=4, unique=True),
 )
 limits = st.one_of(
-    st.just({}), st.builds(lambda n: {"keep_per_unit": n}, whole), st.builds(lambda n: {"stated_per_unit": n}, whole)
+    st.just({}),
+    st.builds(lambda n: {"max_groups_per_unit": n}, whole),
+    st.builds(lambda n: {"assumed_groups_per_unit": n}, whole),
 )
 bounds = st.lists(numbers, min_size=2, max_size=2, unique=True).map(sorted).map(tuple)
 
@@ -37,7 +41,7 @@ def refusable(make):
 
 
 def sums(make):
-    sized = st.one_of(st.just({}), whole.map(lambda n: {"rows_per_unit": n}))
+    sized = st.one_of(st.just({}), whole.map(lambda n: {"max_rows_per_unit": n}))
     return st.builds(
         lambda column, where, edges, size: refusable(
             lambda: make(column, where=where, bounds=edges, grid="1/8", **size)
@@ -58,7 +62,7 @@ keyed = st.builds(
 )
 pairs = st.builds(
     lambda query, left, right: refusable(
-        lambda: query.by(["clinic", "day"], list(zip(left, right, strict=False)), keep_per_unit=1)
+        lambda: query.by(["clinic", "day"], list(zip(left, right, strict=False)), max_groups_per_unit=1)
     ),
     singles,
     keys,
@@ -80,17 +84,18 @@ queries = st.one_of(singles, keyed, pairs, binned, series).filter(lambda query: 
 
 @given(queries)
 def test_a_query_is_read_from_its_own_json(query):
-    body = json.loads(json.dumps(query.body(), allow_nan=False))
-    assert query_of(body) == query
+    kept, body = (json.loads(json.dumps(each, allow_nan=False)) for each in (query.body(), body_of(query)))
+    assert query_of(body) == query_of(current(kept)) == query
     assert query_of(body).body() == query.body()
     assert query_of(body).describe() == query.describe()
+    assert (stored(body), current(kept)) == (kept, body)
 
 
 @pytest.mark.parametrize(
     "rows", [[date(2026, 3, 31)], [datetime(2026, 3, 31, 12, 30, 1, 5)], ["2026-03-31"], [True, False], [1, 0]]
 )
 def test_keys_keep_their_types(rows):
-    read = query_of(json.loads(json.dumps(count().by("day", rows).body())))
+    read = query_of(json.loads(json.dumps(body_of(count().by("day", rows)))))
     assert list(read.keys) == [(key,) for key in rows]
     assert [type(key) for (key,) in read.keys] == [type(key) for key in rows]
 
@@ -116,3 +121,21 @@ def test_keys_keep_their_types(rows):
 def test_what_is_the_body_of_no_query_is_refused(body):
     with pytest.raises(InvalidQuery):
         query_of(body)
+
+
+def test_stored_calls_are_said_in_the_words_of_today():
+    kept = {"kind": "histogram", "keep_per_unit": 2, "queries": [{"kind": "mean", "rows_per_unit": 1}, "age > 3"]}
+    queries = [{"kind": "mean", "max_rows_per_unit": 1}, "age > 3"]
+    said = {"kind": "histogram", "max_groups_per_unit": 2, "queries": queries}
+    assert (current(kept), stored(said)) == (said, kept)
+
+
+def test_a_kept_job_is_read_in_the_words_of_today():
+    kept = {"action": "ask", "run": None, "body": {"kind": "quantile", "column": "age", "rows_per_unit": 1}}
+    assert Wish.of_written(json.dumps(kept)).body == {"kind": "quantile", "column": "age", "max_rows_per_unit": 1}
+
+
+def test_names_of_callers_are_never_changed():
+    columns = {"keep_per_unit": [1, 2], "max_rows_per_unit": [3], "kind": ["a"]}
+    said = {"kind": "marginal", "columns": columns, "algorithm": {"name": "x", "parameters": columns}}
+    assert stored(said) == current(said) == said

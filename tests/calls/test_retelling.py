@@ -16,7 +16,7 @@ from tests.session.kit import CLINICS, PAID
 BUDGET = Budget(epsilon=60, delta=1e-6)
 EVERY = count().by("clinic", CLINICS)
 EPSILON = "0.2"
-COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
+COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 
 
 def asked(session):
@@ -42,7 +42,7 @@ def asked(session):
         agreed.ask(count(), above=20),
         stream.ask(EVERY, above=10),
         stream.ask(count(), above=10),
-        session.release(mean("cost", bounds=(0, 20), rows_per_unit=1), epsilon=1),
+        session.release(mean("cost", bounds=(0, 20), max_rows_per_unit=1), epsilon=1),
     ]
     assert len(answers[-1].findings) == 1
     return answers, (sparse.call, agreed.call, stream.call)
@@ -109,8 +109,8 @@ def test_known_ranges_cut_what_is_told(opened):
     """Counts are never below 0; a total of both signs may be anything, one of negative values is at most 0."""
     session = opened(budget=BUDGET, unsafe_noise=Seeded(3))
     empty = count("age > 1000")
-    debts = total("cost", bounds=(-20, 0), rows_per_unit=1)
-    both = total("cost", bounds=(-20, 20), rows_per_unit=1)
+    debts = total("cost", bounds=(-20, 0), max_rows_per_unit=1)
+    both = total("cost", bounds=(-20, 20), max_rows_per_unit=1)
     for _ in range(20):
         assert session.release(empty, epsilon=EPSILON).interval[0] >= 0
         assert session.release_if(empty, above=-100, epsilon=EPSILON).interval[0] == 0

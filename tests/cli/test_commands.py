@@ -62,7 +62,7 @@ def test_a_plan_for_tests_is_a_menu(call):
 
 
 def test_watch_charges_its_ledger(call, visits):
-    asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --keep-per-unit 1 --above 1000"
+    asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --max-groups-per-unit 1 --above 1000"
     code, out, err = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 5 --json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
@@ -89,7 +89,7 @@ def test_test_release_and_quote_share_one_budget(call, visits):
     assert (code, json.loads(out)["above"]) == (0, True)
     code, out, _ = call(f"test {common} --count --above 100 --value --hits 10", "--where", "age >= 65")
     assert abs(json.loads(out)["value"] - 2100) < 1000
-    code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon 0.2")
+    code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --max-rows-per-unit 1 --epsilon 0.2")
     assert 15 < json.loads(out)["value"] < 35
     code, out, _ = call(f"quote {common} --count --above 100 --hits 10")
     quoted = json.loads(out)
@@ -281,7 +281,7 @@ def test_clear_answers_are_free(call, visits):
         "between {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6 --low 5 --high 5",
         "decide {} --unit patient_id --count --by clinic --keys a,b --budget-epsilon 1 --budget-delta 1e-6 --above 5",
         "classify {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6",
-        "classify {} --unit patient_id --mean cost --bounds 0,50 --rows-per-unit 1 --budget-epsilon 1",
+        "classify {} --unit patient_id --mean cost --bounds 0,50 --max-rows-per-unit 1 --budget-epsilon 1",
     ],
 )
 def test_questions_without_a_clear_answer(call, visits, line):

@@ -23,11 +23,11 @@ NEEDED = {"above_threshold", "agreed_tests"}
 SHORT = {
     f"test visits.csv {UNITS} --count --above 10": "test",
     f"test visits.csv {UNITS} --count --above 10 --value": "release-if",
-    f"watch visits.csv {UNITS} {KEYED} --above 10 --keep-per-unit 1 --yes": "watch",
-    f"watch visits.csv {UNITS} {KEYED} --above 10 --keep-per-unit 1 --yes --individual 2": "stream",
+    f"watch visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes": "watch",
+    f"watch visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes --individual 2": "stream",
     f"choose visits.csv {UNITS} {KEYED}": "choose",
-    f"choose visits.csv {UNITS} {KEYED} --keep-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
-    f"top-k visits.csv {UNITS} {KEYED} --keep-per-unit 1 --k 2": "top-k",
+    f"choose visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
+    f"top-k visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --k 2": "top-k",
     f"pmw visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "pmw",
     f"distinct-sketch visits.csv {UNITS}": "distinct-sketch",
     f"sparse-vector visits.csv {UNITS} {KEYED} --above 10 --epsilon 0.1": "sparse-vector",
@@ -45,7 +45,7 @@ ASKED = {
 
 @pytest.mark.parametrize("line", [*SHORT, *ASKED])
 def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, line):
-    line = line.replace("--stated-per-unit 1", "--keep-per-unit 1")
+    line = line.replace("--assumed-groups-per-unit 1", "--max-groups-per-unit 1")
     code, out, err = call(f"{line} {BUDGET}")
     assert (code, out) == (2, "")
     assert (SHORT | ASKED).get(line, "") in err
@@ -161,7 +161,7 @@ PURE = "--unit patient_id --infer-types --budget-epsilon 1"
             "would be free in a budget with a delta",
         ),
         ("release visits.csv --count --epsilon 0.01", None),
-        ("choose visits.csv --count --by clinic --keys a,b --keep-per-unit 1 --epsilon 0.01", None),
+        ("choose visits.csv --count --by clinic --keys a,b --max-groups-per-unit 1 --epsilon 0.01", None),
     ],
 )
 def test_who_would_have_free_misses_with_a_delta_is_told_before_the_first_charge(call, visits, line, frees):

@@ -62,7 +62,7 @@ def test_bad_options(call, visits, watched, options, told):
 
 
 def test_an_ordinary_release_is_neither_a_hit_nor_to_be_acted_on(call, visits, watched):
-    asked = f"release {visits} {ROWS} --count --by clinic --keys a,b --stated-per-unit 1 --epsilon 0.01 --json"
+    asked = f"release {visits} {ROWS} --count --by clinic --keys a,b --assumed-groups-per-unit 1 --epsilon 0.01 --json"
     released = json.loads(call(asked)[1])
     assert all(row["low"] < row["value"] < row["high"] for row in released["values"])
     assert "not for all rows" in released["interval_says"]

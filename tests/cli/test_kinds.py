@@ -64,7 +64,7 @@ KEYED = "--count --by clinic --keys a,b,c"
 KEYS = count().by("clinic", CLINICS)
 SEEN = {"age": chary.Bins([0, 50, 100]), "clinic": CLINICS}
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c"
-EACH = {"stated_per_unit": 1}
+EACH = {"assumed_groups_per_unit": 1}
 SMALL = "--epsilon 0.01"
 SIZE = {"epsilon": "0.01"}
 PUBLIC = "--each-row --relation replace --infer-types"
@@ -98,7 +98,7 @@ CALLS = {
     "majority": (UNITS, f"--condition age>=65 {SMALL} --rule inverse", Majority("age>=65", rule="inverse", **SIZE)),
     "marginal": (
         UNITS,
-        f"--values clinic=a,b --values age=1..3 {SMALL} --stated-per-unit 1",
+        f"--values clinic=a,b --values age=1..3 {SMALL} --assumed-groups-per-unit 1",
         Marginal({"clinic": ["a", "b"], "age": [1, 2, 3]}, **SIZE, **EACH),
     ),
     "mode": (PUBLIC, f"{KEYED} {SMALL}", Mode(KEYS, **SIZE)),
@@ -296,7 +296,7 @@ def test_people_are_told_prices_and_the_accounting_only_if_they_ask(call, visits
 
 
 def test_rows_are_written_as_csv(call, visits, tmp_path):
-    line = f"release {visits} {UNITS} {KEYED} --keep-per-unit 1 {SMALL} {BUDGET} --csv-out"
+    line = f"release {visits} {UNITS} {KEYED} --max-groups-per-unit 1 {SMALL} {BUDGET} --csv-out"
     code, _, err = call(f"{line} answer.csv")
     assert (code, err) == (0, "")
     lines = (tmp_path / "answer.csv").read_text().splitlines()
@@ -312,7 +312,8 @@ def test_rows_are_written_as_csv(call, visits, tmp_path):
 
 def test_keys_are_read_from_a_file(call, visits, tmp_path):
     (tmp_path / "clinics.txt").write_text('a\nb, and more\n"c"\n\n')
-    line = f"release {visits} {UNITS} --count --by clinic --keys @clinics.txt --keep-per-unit 1 {SMALL} {BUDGET} --json"
+    line = f"release {visits} {UNITS} --count --by clinic --keys @clinics.txt --max-groups-per-unit 1"
+    line += f" {SMALL} {BUDGET} --json"
     code, out, err = call(line)
     assert (code, err) == (0, "")
     assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b, and more"], ["c"]]

@@ -19,7 +19,7 @@ def visits(tmp_path):
 
 
 BUDGET = "--budget-epsilon 3 --budget-delta 1e-6 --epsilon 0.5"
-QUANTILES = "quantiles {} --unit patient --rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
+QUANTILES = "quantiles {} --unit patient --max-rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
 HISTOGRAM = "histogram {} --unit patient --column age --bins 0,18,65,120 --infer-types"
 
 
@@ -40,7 +40,7 @@ def test_quantiles(call, visits):
 
 
 def test_histogram(call, visits):
-    code, out, err = call(f"{HISTOGRAM.format(visits)} {BUDGET} --json --keep-per-unit 1")
+    code, out, err = call(f"{HISTOGRAM.format(visits)} {BUDGET} --json --max-groups-per-unit 1")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert [(row["low"], row["high"]) for row in figures["bins"]] == [(0, 18), (18, 65), (65, 120)]
@@ -67,11 +67,11 @@ def test_a_repeated_request_is_free(call, visits):
         f"{QUANTILES} --at x",
         f"{QUANTILES} --at 0.5 --step 0",
         f"{QUANTILES} --at 0.5 --step 7",
-        "quantiles {} --unit patient --rows-per-unit 1 --column age --low 120 --high 0",
+        "quantiles {} --unit patient --max-rows-per-unit 1 --column age --low 120 --high 0",
         "quantiles {} --unit patient --column age --low 0 --high 120",
-        "quantiles {} --unit patient --rows-per-unit 1 --column nowhere --low 0 --high 120",
-        "quantiles {} --unit patient --rows-per-unit 1 --column note --low 0 --high 120",
-        "quantiles {} --unit patient --rows-per-unit 1 --column age",
+        "quantiles {} --unit patient --max-rows-per-unit 1 --column nowhere --low 0 --high 120",
+        "quantiles {} --unit patient --max-rows-per-unit 1 --column note --low 0 --high 120",
+        "quantiles {} --unit patient --max-rows-per-unit 1 --column age",
         "histogram {} --unit patient --column age --bins 0,18,18",
         "histogram {} --unit patient --column age --bins 65,18",
         "histogram {} --unit patient --column age --bins 7",
@@ -79,7 +79,7 @@ def test_a_repeated_request_is_free(call, visits):
         "histogram {} --unit patient --column age",
         "histogram {} --unit patient --column nowhere --bins 0,1",
         f"{HISTOGRAM} --outside drop",
-        f"{HISTOGRAM} --keep-per-unit 1 --stated-per-unit 1",
+        f"{HISTOGRAM} --max-groups-per-unit 1 --assumed-groups-per-unit 1",
     ],
 )
 def test_bad_input_leaves_with_2_and_shows_no_data(call, visits, line):

@@ -28,7 +28,7 @@ each-row = true
 relation = "replace"
 budget-epsilon = 2.50
 """
-KEYED = "--count --by clinic --above 1000 --keep-per-unit 1 --hits 10"
+KEYED = "--count --by clinic --above 1000 --max-groups-per-unit 1 --hits 10"
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "clinics.txt").write_text("a\nb\n")
     toml(f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\nkeys = {{clinic = "@clinics.txt"}}', "sub")
-    line = "release v --count --by clinic --keep-per-unit 1 --budget-epsilon 1 --epsilon 0.1 --json"
+    line = "release v --count --by clinic --max-groups-per-unit 1 --budget-epsilon 1 --epsilon 0.1 --json"
     code, out, err = call(f"{line} --config sub/chary.toml")
     assert code == 0, err
     assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b"]]

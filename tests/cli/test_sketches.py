@@ -40,7 +40,7 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
 
 def test_parts_and_values(call):
     assert call(FIRST, "--where", "age >= 50")[0] == 0
-    found = json.loads(call(FIRST + " --of age --stated-per-unit 1 --registers 64")[1])
+    found = json.loads(call(FIRST + " --of age --assumed-groups-per-unit 1 --registers 64")[1])
     assert found["distinct"] >= 0
     one, two = (call(FIRST + " --request monday") for _ in range(2))
     assert json.loads(one[1]) == json.loads(two[1])
@@ -51,10 +51,10 @@ def test_parts_and_values(call):
     [
         "--registers 100",
         "--of age",
-        "--of height --stated-per-unit 1",
+        "--of height --assumed-groups-per-unit 1",
         "--above many",
         "--sketch 3",
-        "--keep-per-unit 1",
+        "--max-groups-per-unit 1",
     ],
 )
 def test_bad_input_leaves_with_2_and_shows_no_data(call, wrong):

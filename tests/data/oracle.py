@@ -111,13 +111,13 @@ def steps(asked, value):
 
 
 def of_unit(query, asked, owned, unit):
-    if unit is not None and asked.keying is not None and asked.keying.keep_per_unit is not None:
-        kept = sorted({position for position, _ in owned})[: asked.keying.keep_per_unit]
+    if unit is not None and asked.keying is not None and asked.keying.max_groups_per_unit is not None:
+        kept = sorted({position for position, _ in owned})[: asked.keying.max_groups_per_unit]
         owned = [cell for cell in owned if cell[0] in kept]
     if isinstance(asked, Count):
         return owned if unit is None else [(position, 1) for position in {position for position, _ in owned}]
-    if asked.rows_per_unit is not None:
-        owned = sorted(owned, key=lambda cell: (-abs(cell[1]), -cell[1], cell[0]))[: asked.rows_per_unit]
+    if asked.max_rows_per_unit is not None:
+        owned = sorted(owned, key=lambda cell: (-abs(cell[1]), -cell[1], cell[0]))[: asked.max_rows_per_unit]
     if isinstance(query, RowCount):
         return [(position, 1) for position, _ in owned]
     if asked.unit_steps is None:

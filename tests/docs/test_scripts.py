@@ -97,7 +97,7 @@ from chary.calls import (
 )
 
 def ask(session: chary.Session) -> None:
-    ages, days = mean("age", bounds=(0, 120), rows_per_unit=1), count().by("day", range(7))
+    ages, days = mean("age", bounds=(0, 120), max_rows_per_unit=1), count().by("day", range(7))
     assert_type(session.release(ages, epsilon=1), NoisyNumber)
     assert_type(session.release(ages.by("day", range(7)), epsilon=1), NoisyNumbers)
     assert_type(session.ask(Release(days, epsilon=1)), NoisyNumbers)

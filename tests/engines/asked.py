@@ -45,8 +45,8 @@ BINS = [
     ("x", [-2, "-0.24", 0, "0.26", "0.5", 100]),
     ("x", ["-0.5", 2**53]),
 ]
-KEEPS = [{}, {"keep_per_unit": 1}, {"keep_per_unit": 2}, {"stated_per_unit": 3}]
-ROWS_KEPT = [{"rows_per_unit": 1}, {"rows_per_unit": 3}, {"unit_total": (-2, 3)}]
+KEEPS = [{}, {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 3}]
+ROWS_KEPT = [{"max_rows_per_unit": 1}, {"max_rows_per_unit": 3}, {"unit_total": (-2, 3)}]
 OF_UNIT = [("spread", 1), ("spread", 3), ("random", 2), ("mean", 1), ("weighted", 4), ("weighted", 1)]
 
 
@@ -150,7 +150,7 @@ ANSWERED = {
 
 
 def by_keys(pick, limits, of=total):
-    keep = {name: value for name, value in limits.items() if name.endswith("keep_per_unit")}
+    keep = {name: value for name, value in limits.items() if name.endswith("max_groups_per_unit")}
     return pick.by(totals(pick, {name: value for name, value in limits.items() if name not in keep}, of), keep)
 
 

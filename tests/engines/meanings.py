@@ -55,7 +55,9 @@ def binned(query, rows, unit):
             place = min(max(place, 0), len(edges) - 2)
         if 0 <= place < len(edges) - 1:
             found.setdefault(owner, set()).add(place)
-    kept = Counter(place for places in found.values() for place in sorted(places)[: query.of.keying.keep_per_unit])
+    kept = Counter(
+        place for places in found.values() for place in sorted(places)[: query.of.keying.max_groups_per_unit]
+    )
     return [kept[place] for place in range(len(edges) - 1)]
 
 
@@ -72,7 +74,7 @@ def second_moments(query, rows, unit):
         if owner is not None and not any(missing(row[name]) for name in query.names):
             steps = tuple(_moment(row[name], edges, query.steps) for name, edges in query.bounds)
             found.setdefault(owner, []).append(_shortened(steps, query.squared))
-    kept = [steps for owned in found.values() for steps in sorted(owned)[: query.rows_per_unit]]
+    kept = [steps for owned in found.values() for steps in sorted(owned)[: query.max_rows_per_unit]]
     size = len(query.names)
     pairs = [(one, other) for one in range(size) for other in range(one, size)]
     sums = [sum(steps[one] for steps in kept) for one in range(size)]
@@ -107,7 +109,7 @@ def places(asked, rows, unit):
 
 def ordered(asked, rows, unit):
     """Which places occur and how often; for those drawn at random the places of each unit, in some order."""
-    found, most = places(asked, rows, unit), asked.rows_per_unit
+    found, most = places(asked, rows, unit), asked.max_rows_per_unit
     if asked.of_unit == "random":
         return sorted(found.values())
     if asked.of_unit == "mean":
@@ -132,7 +134,7 @@ def elements(asked, rows, unit, key):
         owner = number if unit is None else row[unit]
         if owner is not None and not missing(row[column]):
             found.setdefault(owner, set()).add(row[column])
-    most = None if unit is None else asked.keep_per_unit
+    most = None if unit is None else asked.max_groups_per_unit
     kept = {value for own in found.values() for value in sorted(own)[:most]}
     return {word(key, value) for value in kept}
 

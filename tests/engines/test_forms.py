@@ -50,7 +50,7 @@ def test_answers(engine, shared, tally, form, relation, unit, limits):
 def test_values_in_order(engine, shared, tally, relation, unit, of_unit, most):
     if unit is None and of_unit != "spread":
         pytest.skip("of a unit with one row there is nothing to choose")
-    table, limits = shared("cells", relation, unit), {"of_unit": of_unit, "rows_per_unit": most} if unit else {}
+    table, limits = shared("cells", relation, unit), {"of_unit": of_unit, "max_rows_per_unit": most} if unit else {}
     for pick in picks(engine, relation, unit, "ordered"):
         query = asked.orders(pick, limits)
         found, expected = table.ordered(query).run(), meanings.ordered(query, world(pick.world), unit)
@@ -72,7 +72,9 @@ def in_units(found):
 
 
 @pytest.mark.parametrize(("relation", "unit"), NEIGHBOURS)
-@pytest.mark.parametrize("limits", [None, {"keep_per_unit": 1}, {"keep_per_unit": 2}, {"stated_per_unit": 9}], ids=str)
+@pytest.mark.parametrize(
+    "limits", [None, {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 9}], ids=str
+)
 def test_elements(engine, shared, tally, relation, unit, limits):
     if (unit is None) != (limits is None) and unit is None:
         pytest.skip("a row has one value")
@@ -102,7 +104,9 @@ def rooms(left, hits, kind):
 def test_living_units(engine, shared, tally, relation, unit, limits):
     table, kind = shared("cells", relation, unit), pa.string() if unit == "u" else pa.int64()
     form = (
-        "total of living units" if limits and set(limits) & {"rows_per_unit", "unit_total"} else "count of living units"
+        "total of living units"
+        if limits and set(limits) & {"max_rows_per_unit", "unit_total"}
+        else "count of living units"
     )
     for pick in picks(engine, relation, unit, f"living {limits}"):
         query = living_query(pick, limits, form)
@@ -125,7 +129,7 @@ def living_query(pick, limits, form):
         return (
             asked.by_keys(pick, limits)
             if pick.drawn.random() < 0.5
-            else asked.totals(pick, {name: value for name, value in limits.items() if name != "keep_per_unit"})
+            else asked.totals(pick, {name: value for name, value in limits.items() if name != "max_groups_per_unit"})
         )
     if limits is None:
         return pick.drawn.choice([count(pick.where()), asked.count_without(pick, {})])
@@ -153,11 +157,11 @@ def test_the_sums_of_many_large_numbers(shared, tally):
     parts = [sum(row["i"] for row in HEAVY if row["k"] == key) for key in "ab"]
     assert each.prepare(total("i", bounds=bounds)).run() == whole
     assert each.prepare(total("i", bounds=bounds).by("k", ["b", "c", "a"])).run().tolist() == [parts[1], 0, parts[0]]
-    limited = total("i", bounds=bounds, rows_per_unit=2**20)
+    limited = total("i", bounds=bounds, max_rows_per_unit=2**20)
     assert unit.prepare(limited).run() == whole
     with living(unit, limited.by("k", ["a", "b"])).at(rooms({}, 2, pa.int64())) as units:
         assert units.answers().tolist() == parts
-    query = ordered("n", bounds=(0, 2**40 - 1), step=1, rows_per_unit=1, of_unit="mean")
+    query = ordered("n", bounds=(0, 2**40 - 1), step=1, max_rows_per_unit=1, of_unit="mean")
     assert dict(zip(*(part.tolist() for part in vars(unit.ordered(query).run()).values()), strict=True)) == dict(
         meanings.ordered(query, HEAVY, "u")
     )

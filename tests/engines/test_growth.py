@@ -20,11 +20,11 @@ NOBODY = Rooms(pa.table({"unit": pa.array([], pa.string()), "room": pa.array([],
 QUERIES = [
     count("x > 0"),
     count("x > 0", without="b"),
-    count().by("k", ["a", "a ", "zz"], keep_per_unit=1),
-    total("x", bounds=(-2, 3), grid="0.5", rows_per_unit=2),
+    count().by("k", ["a", "a ", "zz"], max_groups_per_unit=1),
+    total("x", bounds=(-2, 3), grid="0.5", max_rows_per_unit=2),
     total("i", bounds=(-7, 7), unit_total=(-3, 5)).by(["k", "b"], [("a", True), ("b", False)]),
     histogram("i", bins=[-8, 0, 2, 8], outside="edges"),
-    second_moments({"x": (0, 4), "i": (-2, 3)}, steps=10, rows_per_unit=2),
+    second_moments({"x": (0, 4), "i": (-2, 3)}, steps=10, max_rows_per_unit=2),
 ]
 
 
@@ -57,7 +57,7 @@ def test_answers_after_appending_are_those_of_all_rows(opened, tally):
     first, *later = batches(1)
     table, there = opened(frame(first), "add/remove", "u"), list(first)
     plans = [table.prepare(query) for query in QUERIES]
-    values = ordered("x", bounds=(-2, 3), step="0.5", rows_per_unit=2)
+    values = ordered("x", bounds=(-2, 3), step="0.5", max_rows_per_unit=2)
     order, living_plan, words = table.ordered(values), living(table, QUERIES[2]), table.elements(Elements()).run()
     mark = words.words("key")[1]
     seen = set(words.words("key")[0].tolist())
@@ -176,7 +176,11 @@ def test_a_limit_on_entries_holds_for_what_is_added(opened, tally):
 
 def test_a_closed_table_neither_grows_nor_answers(opened):
     table = opened(frame(ROWS[:9]), "add/remove", "u")
-    plans = [table.prepare(count()), table.snapshot(["n"]), table.ordered(ordered("i", bounds=(0, 1), rows_per_unit=1))]
+    plans = [
+        table.prepare(count()),
+        table.snapshot(["n"]),
+        table.ordered(ordered("i", bounds=(0, 1), max_rows_per_unit=1)),
+    ]
     table.close()
     table.close()
     for plan in plans:

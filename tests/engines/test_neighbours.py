@@ -61,8 +61,8 @@ def vectors(table, query, size):
     columns = "w" if query.keying is None else ["w", "k"]
     limits = (
         {}
-        if query.keying is None or query.keying.keep_per_unit is None
-        else {"keep_per_unit": query.keying.keep_per_unit}
+        if query.keying is None or query.keying.max_groups_per_unit is None
+        else {"max_groups_per_unit": query.keying.max_groups_per_unit}
     )
     keys = range(size) if query.keying is None else list(itertools.product(range(size), KEYS))
     fields = {name: getattr(query, name) for name in query.__dataclass_fields__} | {"keying": None}
@@ -96,19 +96,19 @@ def limited():
     yield count("x > 0")
     yield count("x > -9", without="x = 9")
     for keep in (None, 1, 2):
-        yield count().by("k", KEYS, keep_per_unit=keep)
+        yield count().by("k", KEYS, max_groups_per_unit=keep)
     for bounds, most, keep in itertools.product([(-2, 3), (1, 3), (-3, -1)], (1, 2), (0, 1, None)):
-        asked = total("x", bounds=bounds, rows_per_unit=most)
-        yield asked if keep == 0 else asked.by("k", KEYS, keep_per_unit=keep)
+        asked = total("x", bounds=bounds, max_rows_per_unit=most)
+        yield asked if keep == 0 else asked.by("k", KEYS, max_groups_per_unit=keep)
     for edges, keep in itertools.product([(-3, 4), (1, 4)], (0, 1, None)):
         asked = total("x", bounds=(-5, 5), unit_total=edges)
-        yield asked if keep == 0 else asked.by("k", KEYS, keep_per_unit=keep)
+        yield asked if keep == 0 else asked.by("k", KEYS, max_groups_per_unit=keep)
 
 
 @RELATIONS
 def test_of_units(unit_worlds, tally, relation):
     neighbouring = Neighbouring(relation, "u")
-    parts = mean("x", bounds=(0, 3), rows_per_unit=2).by("k", KEYS).parts(neighbouring)
+    parts = mean("x", bounds=(0, 3), max_rows_per_unit=2).by("k", KEYS).parts(neighbouring)
     queries = [*limited(), parts[0]]
     for query in queries:
         changes = moved(vectors(unit_worlds, query, len(UNITS)), relation, empty_too=True)
@@ -134,11 +134,11 @@ def world_by_world(table, ask):
 
 ONE_BY_ONE = {
     "count": lambda where: count(where),
-    "total": lambda where: total("x", bounds=(-2, 3), rows_per_unit=2, where=where),
+    "total": lambda where: total("x", bounds=(-2, 3), max_rows_per_unit=2, where=where),
     "histogram": lambda where: histogram("x", bins=[-5, 0, 10], where=where),
-    "kept histogram": lambda where: histogram("x", bins=[-5, 0, 10], where=where, keep_per_unit=1),
+    "kept histogram": lambda where: histogram("x", bins=[-5, 0, 10], where=where, max_groups_per_unit=1),
     "second moments": lambda where: second_moments(
-        {"x": (-2, 2), "y": (-2, 2)}, steps=10, where=where, rows_per_unit=1
+        {"x": (-2, 2), "y": (-2, 2)}, steps=10, where=where, max_rows_per_unit=1
     ),
 }
 
@@ -159,7 +159,7 @@ def test_world_by_world(few_worlds, tally, form):
 def test_values_in_order(few_worlds, tally, of_unit, most):
     found = []
     for world in range(len(FEW)):
-        asked = ordered("x", bounds=(-5, 9), where=f"w = {world}", rows_per_unit=most, of_unit=of_unit)
+        asked = ordered("x", bounds=(-5, 9), where=f"w = {world}", max_rows_per_unit=most, of_unit=of_unit)
         values = few_worlds.ordered(asked).run()
         found.append(Counter(dict(zip(values.places.tolist(), values.counts.tolist(), strict=True))))
     for relation in ("add/remove", "replace"):
@@ -171,7 +171,9 @@ def test_values_in_order(few_worlds, tally, of_unit, most):
         tally("neighbours: moved as far as claimed", len(FEW), f"{relation}, a unit")
 
 
-@pytest.mark.parametrize("limits", [{}, {"of": "y", "keep_per_unit": 1}, {"of": "y", "keep_per_unit": 2}], ids=str)
+@pytest.mark.parametrize(
+    "limits", [{}, {"of": "y", "max_groups_per_unit": 1}, {"of": "y", "max_groups_per_unit": 2}], ids=str
+)
 def test_elements(few_worlds, tally, limits):
     found = [
         set(few_worlds.elements(Elements(where=Predicate.of(f"w = {world}"), **limits)).run().words("key")[0].tolist())

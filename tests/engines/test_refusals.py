@@ -24,12 +24,12 @@ QUERIES = [
     (count("b > TRUE"), "no order"),
     (count("d = t"), "cannot be compared"),
     (count("i LIKE 'x'"), "LIKE needs a string"),
-    (total("k", bounds=(0, 1), rows_per_unit=1), "column of numbers"),
-    (total("b", bounds=(0, 1), rows_per_unit=1), "column of numbers"),
+    (total("k", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
+    (total("b", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
     (total("x", bounds=(0, 1)), "many rows"),
     (histogram("s", bins=[0, 1]), "column of numbers"),
     (histogram("nobody", bins=[0, 1]), "unknown column"),
-    (second_moments({"s": (0, 1)}, rows_per_unit=1), "columns of numbers"),
+    (second_moments({"s": (0, 1)}, max_rows_per_unit=1), "columns of numbers"),
     (second_moments({"x": (0, 1)}), "many rows"),
 ]
 
@@ -44,9 +44,9 @@ def test_queries_that_do_not_fit_are_refused_when_they_are_made(shared, tally, q
 def test_readings_that_do_not_fit_are_refused_when_they_are_made(shared, tally):
     table = shared("cells", "replace", "u")
     for ask in (
-        lambda: table.ordered(ordered("nobody", bounds=(0, 1), rows_per_unit=1)),
-        lambda: table.ordered(ordered("s", bounds=(0, 1), rows_per_unit=1)),
-        lambda: table.elements(Elements(of="nobody", stated_per_unit=1)),
+        lambda: table.ordered(ordered("nobody", bounds=(0, 1), max_rows_per_unit=1)),
+        lambda: table.ordered(ordered("s", bounds=(0, 1), max_rows_per_unit=1)),
+        lambda: table.elements(Elements(of="nobody", assumed_groups_per_unit=1)),
         lambda: table.elements(Elements(where=Predicate.of("nobody = 1"))),
         lambda: table.snapshot(["nobody"]),
         lambda: table.snapshot([]),
@@ -78,12 +78,14 @@ def test_columns_may_have_any_name(opened, tally):
     assert list(table.schema) == names
     for name in names[1:]:
         quoted = '"' + name.replace('"', '""') + '"'
-        asked = total(name, bounds=(0, 9), rows_per_unit=1, where=f"{quoted} >= 1").by(name, [2, 1], keep_per_unit=1)
+        asked = total(name, bounds=(0, 9), max_rows_per_unit=1, where=f"{quoted} >= 1").by(
+            name, [2, 1], max_groups_per_unit=1
+        )
         assert table.prepare(asked).run().tolist() == [2, 1]
     for name in ("weight", "times", "element", "rank", 'say "hi"; --'):
-        values = table.ordered(ordered(name, bounds=(0, 9), rows_per_unit=1, of_unit="weighted")).run()
+        values = table.ordered(ordered(name, bounds=(0, 9), max_rows_per_unit=1, of_unit="weighted")).run()
         assert values.places.tolist() == [1, 2]
-        assert len(table.elements(Elements(of=name, keep_per_unit=1)).run().words("key")[0]) == 2
+        assert len(table.elements(Elements(of=name, max_groups_per_unit=1)).run().words("key")[0]) == 2
     tally("names of columns", len(names) + 9)
 
 

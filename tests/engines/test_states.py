@@ -64,11 +64,11 @@ def test_within_one_state_nobody_adds_rows(engine, opened, tally):
 
 def test_several_threads_may_ask_at_once(shared, tally):
     table = shared("cells", "replace", "v")
-    values = ordered("i", bounds=(-7, 7), rows_per_unit=2)
+    values = ordered("i", bounds=(-7, 7), max_rows_per_unit=2)
     plans = {
         "count": (table.prepare(count("x > 0")), lambda found: found),
         "total": (
-            table.prepare(total("i", bounds=(-7, 7), rows_per_unit=2).by("k", ["a", "b"])),
+            table.prepare(total("i", bounds=(-7, 7), max_rows_per_unit=2).by("k", ["a", "b"])),
             lambda found: found.tolist(),
         ),
         "order": (table.ordered(values), lambda found: found.counts.tolist()),

@@ -63,11 +63,11 @@ def changes(query, relation, size):
 
 
 KEYED = {
-    "one": lambda keys: count().by("k", keys, keep_per_unit=1),
-    "two": lambda keys: count().by("k", keys, keep_per_unit=2),
+    "one": lambda keys: count().by("k", keys, max_groups_per_unit=1),
+    "two": lambda keys: count().by("k", keys, max_groups_per_unit=2),
     "all": lambda keys: count().by("k", keys),
-    "signed": lambda keys: total("x", bounds=(-1, 2), unit_total=(-1, 2)).by("k", keys, keep_per_unit=1),
-    "rows": lambda keys: total("x", bounds=(-1, 1), rows_per_unit=2).by("k", keys),
+    "signed": lambda keys: total("x", bounds=(-1, 2), unit_total=(-1, 2)).by("k", keys, max_groups_per_unit=1),
+    "rows": lambda keys: total("x", bounds=(-1, 1), max_rows_per_unit=2).by("k", keys),
 }
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.accuracy import angle_up, gaussian_norm_up, laplace_norm_up, length_up, spectrum
 from chary.data import Neighbouring, second_moments
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.workloads import MomentNoise
@@ -184,9 +184,9 @@ def test_eigenvalues_and_spaces_are_off_by_no_more_than_the_matrix():
 def test_contributions_need_a_limit_and_know_their_range():
     asked = second_moments({"a": (0, 1), "b": (0, 1)}, steps=10)
     assert asked.contribution(Neighbouring("add/remove", None)).high == 100
-    with pytest.raises(InvalidQuery, match="rows_per_unit=1"):
+    with pytest.raises(InvalidQuery, match="max_rows_per_unit=1"):
         asked.contribution(Neighbouring("add/remove", "u"))
-    limited = second_moments({"a": (0, 1)}, steps=10, rows_per_unit=3)
+    limited = second_moments({"a": (0, 1)}, steps=10, max_rows_per_unit=3)
     assert limited.contribution(Neighbouring("add/remove", "u")).high == 300
     with pytest.raises(InvalidQuery):
         limited.contribution(Neighbouring("add/remove", None))
@@ -211,7 +211,7 @@ def test_contributions_need_a_limit_and_know_their_range():
 def test_they_are_read_from_their_own_body():
     for asked in (
         second_moments({"a": (0, 1), "b": ("-0.5", 7)}, steps=10, longest="0.3", where="a > 1"),
-        second_moments({"a": (0, 1)}, rows_per_unit=3),
+        second_moments({"a": (0, 1)}, max_rows_per_unit=3),
     ):
-        assert query_of(asked.body()) == asked
+        assert query_of(body_of(asked)) == asked
     assert "in [0, 1]" in second_moments({"a": (0, 1)}, where="b > 2").describe()

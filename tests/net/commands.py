@@ -29,7 +29,7 @@ CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.1"
 SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"
 # Commands that ask, each in a folder of its own, one line after the other.
 TOLD = {
-    "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1 --keep-per-unit 2"],
+    "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1 --max-groups-per-unit 2"],
     "release of a mean": [f"release visits.csv {EACH} {BUDGET} --mean age --bounds 0,100 --epsilon 0.1"],
     "watch": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000"],
     "watch of tests": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5"],

@@ -13,6 +13,8 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 
+from chary.data.queries.stored import STORED
+
 RECORDED = Path(__file__).parent / "recorded"
 # Whole numbers up to this are compared exactly: counts, steps, numbers of calls. Larger ones are amounts and hashes.
 EXACT = 10**9
@@ -29,17 +31,21 @@ MASKS = (
 
 
 def told(value):
-    """Any public value in what JSON has; dataclasses by the name of their class and the fields that are shown."""
+    """Any public value in what JSON has; dataclasses by the name of their class and the fields that are shown.
+
+    Names are those under which things are stored.
+    """
     if value is None or isinstance(value, (bool, int, str, float, Fraction, Enum)):
         return _plain(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = [each.name for each in dataclasses.fields(value) if each.repr]
-        return {"of": type(value).__name__} | {name: told(getattr(value, name)) for name in shown}
+        return {"of": type(value).__name__} | {STORED.get(name, name): told(getattr(value, name)) for name in shown}
     if hasattr(value, "_asdict"):
         return told(value._asdict())
     if hasattr(value, "items"):
-        plain = all(isinstance(name, str) for name in value)
-        return {name: told(each) for name, each in value.items()} if plain else told(list(value.items()))
+        if not all(isinstance(name, str) for name in value):
+            return told(list(value.items()))
+        return {STORED.get(name, name): told(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [told(each) for each in value]
     return told(value.item()) if hasattr(value, "item") else type(value).__name__

@@ -16,6 +16,7 @@ from chary.data.engines.postgresql.engine import POSTGRES, recognised
 from chary.data.engines.spark import engine as spark_living
 from chary.data.engines.spark.dialect import SparkDialect
 from chary.data.queries.ordered import Elements
+from chary.data.queries.stored import STORED
 from tests.engines import asked
 from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker
 from tests.engines.cells import ROWS, WORLDS, frame
@@ -23,7 +24,7 @@ from tests.net.kept import told
 
 DIALECTS = {"duckdb": DUCK, "postgresql": POSTGRES, "spark": SparkDialect()}
 IDENTITIES = {"duckdb": living_units.identity, "postgresql": recognised, "spark": spark_living.identity}
-LIVING_LIMITS = ({}, {"keep_per_unit": 1}, {"rows_per_unit": 2})
+LIVING_LIMITS = ({}, {"max_groups_per_unit": 1}, {"max_rows_per_unit": 2})
 
 
 @cache
@@ -41,9 +42,10 @@ def statements(dialect):
     return [line for made in (_answers, _orders, _elements, _living) for line in made(dialect, place)]
 
 
-def _pick(*words):
-    drawn = random.Random(" ".join(map(str, words)))
-    relation, unit = words[1:3]
+def _pick(form, relation, unit, limits):
+    # What is drawn follows from the words under which limits are stored.
+    kept = {STORED.get(name, name): limit for name, limit in limits.items()}
+    drawn = random.Random(f"{form} {relation} {unit} {kept}")
     return Picker(drawn, drawn.randrange(WORLDS), Neighbouring(relation, unit))
 
 
@@ -61,7 +63,7 @@ def _answers(dialect, place):
 def _orders(dialect, place):
     for relation, unit in NEIGHBOURS:
         for of_unit, most in OF_UNIT if unit else OF_UNIT[:1]:
-            limits = {"of_unit": of_unit, "rows_per_unit": most} if unit else {}
+            limits = {"of_unit": of_unit, "max_rows_per_unit": most} if unit else {}
             query = asked.orders(_pick("ordered", relation, unit, limits), limits)
             sql = place.sql(ordered_rows(query, schema(), unit, place))
             yield _line("values in order", relation, unit, limits, sql)
@@ -69,7 +71,7 @@ def _orders(dialect, place):
 
 def _elements(dialect, place):
     for relation, unit in NEIGHBOURS:
-        for limits in ({"keep_per_unit": 1}, {"stated_per_unit": 9}) if unit else ({},):
+        for limits in ({"max_groups_per_unit": 1}, {"assumed_groups_per_unit": 9}) if unit else ({},):
             pick = _pick("elements", relation, unit, limits)
             for query in (asked.element_sets(pick, limits), Elements(where=Predicate.of(pick.where()))):
                 if unit or query.of is not None:
@@ -81,8 +83,8 @@ def _living(dialect, place):
     for relation, unit in NEIGHBOURS[:2]:
         for limits in LIVING_LIMITS:
             pick = _pick("living", relation, unit, limits)
-            query = asked.totals(pick, limits) if "rows_per_unit" in limits else asked.count_without(pick, {})
-            query = pick.by(query, {"keep_per_unit": 1}) if "keep_per_unit" in limits else query
+            query = asked.totals(pick, limits) if "max_rows_per_unit" in limits else asked.count_without(pick, {})
+            query = pick.by(query, {"max_groups_per_unit": 1}) if "max_groups_per_unit" in limits else query
             plan = LivingPlan.of(query, schema(), unit, place, IDENTITIES[dialect](schema(), unit), place.sql)
             yield _line("living units", relation, unit, limits, plan.cells) | {"keep": plan.keep, "size": plan.size}
 

@@ -280,7 +280,7 @@ def test_a_field_that_is_not_known_is_named(asking, method, place, body):
 
 @pytest.mark.parametrize("where", ["query", "by", "call"])
 def test_a_field_of_a_call_that_is_not_known_is_named(asking, where):
-    by = {"columns": ["clinic"], "keys": [["north"]], "types": [""], "keep_per_unit": 1}
+    by = {"columns": ["clinic"], "keys": [["north"]], "types": [""], "max_groups_per_unit": 1}
     call = {"kind": "release", "query": {"kind": "count", "by": by}, "epsilon": "0.01"}
     {"query": call["query"], "by": by, "call": call}[where]["unheard"] = 1
     told = asking("alice")._transport._client.post("/v1/datasets/visits/calls", json=call)

@@ -57,7 +57,7 @@ def test_an_unknown_kind_is_no_page(visit):
     assert visit().get(f"{ASK}?kind=call").status_code == 422
 
 
-KEYS = {"query.kind": "count", "query.by": "clinic", "query.keys": "north, south", "query.keep_per_unit": "1"}
+KEYS = {"query.kind": "count", "query.by": "clinic", "query.keys": "north, south", "query.max_groups_per_unit": "1"}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
 RUN = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100}
 SMALL = {"universe": {"clinic": CLINICS}, "queries": ["clinic = 'north'", "clinic = 'south'"], "epsilon": "0.01"}
-AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
+AGES = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.01"}
 
 
 def fixed(value, epsilon="0.01"):
@@ -302,7 +302,7 @@ def sharp_stream_ask(session, name):
 def total_stream_ask(session, name):
     """Needs an open stream; the lowest total is above the bar."""
     stream = session.start(IndividualTests(epsilon="0.02", hits=2), request=f"stream of totals {name}")
-    asked = total("age", bounds=(0, 100), rows_per_unit=1)
+    asked = total("age", bounds=(0, 100), max_rows_per_unit=1)
     return lambda key: stream.ask(asked, above=-EXTREME, request=key)
 
 

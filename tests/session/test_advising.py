@@ -486,7 +486,7 @@ def test_a_pure_session_says_that_it_has_no_price_for_sharp_tests(opened):
 def test_keys_that_units_do_not_share_are_released_together(opened_by, reach):
     advice = advise(epsilon=1, delta=DELTA, keys=3, hits=3, reach=reach)
     assert "plain composition" in advice.best.mechanism
-    query = count().by("clinic", ["north", "south", "east"], keep_per_unit=reach)
+    query = count().by("clinic", ["north", "south", "east"], max_groups_per_unit=reach)
     asked = [option for option in advice.options if option.code is not None and "start(" not in option.code]
     assert {re.search(r"\.(\w+)", option.code)[1] for option in asked} == {"release", "watch"}
     for option in asked:

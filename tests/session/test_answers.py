@@ -59,7 +59,7 @@ def test_total_of_each_unit_is_clipped(session):
 
 def test_total_keeps_the_largest_rows_of_a_unit(session):
     largest = rounded(visits().cost, 0, 20).groupby(visits().patient).max()
-    answer = session.release(total("cost", bounds=(0, 20), rows_per_unit=1), epsilon=PLENTY)
+    answer = session.release(total("cost", bounds=(0, 20), max_rows_per_unit=1), epsilon=PLENTY)
     assert answer.value == largest.sum()
 
 
@@ -149,7 +149,7 @@ def test_watch_finds_keys_with_their_values(session):
 def test_totals_beyond_double_precision_are_exact(opened):
     rows = pd.DataFrame({"patient": [1, 2], "big": [2**53, 1]})
     session = opened(rows, budget=NO_NOISE)
-    held = session.spine.rows.prepare(total("big", bounds=(0, 2**53), rows_per_unit=1)).run()
+    held = session.spine.rows.prepare(total("big", bounds=(0, 2**53), max_rows_per_unit=1)).run()
     assert held == 2**53 + 1
 
 

@@ -12,9 +12,9 @@ from tests.session.kit import CLINICS, USUAL, error_texts, shows_data, spent, vi
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZES = [NAN, INF, -INF, 0, 0.0, -1, -1e-300, True, False, "", "abc", "nan", "1/0", None, [1], 1j, b"1"]
-COSTS = total("cost", bounds=(0, 10), rows_per_unit=1)
+COSTS = total("cost", bounds=(0, 10), max_rows_per_unit=1)
 KEYED = count().by("clinic", CLINICS)
-MEAN = mean("cost", bounds=(0, 10), rows_per_unit=1)
+MEAN = mean("cost", bounds=(0, 10), max_rows_per_unit=1)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_budget_has_no_default_epsilon():
 
 WRONG_QUERIES = {
     "unknown column": lambda: count("nobody = 1"),
-    "unknown value column": lambda: total("nobody", bounds=(0, 1), rows_per_unit=1),
+    "unknown value column": lambda: total("nobody", bounds=(0, 1), max_rows_per_unit=1),
     "unknown key column": lambda: count().by("nobody", ["a"]),
     "aggregate": lambda: count("SUM(cost) > 5"),
     "subquery": lambda: count("patient IN (SELECT patient FROM chary_rows)"),
@@ -108,7 +108,7 @@ WRONG_QUERIES = {
     "failing cast": lambda: count("CAST(note AS INTEGER) > 5"),
     "garbage": lambda: count("age >"),
     "type": lambda: count("age > 'old'"),
-    "text total": lambda: total("note", bounds=(0, 1), rows_per_unit=1),
+    "text total": lambda: total("note", bounds=(0, 1), max_rows_per_unit=1),
     "keys of another type": lambda: count().by("clinic", [1, 2]),
     "keys of mixed types": lambda: count().by("clinic", ["a", 2]),
     "text keys of numbers": lambda: count().by("age", ["a"]),
@@ -117,15 +117,15 @@ WRONG_QUERIES = {
     "NULL key": lambda: count().by("clinic", [None]),
     "no limit": lambda: total("cost", bounds=(0, 10)),
     "no limit for a mean": lambda: mean("cost", bounds=(0, 10)),
-    "both limits": lambda: total("cost", bounds=(0, 10), rows_per_unit=1, unit_total=(0, 5)),
-    "bounds in the wrong order": lambda: total("cost", bounds=(10, 0), rows_per_unit=1),
-    "bounds off the grid": lambda: total("cost", bounds=(0, "0.5"), rows_per_unit=1),
-    "wide bounds": lambda: total("cost", bounds=(0, 2**60), rows_per_unit=1),
-    "one bound": lambda: total("cost", bounds=5, rows_per_unit=1),
-    "no rows": lambda: total("cost", bounds=(0, 10), rows_per_unit=0),
-    "half a row": lambda: total("cost", bounds=(0, 10), rows_per_unit=0.5),
-    "no keys kept": lambda: count().by("clinic", CLINICS, keep_per_unit=0),
-    "both key limits": lambda: count().by("clinic", CLINICS, keep_per_unit=1, stated_per_unit=1),
+    "both limits": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=1, unit_total=(0, 5)),
+    "bounds in the wrong order": lambda: total("cost", bounds=(10, 0), max_rows_per_unit=1),
+    "bounds off the grid": lambda: total("cost", bounds=(0, "0.5"), max_rows_per_unit=1),
+    "wide bounds": lambda: total("cost", bounds=(0, 2**60), max_rows_per_unit=1),
+    "one bound": lambda: total("cost", bounds=5, max_rows_per_unit=1),
+    "no rows": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=0),
+    "half a row": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=0.5),
+    "no keys kept": lambda: count().by("clinic", CLINICS, max_groups_per_unit=0),
+    "both key limits": lambda: count().by("clinic", CLINICS, max_groups_per_unit=1, assumed_groups_per_unit=1),
     "no query": lambda: "count",
     "nothing": lambda: None,
     "a session's word": lambda: count,
@@ -151,11 +151,11 @@ def test_a_wrong_query_is_refused(refusing, make, how):
 def test_a_fraction_of_a_row_is_no_limit(rows):
     """It would shrink the sensitivity, and with it the noise."""
     with pytest.raises(InvalidParameter):
-        total("cost", bounds=(0, 10), rows_per_unit=Fraction(rows))
+        total("cost", bounds=(0, 10), max_rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
-        mean("cost", bounds=(0, 10), rows_per_unit=Fraction(rows))
+        mean("cost", bounds=(0, 10), max_rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
-        count().by("clinic", CLINICS, stated_per_unit=Fraction(rows))
+        count().by("clinic", CLINICS, assumed_groups_per_unit=Fraction(rows))
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
         lambda s: s.test(count(), above=5, epsilon="1e-13"),
         lambda s: s.watch(KEYED, above=5, epsilon="1e-13"),
         lambda s: s.release_if(COSTS, above=5, epsilon="1e-12"),
-        lambda s: s.release(total("cost", bounds=(0, 2**50), rows_per_unit=1), epsilon="0.1"),
-        lambda s: s.release(mean("cost", bounds=(0, 2**50), rows_per_unit=1), epsilon="0.1"),
+        lambda s: s.release(total("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
+        lambda s: s.release(mean("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
         lambda s: s.release(count(), rho="1e-30"),
         lambda s: s.release(count(), epsilon="1e-400"),
         lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="1e-400")),

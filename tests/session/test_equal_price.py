@@ -83,7 +83,7 @@ def check_cheapest(session, query, quote, hits):
 def test_disjoint_groups_are_cheapest_released_all_together(hits):
     rows = pd.DataFrame({"p": range(400), "city": [f"c{place % 40}" for place in range(400)]})
     with chary.open(rows, privacy_unit="p", **RENYI) as session:
-        query = count().by("city", [f"c{place}" for place in range(40)], keep_per_unit=1)
+        query = count().by("city", [f"c{place}" for place in range(40)], max_groups_per_unit=1)
         quote = session.quote(Watch(query, above=BAR, epsilon="0.02"))
         rho = re.fullmatch(r"session.release\(query, rho=([0-9.]+)\)", quote.alternatives[0].code)[1]
         check_cheapest(session, query, quote, hits)
@@ -106,7 +106,7 @@ def test_where_one_unit_may_move_all_tests_a_run_is_cheapest(hits, best):
 
 def test_the_call_itself_is_among_them_where_it_fits(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), filter="renyi", grain="0.02")
-    query = count().by("clinic", ["north", "south"], keep_per_unit=1)
+    query = count().by("clinic", ["north", "south"], max_groups_per_unit=1)
     for call in (
         Watch(query, above=BAR, epsilon="0.02"),
         Watch(query, above=BAR, hits=20),

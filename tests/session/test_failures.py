@@ -12,12 +12,12 @@ from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
 NEVER, SURE = 10**9, -(10**9)
-COSTS = total("cost", bounds=(0, 10), rows_per_unit=1)
+COSTS = total("cost", bounds=(0, 10), max_rows_per_unit=1)
 CALLS = {
     "release": lambda s: s.release(count(), epsilon="0.1"),
     "keyed": lambda s: s.release(count().by("clinic", CLINICS), epsilon="0.1"),
     "total": lambda s: s.release(COSTS, epsilon="0.1"),
-    "mean": lambda s: s.release(mean("cost", bounds=(0, 10), rows_per_unit=1), epsilon="0.1"),
+    "mean": lambda s: s.release(mean("cost", bounds=(0, 10), max_rows_per_unit=1), epsilon="0.1"),
     "test": lambda s: s.test(count(), above=NEVER, epsilon="0.02"),
     "release_if": lambda s: s.release_if(count(), above=NEVER, epsilon="0.02"),
     "watch": lambda s: s.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02"),

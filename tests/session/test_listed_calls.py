@@ -74,11 +74,11 @@ def test_a_menu_is_that_of_the_exact_filter(opened, options):
 def test_a_session_sells_what_its_menu_does_not_list(opened, tmp_path):
     """Releases of sizes that are no grains, quantiles, choices, sparse vectors; the same again from its ledger."""
     options = {"filter": "exact", "grain": "0.02", "ledger": tmp_path / "visits.ledger"}
-    ages = {"bounds": (0, 120), "rows_per_unit": 1}
+    ages = {"bounds": (0, 120), "max_rows_per_unit": 1}
     asked = [
         lambda size: Release(count(), epsilon=size),
         lambda size: Quantile("age", 0.5, **ages, epsilon=size),
-        lambda size: Choose(count().by("clinic", CLINICS, keep_per_unit=1), epsilon=size),
+        lambda size: Choose(count().by("clinic", CLINICS, max_groups_per_unit=1), epsilon=size),
         lambda size: SparseVector(above=50, hits=1, epsilon=size),
     ]
     session = opened(**options)

@@ -42,7 +42,7 @@ def test_the_smallest_bar_is_no_longer_below_the_margin(opened):
 
 
 def test_distances_are_in_the_units_of_the_question(opened):
-    costs = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
+    costs = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
     fine, coarse = (
         opened(**ROOM).quote(ReleaseIf(query, above=900, epsilon="0.02")).outlook for query in (costs, count())
     )
@@ -51,13 +51,13 @@ def test_distances_are_in_the_units_of_the_question(opened):
 
 
 def test_what_bounds_no_truth_needs_one_to_be_said(opened):
-    session, change = opened(**ROOM), total("cost", bounds=(-5, 20), rows_per_unit=1)
+    session, change = opened(**ROOM), total("cost", bounds=(-5, 20), max_rows_per_unit=1)
     told = session.quote(ThresholdTest(change, above=900, epsilon="0.02")).outlook
     assert (told.truth, told.false_alarms, told.least_bar) == (None, None, None)
     assert told.margin > 0
     assert session.quote(ThresholdTest(change, above=900, epsilon="0.02"), truth="-20.5").outlook.false_alarms > 0
     assert session.quote(ThresholdTest(count(), above=5, epsilon="0.02"), truth=5).outlook.false_alarms is None
-    middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
+    middle = mean("cost", bounds=(0, 20), max_rows_per_unit=1)
     assert session.quote(ThresholdTest(middle, above=5, epsilon="0.02")).outlook is None
     assert session.quote(Release(count(), epsilon="0.02")).outlook is None
 
@@ -92,7 +92,7 @@ def test_misses_that_are_not_free_are_marked(opened):
 
 
 def test_all_of_it_is_told_in_words_html_and_json(opened):
-    quote = opened(**ROOM).quote(Watch(count().by("clinic", CLINICS, keep_per_unit=1), above=20, epsilon="0.02"))
+    quote = opened(**ROOM).quote(Watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=20, epsilon="0.02"))
     for told in ("or more below its bar", "false alarms expected if all are 0: RAISE THE BAR", "smallest bar"):
         assert told in str(quote)
         assert told in quote._repr_html_()
@@ -157,7 +157,7 @@ def test_the_call_that_is_shown_works(opened):
 def test_what_is_expected_to_report_less_than_one_is_asked(opened):
     session = opened(**ROOM)
     session.test(count(), above=-(10**6), epsilon="0.02")
-    session.watch(count().by("clinic", CLINICS, keep_per_unit=1), above=200, epsilon="0.02")
+    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=200, epsilon="0.02")
     session.watch(BY_AGE, above=0, epsilon="0.02")  # what is at its bar is no false alarm
     assert len(session.history) == 3
     assert MANY == 1

@@ -72,14 +72,14 @@ def test_a_revision_of_an_outcome_that_was_paid_hit_or_miss_is_free(opened, opti
 
 def test_an_ordinary_release_costs_its_event(opened, place):
     session = opened(ledger=place)
-    price, cell = session.spine.filter.price, total("cost", bounds=(0, 5), rows_per_unit=2)
+    price, cell = session.spine.filter.price, total("cost", bounds=(0, 5), max_rows_per_unit=2)
     questions = [
         (lambda: session.release(count(), epsilon="0.1"), DiscreteLaplace(10, 1)),
         (lambda: session.release(count(), rho="0.001"), ZeroConcentrated("0.001")),
         (lambda: session.release(cell, epsilon="0.1"), DiscreteLaplace(100, 10)),
         (lambda: session.release(count().by("clinic", CLINICS), epsilon="0.3"), Repeated(DiscreteLaplace(10, 1), 3)),
         (
-            lambda: session.release(mean("cost", bounds=(0, 6), rows_per_unit=1), epsilon="0.1"),
+            lambda: session.release(mean("cost", bounds=(0, 6), max_rows_per_unit=1), epsilon="0.1"),
             DiscreteLaplace(60, 6),
         ),
     ]
@@ -92,7 +92,7 @@ def test_an_ordinary_release_costs_its_event(opened, place):
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_the_relation_decides_the_sensitivity(opened, relation):
     session = opened(relation=relation)
-    session.release(total("cost", bounds=(-5, 5), rows_per_unit=1), epsilon="0.1")
+    session.release(total("cost", bounds=(-5, 5), max_rows_per_unit=1), epsilon="0.1")
     change = {"add/remove": 5, "replace": 10}[relation]
     assert spent(session) == session.spine.filter.price(DiscreteLaplace(change * 10, change)).hit
 
@@ -125,14 +125,14 @@ def test_ordinary_releases_end_at_the_capacity(charging):
 
 @pytest.mark.parametrize(("keep", "charged"), [(1, 1), (2, 2), (3, 3), (None, 3)])
 def test_a_watch_charges_at_most_the_keys_of_a_unit(charging, keep, charged):
-    query = count().by("clinic", CLINICS, keep_per_unit=keep)
+    query = count().by("clinic", CLINICS, max_groups_per_unit=keep)
     found = charging.watch(query, above=SURE, epsilon="0.02")
     assert found.hits == 3
     assert spent(charging) == hit_price(charging).times(charged)
 
 
 def test_a_watch_charges_the_hits_where_they_are_fewer(charging):
-    query = count().by("clinic", [*CLINICS, "a", "b", "c"], stated_per_unit=5)
+    query = count().by("clinic", [*CLINICS, "a", "b", "c"], assumed_groups_per_unit=5)
     counts = {0: NEVER, 6: SURE}
     for hits, above in counts.items():
         before = spent(charging)
@@ -142,9 +142,9 @@ def test_a_watch_charges_the_hits_where_they_are_fewer(charging):
 
 def test_replacing_a_unit_reaches_twice_as_many_keys(opened):
     session = opened(relation="replace", filter="renyi", grain="0.02")
-    session.watch(count().by("age", range(20, 81), keep_per_unit=2), above=SURE, epsilon="0.02")
+    session.watch(count().by("age", range(20, 81), max_groups_per_unit=2), above=SURE, epsilon="0.02")
     assert spent(session) == hit_price(session).times(4)
-    session.watch(count().by("clinic", CLINICS, keep_per_unit=2), above=SURE, epsilon="0.02")
+    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=2), above=SURE, epsilon="0.02")
     assert spent(session) == hit_price(session).times(4 + 3)
 
 
@@ -168,7 +168,7 @@ def test_a_halting_watch_that_finds_nothing_tests_everything(charging):
 
 def test_a_watch_is_not_halted_when_its_worst_price_fits(opened):
     session = opened(filter="renyi", grain="0.02")
-    found = session.watch(count().by("age", range(20, 81), keep_per_unit=1), above=SURE, epsilon="0.02")
+    found = session.watch(count().by("age", range(20, 81), max_groups_per_unit=1), above=SURE, epsilon="0.02")
     assert found.hits == 61
     assert spent(session) == hit_price(session)
 
@@ -180,7 +180,7 @@ def test_a_call_too_large_for_a_hit_price_is_paid_hit_or_miss(opened):
     assert price.hit == session.spine.filter.price(Pure("0.5")).hit
     assert session.test(count(), above=NEVER, epsilon="0.5") is False
     assert spent(session) == price.miss
-    two = count().by("clinic", CLINICS, keep_per_unit=2)
+    two = count().by("clinic", CLINICS, max_groups_per_unit=2)
     session.watch(two, above=NEVER, epsilon="0.5")
     assert spent(session) == price.miss.times(3)
 
@@ -191,7 +191,7 @@ def test_the_pure_filter_charges_hit_or_miss(opened, place):
     assert spent(session) == Amount(steps("0.1"))
     session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.1")
     assert spent(session) == Amount(steps("0.4"))
-    session.watch(count().by("clinic", CLINICS, keep_per_unit=1), above=SURE, epsilon="0.1")
+    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=SURE, epsilon="0.1")
     assert (spent(session), session.spent.charged, session.spent.unit) == (Amount(steps("0.5")), 0.5, "epsilon")
 
 
@@ -299,7 +299,7 @@ def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
     for ask in (
         lambda: session.release(count(), epsilon=10**5),
         lambda: session.watch(many, above=NEVER, epsilon=5),
-        lambda: session.release(total("cost", bounds=(0, 2**40), rows_per_unit=10**4), epsilon=10**5),
+        lambda: session.release(total("cost", bounds=(0, 2**40), max_rows_per_unit=10**4), epsilon=10**5),
     ):
         with pytest.raises(BudgetExceeded):
             ask()

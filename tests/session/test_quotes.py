@@ -15,8 +15,8 @@ from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)
-COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
-KEYED = count().by("clinic", [*CLINICS, "a", "b"], keep_per_unit=2)
+COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
+KEYED = count().by("clinic", [*CLINICS, "a", "b"], max_groups_per_unit=2)
 
 
 def charged_share(session, ask):
@@ -43,7 +43,7 @@ def test_a_quote_is_what_is_then_charged(opened, place, kind):
 
 def test_a_quote_for_gaussian_noise_and_for_a_mean(opened):
     session = opened()
-    middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
+    middle = mean("cost", bounds=(0, 20), max_rows_per_unit=1)
     for query, size in ((count(), {"rho": "0.001"}), (middle, {"epsilon": "0.1"}), (KEYED, {"rho": "0.001"})):
         quote = session.quote(Release(query, **size))
         expected = charged_share(session, lambda query=query, size=size: session.release(query, **size))
@@ -55,7 +55,7 @@ def test_a_quote_neither_charges_nor_reads(opened, place):
     seen = []
     session = opened(ledger=place, on_step=seen.append)
     session.spine.rows.close()
-    for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), rows_per_unit=1)):
+    for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), max_rows_per_unit=1)):
         session.quote(Release(query, epsilon="0.02"))
     session.quote(ThresholdTest(count(), above=5, epsilon="0.02"), distance=3)
     assert seen == []
@@ -157,7 +157,7 @@ def test_a_quote_tells_what_is_left_after_the_worst(opened):
 
 
 def test_a_mean_has_no_error_bar_of_its_own(opened):
-    middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
+    middle = mean("cost", bounds=(0, 20), max_rows_per_unit=1)
     quote = opened().quote(ThresholdTest(middle, above=5, epsilon="0.02"))
     assert (quote.error_bar, quote.distance, quote.wrong_call) == (None, None, None)
 
@@ -203,7 +203,7 @@ def test_bad_quotes_are_refused(opened, ask):
 
 
 @pytest.mark.parametrize(
-    "query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), rows_per_unit=1)]
+    "query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), max_rows_per_unit=1)]
 )
 def test_what_would_be_refused_gets_no_quote(opened, query):
     session = opened()
@@ -213,7 +213,7 @@ def test_what_would_be_refused_gets_no_quote(opened, query):
 
 def test_a_mean_with_a_bar_off_the_grid_gets_no_quote(opened):
     with pytest.raises(InvalidInput):
-        opened().quote(ThresholdTest(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02"))
+        opened().quote(ThresholdTest(mean("cost", bounds=(0, 20), max_rows_per_unit=1), above="5.5", epsilon="0.02"))
 
 
 def test_a_watch_that_halts_is_charged_no_more_than_is_left(opened):

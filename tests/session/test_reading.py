@@ -47,9 +47,12 @@ def test_a_text_that_was_meant_to_be_a_number_tells_what_to_write(opened):
         (lambda: session.release(chary.count("age >= 65"), epsilon=0.1), "columns={'age': 'BIGINT'}"),
         (lambda: session.release(chary.count("age >= 65.5"), epsilon=0.1), "columns={'age': 'DOUBLE'}"),
         (lambda: session.release(chary.count("age"), epsilon=0.1), "columns={'age': 'BOOLEAN'}"),
-        (lambda: session.release(chary.count().by("age", [1, 2], keep_per_unit=1), epsilon=0.1), "{'age': 'BIGINT'}"),
         (
-            lambda: session.release(chary.total("cost", bounds=(0, 5), rows_per_unit=1), epsilon=0.1),
+            lambda: session.release(chary.count().by("age", [1, 2], max_groups_per_unit=1), epsilon=0.1),
+            "{'age': 'BIGINT'}",
+        ),
+        (
+            lambda: session.release(chary.total("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon=0.1),
             "{'cost': 'DOUBLE'}",
         ),
         (lambda: session.ask(Histogram("age", bins=[0, 50, 100], epsilon=0.1)), "columns={'age': 'DOUBLE'}"),

@@ -75,7 +75,7 @@ def ask_a_little(session):
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     held.revise(above=NEVER - 1)
     held.revise(above=SURE)
-    session.watch(count().by("clinic", CLINICS, keep_per_unit=2), above=NEVER, epsilon="0.02")
+    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=2), above=NEVER, epsilon="0.02")
     session.watch(count().by("clinic", CLINICS), above=SURE, epsilon="0.02")
 
 
@@ -113,7 +113,7 @@ def test_plain_composition_takes_the_better_way(opened):
     assert plain_composition(session).epsilon == pytest.approx(0.06)
     pure = opened(budget=Budget(epsilon=1))
     pure.test(count(), above=NEVER, epsilon="0.2")
-    pure.release(total("cost", bounds=(0, 5), rows_per_unit=1), epsilon="0.3")
+    pure.release(total("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon="0.3")
     assert plain_composition(pure).epsilon == pytest.approx(0.5)
     assert plain_composition(pure).calls == 2
 

@@ -37,21 +37,21 @@ def test_single_releases_follow_the_law(session):
 
 @pytest.mark.statistical
 def test_a_keyed_release_follows_the_law(session):
-    query = count().by("key", range(KEYS), keep_per_unit=1)
+    query = count().by("key", range(KEYS), max_groups_per_unit=1)
     values = session.release(query, epsilon="0.1").values
     rightly(np.array(values) - UNITS * (np.arange(KEYS) == 3), 10.0)
 
 
 @pytest.mark.statistical
 def test_a_keyed_release_pays_for_all_keys_of_a_unit(session):
-    query = count().by("key", range(KEYS), keep_per_unit=4)
+    query = count().by("key", range(KEYS), max_groups_per_unit=4)
     values = session.release(query, epsilon="0.4").values
     rightly(np.array(values) - UNITS * (np.arange(KEYS) == 3), 10.0)
 
 
 @pytest.mark.statistical
 def test_a_keyed_total_follows_the_law_on_its_grid(session):
-    query = total("amount", bounds=(-5, 3), grid="0.5", rows_per_unit=2).by("key", range(KEYS))
+    query = total("amount", bounds=(-5, 3), grid="0.5", max_rows_per_unit=2).by("key", range(KEYS))
     values = session.release(query, epsilon="0.5").values
     rightly((np.array(values) - 2 * UNITS * (np.arange(KEYS) == 3)) * 2, 40.0)
 
@@ -60,7 +60,7 @@ def test_a_keyed_total_follows_the_law_on_its_grid(session):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_gaussian_release_follows_the_law(rows):
     """Squared L2 change: one row of at most 4 steps, or three of them in one key."""
-    query = total("amount", bounds=(0, 4), rows_per_unit=rows).by("key", range(KEYS))
+    query = total("amount", bounds=(0, 4), max_rows_per_unit=rows).by("key", range(KEYS))
     options = {"ledger": ":memory:", "budget": Budget(epsilon=50, delta=1e-6), "unsafe_noise": Seeded(12)}
     with chary.open(ROWS, privacy_unit="unit", **options) as session:
         values = session.release(query, rho="0.02").values
@@ -82,7 +82,7 @@ def test_tests_hit_as_often_as_the_law_says(session, distance):
 
 @pytest.mark.statistical
 def test_watched_values_follow_the_upper_part_of_the_law(session):
-    query = count().by("key", range(KEYS), stated_per_unit=1)
+    query = count().by("key", range(KEYS), assumed_groups_per_unit=1)
     found = session.watch(query, above=5, epsilon="0.1", below_margin=True)
     noisy = np.array([value for (key,), value in found.above.items() if key != 3])
     assert noisy.min() >= 5

@@ -158,7 +158,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(epsilon=SIZES, spread=st.sampled_from([2, 3]))
     def release_keyed(self, epsilon, spread):
-        query = count().by("site", SITES, keep_per_unit=spread)
+        query = count().by("site", SITES, max_groups_per_unit=spread)
         event = Repeated(DiscreteLaplace(spread / epsilon, 1), spread)
         self.attempt("release", lambda: self.session.release(query, epsilon=epsilon), event)
 
@@ -193,7 +193,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(epsilon=SIZES, above=BARS, spread=SPREADS)
     def watch(self, epsilon, above, spread):
-        query = count().by("site", SITES, keep_per_unit=spread)
+        query = count().by("site", SITES, max_groups_per_unit=spread)
         ask = lambda: self.session.watch(query, above=above, epsilon=epsilon, below_margin=True)  # noqa: E731
         parts = spread or len(SITES)
         found = self.attempt(

@@ -80,9 +80,9 @@ QUESTIONS = {
     "release": lambda s, key: s.release(count(), epsilon="0.1", request=key),
     "gaussian": lambda s, key: s.release(count(), rho="0.001", request=key),
     "keyed": lambda s, key: s.release(count().by("clinic", CLINICS), epsilon="0.1", request=key),
-    "mean": lambda s, key: s.release(mean("cost", bounds=(0, 9), rows_per_unit=1), epsilon="0.1", request=key),
+    "mean": lambda s, key: s.release(mean("cost", bounds=(0, 9), max_rows_per_unit=1), epsilon="0.1", request=key),
     "grid": lambda s, key: s.release(
-        total("cost", bounds=(0, 9), grid="0.1", rows_per_unit=1), epsilon="0.1", request=key
+        total("cost", bounds=(0, 9), grid="0.1", max_rows_per_unit=1), epsilon="0.1", request=key
     ),
     "test": lambda s, key: s.test(count(), above=51, epsilon="0.02", request=key),
     "published": lambda s, key: s.release_if(count(), above=SURE, epsilon="0.02", request=key),

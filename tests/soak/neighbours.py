@@ -23,10 +23,10 @@ CONDITIONS = (
 QUERIES = [
     count(),
     *[count(condition) for condition in CONDITIONS],
-    total("cost", bounds=(-5, 20), rows_per_unit=2),
-    total("age", bounds=(0, 100), rows_per_unit=1),
-    count().by("note", [note for note in NOTES if note], keep_per_unit=2),
-    count("age >= 17").by("unit", list(UNITS), keep_per_unit=1),
+    total("cost", bounds=(-5, 20), max_rows_per_unit=2),
+    total("age", bounds=(0, 100), max_rows_per_unit=1),
+    count().by("note", [note for note in NOTES if note], max_groups_per_unit=2),
+    count("age >= 17").by("unit", list(UNITS), max_groups_per_unit=1),
 ]
 ASKED = 3
 Answers = list[list[int]]

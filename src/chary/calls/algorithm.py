@@ -15,7 +15,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
 from chary.data import Query, Reading, Relation, Rows
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import body_of, query_of
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact, failing, per_call, plain, positive
 
@@ -499,7 +499,9 @@ def _brought(value: Any, info: ValidationInfo) -> Any:
 
 
 def _bodies(brought: Any) -> Any:
-    return [each.body() for each in brought] if isinstance(brought, tuple) else brought.body()
+    if isinstance(brought, ScoreFunction):
+        return brought.body()
+    return [body_of(each) for each in brought] if isinstance(brought, tuple) else body_of(brought)
 
 
 Scores = Annotated[

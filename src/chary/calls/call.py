@@ -35,6 +35,7 @@ from chary.accounting import Event, Extendable
 from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
+from chary.data.queries.stored import current, stored
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.filters import Filter, Price
 from chary.interruption import interrupted
@@ -105,7 +106,7 @@ class Call(ABC, Generic[AnswerT]):
         Errors: those of the constructor, for what JSON cannot say, such as algorithms.
         """
         known = {field.name for field in dataclasses.fields(cast("Any", cls))}
-        return cls(**{name: value for name, value in body.items() if name in known})
+        return cls(**{name: value for name, value in current(body).items() if name in known})
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
@@ -139,7 +140,7 @@ class Bound(Interaction, Generic[CallT]):
         return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
 
     def body(self) -> Json:
-        return {name: value for name, value in self.call.body().items() if name not in _UNASKED}
+        return stored({name: value for name, value in self.call.body().items() if name not in _UNASKED})
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:
@@ -357,7 +358,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "hits": "It ends after so many hits; for a test, how many must fit into the budget.",
     "interval": "With which probability intervals hold, for which two thirds of epsilon pay; such as 0.95.",
     "k": "How many at most.",
-    "keep_per_unit": "chary keeps at most this many keys of each unit.",
+    "max_groups_per_unit": "chary keeps at most this many groups of each unit.",
     "longest": "Longer rows are shortened to this, in halves of the ranges.",
     "low": "Below it the answer is low; smaller values count as this where values are clipped.",
     "measure": "classes or databases: what the synthetic databases are drawn from.",
@@ -381,12 +382,12 @@ MEANINGS: Final[Mapping[str, str]] = {
     "room": "Hold what is not published, in so many bytes each, to be published by another condition later.",
     "rounds": "How many rounds.",
     "rows": "How many rows (default: the best number).",
-    "rows_per_unit": "Keep so many values of each unit, spread evenly.",
+    "max_rows_per_unit": "Keep so many values of each unit, spread evenly.",
     "rule": "noise, inverse or exponential: how the answer is drawn.",
     "runs": "Into how many parts delta is split.",
     "score": "How good each candidate is: a function, or a query for each.",
     "sensitivity": "How far one unit moves each single question.",
-    "stated_per_unit": "You vouch that a unit is in at most this many keys.",
+    "assumed_groups_per_unit": "You assert that a unit is in at most this many groups.",
     "step": "Answers are multiples of this; by sharp tests, how far one must be from the last to be told.",
     "steps": "How many steps are told at most.",
     "stop": "By which rule runs stop: pure, or with a delta renyi, self-reporting or whitehouse.",

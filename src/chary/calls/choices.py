@@ -225,8 +225,8 @@ def _counting(query: Question, neighbouring: Neighbouring) -> Query:
         raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
     if neighbouring.relation is Relation.REPLACE and cell.spread > 1:
         raise InvalidQuery(
-            "where units are replaced, the mode needs units with one key each: say keep_per_unit=1 or "
-            "stated_per_unit=1, or ask Choose(...)"
+            "where units are replaced, the mode needs units with one key each: say max_groups_per_unit=1 or "
+            "assumed_groups_per_unit=1, or ask Choose(...)"
         )
     return query
 

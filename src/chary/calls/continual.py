@@ -334,7 +334,7 @@ class KeptCount(Kept[RunningCount, CountingState]):
     @cached_property
     def started(self) -> OpenContinual:
         """The opening."""
-        return OpenContinual(ContinualCount(**self.terms), self.spine.rows.neighbouring)
+        return OpenContinual(ContinualCount.recorded(self.terms), self.spine.rows.neighbouring)
 
     @cached_property
     def state(self) -> CountingState:

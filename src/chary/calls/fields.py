@@ -11,7 +11,7 @@ from chary.calls.algorithm import Algorithm, When
 from chary.core.plan import Question, check_question
 from chary.data import Count, Linear, Predicate, Query, Total, count
 from chary.data.columns import Schema
-from chary.data.queries.bodies import KINDS, query_of
+from chary.data.queries.bodies import KINDS, body_of, query_of
 from chary.data.queries.query import AnsweredT
 from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
@@ -225,7 +225,7 @@ Where = Annotated[
 QueryOf = Annotated[
     Question[AnsweredT],
     PlainValidator(_question),
-    PlainSerializer(lambda query: query.body(), when_used="json"),
+    PlainSerializer(body_of, when_used="json"),
     WithJsonSchema(
         {"type": "object", "description": "The body of a query: count, total, mean, histogram or series."} | _OF_QUERY
     ),
@@ -289,7 +289,7 @@ def _candidates(value: Any) -> Any:
 
 def _candidates_body(candidates: Any) -> Any:
     if isinstance(candidates, Query):
-        return candidates.body()
+        return body_of(candidates)
     return [each.body() if isinstance(each, Algorithm) else _condition_body(each) for each in candidates]
 
 
@@ -315,7 +315,7 @@ Candidates = Annotated[
 AnyQuestion = Annotated[
     Question | Algorithm,
     PlainValidator(lambda value: value if isinstance(value, Algorithm) else _question(value)),
-    PlainSerializer(lambda asked: asked.body(), when_used="json"),
+    PlainSerializer(lambda asked: asked.body() if isinstance(asked, Algorithm) else body_of(asked), when_used="json"),
     WithJsonSchema(
         {"type": "object", "description": "The body of a query; an algorithm cannot be read from JSON."} | _OF_QUERY
     ),
@@ -330,7 +330,7 @@ def _covering(value: Any) -> Any:
 
 def _covering_body(asked: Any) -> Any:
     if isinstance(asked, Query):
-        return asked.body()
+        return body_of(asked)
     return [_condition_body(each) for each in asked]
 
 
@@ -361,7 +361,7 @@ def _running(value: Any) -> Any:
 Running = Annotated[
     Count | Total | Predicate | str | None,
     PlainValidator(_running, json_schema_input_type=Any),
-    PlainSerializer(lambda asked: asked.body(), when_used="json"),
+    PlainSerializer(body_of, when_used="json"),
     WithJsonSchema(
         {"type": ["object", "string", "null"], "description": "The body of a count or total, or a condition."}
         | _OF_QUERY

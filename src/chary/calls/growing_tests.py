@@ -24,6 +24,7 @@ from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
 from chary.data.queries.bodies import query_of
+from chary.data.queries.stored import current
 from chary.data.series import public_size
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, SparseVectorMachine
@@ -820,4 +821,4 @@ class KeptGrowing(AskedInRounds):
         size = self.started.size
         if "query" not in body:
             return self.started.begin(self.number, size)
-        return self._at(size, cast("Query", query_of(body["query"])), body["above"])
+        return self._at(size, cast("Query", query_of(current(body["query"]))), body["above"])

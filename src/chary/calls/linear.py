@@ -376,7 +376,8 @@ class PrincipalComponents(Call[Components]):
     Guarantee: rho-zCDP, (epsilon, delta)-DP or epsilon-DP for the whole answer, whatever the rows. Values are clipped
     to the ranges of their columns, which become -1 to 1, and rounded to one of `fineness` steps to either side;
     `longest`, in the same units, shortens longer rows (with d columns none is longer than sqrt(d)), which takes less
-    noise where few are long. Rows with a NULL are left out. Where a unit has many rows, `rows_per_unit` of them count.
+    noise where few are long. Rows with a NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them
+    count.
 
     Errors: `InvalidQuery` for columns without bounds or of no numbers, more than 32 of them, and a unit whose rows are
     not limited; `InvalidParameter` unless the size of the noise is said in one way.
@@ -393,7 +394,7 @@ class PrincipalComponents(Call[Components]):
     fineness: Whole = 1000
     longest: Positive | None = None
     where: Where = None
-    rows_per_unit: Whole | None = None
+    max_rows_per_unit: Whole | None = None
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
@@ -405,7 +406,7 @@ class PrincipalComponents(Call[Components]):
     def query(self) -> SecondMoments:
         """The sums that noise is added to."""
         ranges: Any = self.ranges
-        limits: dict[str, Any] = {"where": self.where, "rows_per_unit": self.rows_per_unit}
+        limits: dict[str, Any] = {"where": self.where, "max_rows_per_unit": self.max_rows_per_unit}
         return second_moments(ranges, steps=self.fineness, longest=self.longest, **limits)
 
     def bind(self, spine: Spine) -> "AskMoments":
@@ -434,7 +435,7 @@ class AskMoments(Bound[PrincipalComponents]):
             size = {"rho": rho}
         replaced = self.neighbouring.relation is Relation.REPLACE
         return workloads.MomentNoise(
-            len(asked.bounds), asked.squared, asked.most, call.rows_per_unit or 1, replaced, **size
+            len(asked.bounds), asked.squared, asked.most, call.max_rows_per_unit or 1, replaced, **size
         )
 
     @property

@@ -226,7 +226,7 @@ class Report(Bound[RandomizedValues]):
     def queries(self) -> Sequence[Query]:
         # Only where a unit may have several rows must it be kept to one value.
         kept = None if self.neighbouring.unit is None else 1
-        return [count(self.call.where).by(self.call.column, self.call.among, keep_per_unit=kept), count()]
+        return [count(self.call.where).by(self.call.column, self.call.among, max_groups_per_unit=kept), count()]
 
     def run(self, data: Data) -> Result:
         holders, units = data.integers(0), data.integer(1)

@@ -92,7 +92,7 @@ class Quantiles(Call[QuantileAnswers]):
 
     Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it
     (`chary.mechanisms.HalvedQuantiles`): the data are halved again and again, and a unit is in one part of each of
-    `floor(log2 m) + 1` rounds, whatever the number m of quantiles (docs/quantiles.md); with `rows_per_unit` above 1
+    `floor(log2 m) + 1` rounds, whatever the number m of quantiles (docs/quantiles.md); with `max_rows_per_unit` above 1
     there are m rounds. With `interval=0.95` two thirds of epsilon pay for guards, and each quantile has an interval in
     the column's units (`chary.mechanisms.GuardedQuantiles`). Otherwise as `Quantile`.
     """
@@ -104,7 +104,7 @@ class Quantiles(Call[QuantileAnswers]):
     epsilon: Positive
     step: Positive = 1
     where: Where = None
-    rows_per_unit: Whole | None = None
+    max_rows_per_unit: Whole | None = None
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
 
@@ -130,7 +130,7 @@ class AskQuantiles(Bound[Quantiles]):
     def asked(self) -> Ordered:
         """What is read; refuses bounds that make no grid."""
         call = self.call
-        limits: dict[str, Any] = {"rows_per_unit": call.rows_per_unit, "of_unit": call.of_unit}
+        limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
         return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
 
     @cached_property
@@ -193,7 +193,7 @@ class AskQuantiles(Bound[Quantiles]):
 
     def _order(self, found: Occurring | UnitValues, source: noise.Source) -> Order:
         if isinstance(found, UnitValues):
-            return Order.drawn(found.places, found.units, self.asked.rows_per_unit or 1, self.asked.points, source)
+            return Order.drawn(found.places, found.units, self.asked.max_rows_per_unit or 1, self.asked.points, source)
         return Order(found.places, found.counts, self.asked.points)
 
     def present(self, answer: Json, call: int) -> Answer:
@@ -232,11 +232,11 @@ class AskQuantiles(Bound[Quantiles]):
 class Quantile(Call[QuantileAnswer]):
     """One quantile of a column, such as the median (at=0.5), out of the multiples of `step` between the bounds.
 
-    Guarantee: epsilon-DP, by inverse sensitivity (docs/quantiles.md); always charged. Values are clipped to the
-    bounds and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid point. When the privacy
-    unit is a column, `rows_per_unit=k` is needed: of a unit with more values k are kept, spread evenly, so that with
-    k = 1 the median is that of the units' own (lower) medians. `of_unit` offers other choices: "random" keeps k rows
-    drawn at random, for the distribution of rows, "mean" the mean of all, "weighted" all rows with equal weights
+    Guarantee: epsilon-DP, by inverse sensitivity (docs/quantiles.md); always charged. Values are clipped to the bounds
+    and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid point. When the privacy unit is a
+    column, `max_rows_per_unit=k` is needed: of a unit with more values k are kept, spread evenly, so that with k = 1
+    the median is that of the units' own (lower) medians. `of_unit` offers other choices: "random" keeps k rows drawn at
+    random, for the distribution of rows, "mean" the mean of all, "weighted" all rows with equal weights
     (`chary.data.Ordered` says what each estimates, the answer's `estimated` says it in a sentence). The draw is part of
     the call: the same request key finds the same answer, a new call draws anew.
 
@@ -245,7 +245,7 @@ class Quantile(Call[QuantileAnswer]):
     of epsilon pays for each of the three, so the rank error is three times that of a call without (docs/quantiles.md).
 
     Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off
-    the grid, an unknown column, one that holds no numbers, or a missing `rows_per_unit`.
+    the grid, an unknown column, one that holds no numbers, or a missing `max_rows_per_unit`.
     """
 
     column: Name
@@ -255,7 +255,7 @@ class Quantile(Call[QuantileAnswer]):
     epsilon: Positive
     step: Positive = 1
     where: Where = None
-    rows_per_unit: Whole | None = None
+    max_rows_per_unit: Whole | None = None
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
 

@@ -378,8 +378,8 @@ class Histogram(Call[NoisyNumbers]):
     """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
 
     Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
-    `keep_per_unit` or `stated_per_unit` say, or in all; so the noise does not grow with the number of bins. The
-    query alone, for `Watch` or `TopK`, is `chary.histogram`, where bins are explained.
+    `max_groups_per_unit` or `assumed_groups_per_unit` say, or in all; so the noise does not grow with the number of
+    bins. The query alone, for `Watch` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
     column: Name
@@ -390,11 +390,14 @@ class Histogram(Call[NoisyNumbers]):
     delta: Probability | None = None
     where: Where = None
     outside: Outside = "ignore"
-    keep_per_unit: Whole | None = None
-    stated_per_unit: Whole | None = None
+    max_groups_per_unit: Whole | None = None
+    assumed_groups_per_unit: Whole | None = None
 
     def bind(self, spine: Spine) -> AskRelease:
-        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        limits = {
+            "max_groups_per_unit": self.max_groups_per_unit,
+            "assumed_groups_per_unit": self.assumed_groups_per_unit,
+        }
         query = histogram(self.column, bins=self.bins, where=self.where, outside=self.outside, **limits)
         return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
 
@@ -414,14 +417,17 @@ class Marginal(Call[NoisyNumbers]):
     rho: Positive | None = None
     delta: Probability | None = None
     where: Where = None
-    keep_per_unit: Whole | None = None
-    stated_per_unit: Whole | None = None
+    max_groups_per_unit: Whole | None = None
+    assumed_groups_per_unit: Whole | None = None
 
     def __post_init__(self) -> None:
         _combinations(self.columns)
 
     def bind(self, spine: Spine) -> AskRelease:
-        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        limits = {
+            "max_groups_per_unit": self.max_groups_per_unit,
+            "assumed_groups_per_unit": self.assumed_groups_per_unit,
+        }
         query = count(self.where).by(list(self.columns), _combinations(self.columns), **limits)
         return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
 
@@ -457,7 +463,7 @@ def _queries(value: Any) -> Any:
 Together = Annotated[
     Sequence[Query],
     PlainValidator(_queries),
-    PlainSerializer(lambda queries: [query.body() for query in queries], when_used="json"),
+    PlainSerializer(lambda queries: [bodies.body_of(query) for query in queries], when_used="json"),
     WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "Bodies of queries."}),
 ]
 

@@ -20,6 +20,7 @@ from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine, numbered, openings
 from chary.data import Query
 from chary.data.queries.bodies import query_of
+from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWithheld
 from chary.filters import Filter, Price
 from chary.ledger import CallRecord, State
@@ -79,7 +80,7 @@ class Kept(Generic[AnswerT, StateT]):
     def recorded(self, body: Json) -> Interaction:
         """The question whose record in the ledger has this body: what was answered can be told from it again."""
         words = inspect.signature(self.question).parameters
-        said = {name: value for name, value in body.items() if name in words}
+        said = {name: value for name, value in current(body).items() if name in words}
         return self.question(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> AnswerT:

@@ -125,7 +125,7 @@ MOST_CANDIDATES: Final = 1000
 @call("cover", subject="selection")
 class Cover(sharp.Valued[Coverage]):
     """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
-    chosen before, up to noise. Candidates are conditions, or the keys of a count without `keep_per_unit`.
+    chosen before, up to noise. Candidates are conditions, or the keys of a count without `max_groups_per_unit`.
 
     Guarantee: each candidate is one conditional release, whose question depends on what was published before ([TCT]
     section 4): with `epsilon` an epsilon-DP call with the NotPrior target "published", otherwise a `SharpTest` with a

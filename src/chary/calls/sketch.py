@@ -113,8 +113,8 @@ REGISTERS = 1024
 class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
 
-    With `of`, the number of distinct values of that column; one unit has at most r of them: `keep_per_unit=r`
-    (chary enforces it and reads the rows once) or `stated_per_unit=r` (you vouch for it, for all rows to come).
+    With `of`, the number of distinct values of that column; one unit has at most r of them: `max_groups_per_unit=r`
+    (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you vouch for it, for all rows to come).
 
     Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit, and
     cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/sketches.md); starting
@@ -130,13 +130,13 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     epsilon: fields.Positive
     of: fields.Name | None = None
     registers: fields.Whole = REGISTERS
-    keep_per_unit: fields.Whole | None = None
-    stated_per_unit: fields.Whole | None = None
+    max_groups_per_unit: fields.Whole | None = None
+    assumed_groups_per_unit: fields.Whole | None = None
 
     @cached_property
     def elements(self) -> Elements:
         """What is counted."""
-        return Elements(self.of, Predicate.of(self.where), self.keep_per_unit, self.stated_per_unit)
+        return Elements(self.of, Predicate.of(self.where), self.max_groups_per_unit, self.assumed_groups_per_unit)
 
     def bind(self, spine: Spine) -> "StartSketch":
         return StartSketch(self, spine.rows.neighbouring)
@@ -254,7 +254,7 @@ class KeptSketch(Kept[DistinctEstimate, SketchState]):
     @cached_property
     def started(self) -> StartSketch:
         """The opening."""
-        return StartSketch(DistinctSketch(**self.terms), self.spine.rows.neighbouring)
+        return StartSketch(DistinctSketch.recorded(self.terms), self.spine.rows.neighbouring)
 
     def question(self, *, above: Number = 0) -> AskSketch:
         version = self.spine.ledger.version(self.spine.dataset)

@@ -20,6 +20,7 @@ from chary.core import forecast, plan
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
+from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, BarTests, Gaussian, Held, Laplace, Published, judge, revise
 from chary.mechanisms.additive import Integers
@@ -440,7 +441,7 @@ class AskRevise(Extending[Revise]):
 
     def _published(self, below: int | None) -> intervals.Publication | None:
         """A value is told from this bar on, where it is below the last one tried."""
-        query = query_of(self.original["query"])
+        query = query_of(current(self.original["query"]))
         if below is None or isinstance(query, Mean):
             return None
         noise = plan.laplace_for(query, self.neighbouring, self.original["epsilon"])
@@ -639,9 +640,9 @@ class Watch(Valued[WatchResult]):
 
     Guarantee: each key is an epsilon-DP call with the NotPrior target "published", or a `SharpTest` (see
     `ThresholdTest`) whose hit comes with a fresh value: Gaussian noise of its own, unbiased, for the part `value` of
-    the price of a hit (a quarter). One unit can be in only so many keys (`keep_per_unit`, `stated_per_unit`, or all of
-    them), and at most that many hits are charged (theory 1.6). When the budget cannot pay for that many, the watch
-    halts at the last hit that fits; later keys are `untested`.
+    the price of a hit (a quarter). One unit can be in only so many keys (`max_groups_per_unit`,
+    `assumed_groups_per_unit`, or all of them), and at most that many hits are charged (theory 1.6). When the budget
+    cannot pay for that many, the watch halts at the last hit that fits; later keys are `untested`.
 
     >>> from chary import count
     >>> Watch(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").kind

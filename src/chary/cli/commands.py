@@ -215,7 +215,7 @@ class QueryOptions:
     mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
-    rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    max_rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
     missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
     where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
@@ -226,8 +226,12 @@ class QueryOptions:
             help="Public keys: a,b,c or 1..6 or 2013-01-01..2013-01-31, or @FILE, one a line (@- is standard input)."
         ),
     ] = None
-    keep_per_unit: Annotated[int | None, typer.Option(help="chary keeps at most this many keys of each unit.")] = None
-    stated_per_unit: Annotated[int | None, typer.Option(help="You vouch that a unit is in at most this many.")] = None
+    max_groups_per_unit: Annotated[
+        int | None, typer.Option(help="chary keeps at most this many groups of each unit.")
+    ] = None
+    assumed_groups_per_unit: Annotated[
+        int | None, typer.Option(help="You assert that a unit is in at most this many.")
+    ] = None
 
     @property
     def named(self) -> bool:

@@ -197,8 +197,8 @@ def question(session: Session, source: SourceOptions, query: QueryOptions) -> Qu
     if not query.keys or len(query.keys) != len(columns):
         raise InvalidParameter("keys are public: list them, one --keys for each column, as in --by clinic --keys a,b,c")
     lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
-    keep, stated = query.keep_per_unit, query.stated_per_unit
-    return asked.by(columns, list(product(*lists)), keep_per_unit=keep, stated_per_unit=stated)
+    keep, stated = query.max_groups_per_unit, query.assumed_groups_per_unit
+    return asked.by(columns, list(product(*lists)), max_groups_per_unit=keep, assumed_groups_per_unit=stated)
 
 
 def _bounded(query: QueryOptions) -> Total | Mean:
@@ -206,7 +206,7 @@ def _bounded(query: QueryOptions) -> Total | Mean:
         raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
     low, high = _pair(query.bounds, "--bounds", "0,5000")
     common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
-    common["rows_per_unit"] = query.rows_per_unit
+    common["max_rows_per_unit"] = query.max_rows_per_unit
     if query.mean is not None:
         return mean(query.mean, missing=query.missing, **common)
     if query.missing is not None:

@@ -17,6 +17,7 @@ from chary import errors
 from chary.calls.call import Call, asked, read
 from chary.client.wire import Refusal, error_of
 from chary.data import Mean, Predicate, Query
+from chary.data.queries.bodies import body_of
 from chary.data.source import RowSource
 
 # Requests to a service: sent again while that is safe; long calls waited for; problems raised as chary's errors.
@@ -178,7 +179,7 @@ def words_said(words: Sequence[str], question: Sequence[Any], options: Mapping[s
 
 def _said(value: Any) -> Any:
     if isinstance(value, (Query, Mean)):
-        return value.body()
+        return body_of(value)
     if isinstance(value, Call):
         return call_said(value)
     if isinstance(value, Predicate):

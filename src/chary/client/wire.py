@@ -28,6 +28,7 @@ from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries import histogram, moments
+from chary.data.queries.stored import CURRENT, STORED
 from chary.filters import exact, filter
 from chary.mechanisms import additive, local_reports, mwem, workloads
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
@@ -343,7 +344,10 @@ def of_typed(written: Any) -> Any:
 
 def _composed(value: Any) -> Any:
     if is_dataclass(value) or hasattr(value, "_fields"):
-        return {"of": _tag(type(value)), "fields": {name: _field(value, name) for name in _made_of(type(value))}}
+        return {
+            "of": _tag(type(value)),
+            "fields": {STORED.get(name, name): _field(value, name) for name in _made_of(type(value))},
+        }
     if isinstance(value, tuple):
         return [in_typed(inner) for inner in value]
     if isinstance(value, Mapping):
@@ -367,7 +371,7 @@ def _made_of(kind: Any) -> list[str]:
 def _read(written: dict[str, Any]) -> Any:
     if written.keys() == {"of", "fields"}:
         kind = _classes()[written["of"]]
-        return kind(**{name: of_typed(inner) for name, inner in written["fields"].items()})
+        return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in written["fields"].items()})
     ((name, inner),) = written.items()
     if name == "list":
         return [of_typed(each) for each in inner]

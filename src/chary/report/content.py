@@ -20,6 +20,7 @@ from chary.core.plan import Json, Plan, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring
 from chary.data.queries.bodies import query_of
+from chary.data.queries.stored import current
 from chary.errors import CharyError, LedgerError
 from chary.filters import Budget, Filter
 from chary.ledger import Balance, CallRecord, Ledger, State, Terms
@@ -363,7 +364,7 @@ def _tells(name: str, value: Any) -> bool:
 
 def _query(body: Mapping[str, Any]) -> str:
     try:
-        return query_of(body).describe()
+        return query_of(current(body)).describe()
     except (CharyError, KeyError, TypeError, ValueError, AttributeError):
         return ", ".join(f"{name} {_said(value)}" for name, value in body.items() if _tells(name, value))
 

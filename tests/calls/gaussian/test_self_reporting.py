@@ -245,7 +245,8 @@ def test_wrong_runs_charge_nothing(pure, wrong):
 
 
 @pytest.mark.parametrize(
-    "query", [total("cost", bounds=(0, 3), rows_per_unit=1), mean("cost", bounds=(0, 9), rows_per_unit=1), "age"]
+    "query",
+    [total("cost", bounds=(0, 3), max_rows_per_unit=1), mean("cost", bounds=(0, 9), max_rows_per_unit=1), "age"],
 )
 def test_wrong_questions_charge_nothing(pure, query):
     session = pure()

@@ -41,7 +41,7 @@ def test_bad_terms_are_refused_before_anything_is_charged(grown, terms, match):
     "query",
     [
         chary.total("nobody", bounds=(0, 2)),
-        chary.total("ward", bounds=(0, 2), rows_per_unit=2),
+        chary.total("ward", bounds=(0, 2), max_rows_per_unit=2),
         chary.mean("ward", bounds=(0, 2)),
         3,
         "nobody = 1",

@@ -117,7 +117,7 @@ def test_answers_and_counters_follow_the_model(rows, hits, steps):
                     assert (found.value, found.published) == ((value := model.release_if(*given)), value is not None)
                 else:
                     where, keys, keep, above = given
-                    found = stream.ask(count(where).by("k", keys, keep_per_unit=keep), above=above)
+                    found = stream.ask(count(where).by("k", keys, max_groups_per_unit=keep), above=above)
                     assert found.above == model.watch(where, keys, keep, above)
                     assert found.tested == len(keys)
                 assert used(session, stream) == model.used

@@ -44,8 +44,8 @@ def shares(rows, keys, limit):
     for unit in {row["u"] for row in rows}:
         mine = [(max(LOW, min(HIGH, row["x"])), row["k"]) for row in rows if row["u"] == unit]
         places = [(value, 0 if keys is None else keys.index(key)) for value, key in mine if keys is None or key in keys]
-        if "rows_per_unit" in limit:
-            places = sorted(places, key=lambda it: (-abs(it[0]), -it[0], it[1]))[: limit["rows_per_unit"]]
+        if "max_rows_per_unit" in limit:
+            places = sorted(places, key=lambda it: (-abs(it[0]), -it[0], it[1]))[: limit["max_rows_per_unit"]]
         for value, place in places:
             found[unit, place] = found.get((unit, place), 0) + value
     if "unit_total" in limit:
@@ -77,7 +77,9 @@ ROWS = st.lists(
     st.fixed_dictionaries({"u": st.integers(0, 3), "k": st.sampled_from([*KEYS, "other"]), "x": st.integers(-4, 5)}),
     max_size=10,
 )
-LIMITS = st.sampled_from([{"rows_per_unit": 1}, {"rows_per_unit": 2}, {"unit_total": (-3, 2)}, {"unit_total": (1, 4)}])
+LIMITS = st.sampled_from(
+    [{"max_rows_per_unit": 1}, {"max_rows_per_unit": 2}, {"unit_total": (-3, 2)}, {"unit_total": (1, 4)}]
+)
 QUESTIONS = st.lists(
     st.tuples(st.sampled_from([None, KEYS, ["c", "a"]]), LIMITS, st.integers(-3, 3)), min_size=1, max_size=4
 )
@@ -204,7 +206,7 @@ def test_a_mean_beyond_a_threshold_is_a_total(monkeypatch):
     rows = [{"u": unit, "k": "a", "x": unit % 10} for unit in range(100)]
     with opened_on(rows) as session:
         stream = session.start(IndividualTests(epsilon="0.02", hits=3))
-        asked = mean("x", bounds=(0, 9), rows_per_unit=1)
+        asked = mean("x", bounds=(0, 9), max_rows_per_unit=1)
         assert [stream.ask(asked.shifted(bar), above=0).published for bar in (4, 5)] == [True, False]
         assert sorted(used(session, stream)) == [unit for unit in range(100) if unit % 10 != 4]
 
@@ -213,7 +215,7 @@ def test_sharp_streams_add_up_in_steps_of_the_grid():
     rows = [{"u": unit, "k": "a", "x": 1.25} for unit in range(4000)]
     with opened_on(rows) as session:
         stream = session.start(IndividualTests(price="0.05", hits=10))
-        found = stream.ask(total("x", bounds=(0, 2), grid="0.25", rows_per_unit=1), above=2000)
+        found = stream.ask(total("x", bounds=(0, 2), grid="0.25", max_rows_per_unit=1), above=2000)
         assert abs(found.value - 5000) < 500
         assert found.value * 4 == int(found.value * 4)
         assert stream.quote(count(), above=0).error_bar < found.error_bar
@@ -224,7 +226,7 @@ def test_totals_beyond_64_bits_are_exact():
     rows = pd.DataFrame({"u": ids, "k": ["a"] * len(ids), "x": [edge] * len(ids)})
     table, asked = (
         RowTable.open(rows, neighbouring=Neighbouring("add/remove", "u")),
-        total("x", bounds=(0, edge), rows_per_unit=1),
+        total("x", bounds=(0, edge), max_rows_per_unit=1),
     )
     for query, expected in [(asked, [1100 * edge]), (asked.by("k", ["b", "a"]), [0, 1100 * edge])]:
         with living(table, query).at(Rooms(Counters(3).rooms(), hits=3)) as units:

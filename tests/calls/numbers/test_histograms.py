@@ -78,7 +78,7 @@ def test_noise_does_not_grow_with_the_bins(opened):
     )
     units = opened()
     wide = units.ask(Histogram("age", bins=range(0, 121, 2), epsilon="0.1")).error_bar
-    kept = units.ask(Histogram("age", bins=range(0, 121, 2), epsilon="0.1", keep_per_unit=1)).error_bar
+    kept = units.ask(Histogram("age", bins=range(0, 121, 2), epsilon="0.1", max_groups_per_unit=1)).error_bar
     assert wide > 50 * kept
 
 
@@ -141,7 +141,7 @@ def test_gaussian_noise_is_for_the_length_of_what_one_unit_moves(by, length):
 
 
 def test_the_two_parts_of_a_mean_share_what_was_asked_for():
-    asked, near = mean("cost", bounds=(0, 9), rows_per_unit=2), Neighbouring("add/remove", "patient")
+    asked, near = mean("cost", bounds=(0, 9), max_rows_per_unit=2), Neighbouring("add/remove", "patient")
     assert 0 <= Fraction("0.4") - AskRelease(Release(asked, epsilon="0.4"), near).event.epsilon < Fraction(1, 10**9)
     assert sum(part.rho for part in AskRelease(Release(asked, rho="0.1"), near).event.events) == Fraction("0.1")
     together = sum(part.rho for part in AskRelease(Release(asked, epsilon="0.4", delta="1e-6"), near).event.events)
@@ -149,7 +149,7 @@ def test_the_two_parts_of_a_mean_share_what_was_asked_for():
 
 
 def total_of():
-    return total("cost", bounds=(0, 100), rows_per_unit=2)
+    return total("cost", bounds=(0, 100), max_rows_per_unit=2)
 
 
 def made(session, query, **options):
@@ -201,7 +201,7 @@ def test_a_filter_without_delta_has_no_price(opened):
 
 def test_a_mean_gets_noise_for_both_parts(opened):
     session = opened(budget=Budget(epsilon=9, delta="1e-6"))
-    asked = mean("age", bounds=(0, 100), rows_per_unit=1)
+    asked = mean("age", bounds=(0, 100), max_rows_per_unit=1)
     answer = session.release(asked, epsilon=2, delta="1e-7")
     assert 0 <= answer.value <= 100
     events = made(session, asked, epsilon=2, delta="1e-7").event.events

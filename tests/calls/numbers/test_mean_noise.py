@@ -15,7 +15,7 @@ from chary.accounting import mean_between
 from chary.calls import Release
 from chary.calls.releases import AskRelease, halves, laplace_mean, noises
 from chary.data import Neighbouring
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.noise import Seeded
 
@@ -101,7 +101,7 @@ def log_moment(scale, far, order):
 
 
 def test_rows_of_a_unit_count_together():
-    asked = mean("x", bounds=(0, 10), rows_per_unit=3)
+    asked = mean("x", bounds=(0, 10), max_rows_per_unit=3)
     made = laplace_mean(asked, Neighbouring("replace", "patient"), Fraction(1, 10))
     assert [each.scale for each in made.noises] == [300, 60]
     assert laplace_mean(asked, Neighbouring("add/remove", "patient"), Fraction(1)).noises[1].scale == 30
@@ -245,7 +245,7 @@ def test_with_a_value_for_those_without_one_only_the_sum_moves(bounds, missing):
         (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1, where="y > 0")),
         (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1).by("key", KEYS)),
         (PER_ROW["replace"], mean("x", bounds=(0, 3))),
-        (Neighbouring("replace", "unit"), mean("x", bounds=(0, 3), missing=1, rows_per_unit=1)),
+        (Neighbouring("replace", "unit"), mean("x", bounds=(0, 3), missing=1, max_rows_per_unit=1)),
     ],
 )
 def test_a_size_that_is_secret_gets_noise(near, asked):
@@ -263,7 +263,7 @@ def test_the_mean_of_all_rows_as_a_session_tells_it(kind, grid):
         assert answer.value == pytest.approx((1 + 2 + 3 + 5 + 3 + 4) / 6)
         assert answer.interval[0] <= answer.value <= answer.interval[1]
         assert session.release(usual, epsilon=10_000).value == pytest.approx(3)
-    assert query_of(asked.body()) == asked
+    assert query_of(body_of(asked)) == asked
     assert "3 where there is none" in asked.describe()
     assert "missing" not in mean("x", bounds=(0, 5)).body()
 

@@ -66,7 +66,7 @@ def test_the_engine_sums_exactly(longest, steps):
 
 def test_rows_of_a_unit_are_limited_by_their_own_values():
     data = frame(60).assign(u=[k % 7 for k in range(60)])
-    query = second_moments(RANGES, steps=50, rows_per_unit=2)
+    query = second_moments(RANGES, steps=50, max_rows_per_unit=2)
     found = [
         RowTable.open(rows, neighbouring=Neighbouring("add/remove", "u")).prepare(query).run().tolist()
         for rows in (data, data.sample(frac=1, random_state=1))
@@ -157,7 +157,7 @@ def test_few_rows_have_no_interval():
         lambda s: s.ask(PrincipalComponents(RANGES, rho=1, delta="1e-6")),
         lambda s: s.ask(PrincipalComponents(RANGES, rho=0)),
         lambda s: s.ask(PrincipalComponents(RANGES, rho=1, fineness=5000)),
-        lambda s: s.ask(PrincipalComponents(RANGES, rho=1, rows_per_unit=2)),
+        lambda s: s.ask(PrincipalComponents(RANGES, rho=1, max_rows_per_unit=2)),
     ],
 )
 def test_bad_questions_cost_nothing(ask):

@@ -22,7 +22,7 @@ from chary.errors import BudgetExceeded, EngineError, InvalidParameter, InvalidQ
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
-AGES = {"bounds": (0, 120), "rows_per_unit": 1}
+AGES = {"bounds": (0, 120), "max_rows_per_unit": 1}
 ALPHA = 1e-6
 
 
@@ -54,7 +54,7 @@ def test_of_a_unit_its_middle_value_counts(opened):
     frame = pd.DataFrame({"patient": [1] * 99 + [2] * 3 + [3], "age": [90] * 99 + [0, 10, 80] + [20]})
     session = opened(frame, budget=NO_NOISE)
     assert session.ask(Quantile("age", 0.5, **AGES, epsilon=PLENTY)).value == 20
-    crowd = session.ask(Quantile("age", 0.5, bounds=(0, 120), rows_per_unit=1000, epsilon=PLENTY)).value
+    crowd = session.ask(Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=1000, epsilon=PLENTY)).value
     assert crowd == 90
 
 
@@ -164,7 +164,7 @@ def test_the_lower_of_two_prices_is_charged(opened):
     session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.1"))
     third = spent(session)
     assert third - second == first
-    session.ask(Quantile("age", 0.5, bounds=(0, 1), rows_per_unit=1, epsilon="0.1"))
+    session.ask(Quantile("age", 0.5, bounds=(0, 1), max_rows_per_unit=1, epsilon="0.1"))
     assert spent(session) - third == price(Pure("0.1")).hit
 
 
@@ -188,7 +188,7 @@ def test_rank_errors_are_told(opened):
     rows = opened(people([1.0, 2.0]), privacy_unit=None, budget=NO_NOISE)
     assert rows.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 78
     units = opened(budget=NO_NOISE)
-    wide = units.ask(Quantile("age", 0.5, bounds=(0, 120), rows_per_unit=4, epsilon="0.1")).rank_error
+    wide = units.ask(Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=4, epsilon="0.1")).rank_error
     assert 4 * 77 <= wide <= 4 * 78
     ten = rows.ask(Quantiles("age", [k / 10 for k in range(1, 10)], bounds=(0, 120), epsilon="0.1"))
     assert len(ten.rank_errors) == len(ten.values) == 9
@@ -205,7 +205,7 @@ def test_rank_errors_are_told(opened):
         (lambda s: s.ask(Quantile("age", 1, **AGES, epsilon=1)), InvalidParameter),
         (lambda s: s.ask(Quantile("age", "x", **AGES, epsilon=1)), InvalidParameter),
         (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon=0)), InvalidParameter),
-        (lambda s: s.ask(Quantile("age", 0.5, bounds=(120, 0), rows_per_unit=1, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("age", 0.5, bounds=(120, 0), max_rows_per_unit=1, epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Quantile("note", 0.5, **AGES, epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Quantile("nowhere", 0.5, **AGES, epsilon=1)), InvalidQuery),
@@ -216,7 +216,7 @@ def test_rank_errors_are_told(opened):
         (lambda s: s.ask(Mode(count(), epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
         (
-            lambda s: s.ask(Mode(total("age", bounds=(0, 9), rows_per_unit=1).by("clinic", CLINICS), epsilon=1)),
+            lambda s: s.ask(Mode(total("age", bounds=(0, 9), max_rows_per_unit=1).by("clinic", CLINICS), epsilon=1)),
             InvalidQuery,
         ),
         (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
@@ -247,17 +247,17 @@ def test_the_half_is_dropped_where_the_distances_allow_it(relation, keys, whole)
 @pytest.mark.parametrize(("relation", "replace"), [("add/remove", False), ("replace", True)])
 @pytest.mark.parametrize(("unit", "rows", "moves"), [(None, None, 1), ("patient", 3, 3)])
 def test_quantiles_follow_the_relation_and_the_values_of_a_unit(relation, replace, unit, rows, moves):
-    asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), rows_per_unit=rows, epsilon="0.1")
+    asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), max_rows_per_unit=rows, epsilon="0.1")
     made = AskQuantiles(asked, Neighbouring(relation, unit)).mechanism
     assert (made.replace, made.moves, made.rounds) == (replace, moves, 2 if unit is None else 3)
 
 
 def test_replaced_units_need_one_key_each_for_a_mode(opened):
     session = opened(relation="replace", budget=NO_NOISE)
-    for query in (count().by("clinic", CLINICS), count().by("clinic", CLINICS, keep_per_unit=2)):
+    for query in (count().by("clinic", CLINICS), count().by("clinic", CLINICS, max_groups_per_unit=2)):
         with pytest.raises(InvalidQuery, match="Choose"):
             session.ask(Mode(query, epsilon=PLENTY))
-    assert session.ask(Mode(count().by("clinic", CLINICS, keep_per_unit=1), epsilon=PLENTY)).value in CLINICS
+    assert session.ask(Mode(count().by("clinic", CLINICS, max_groups_per_unit=1), epsilon=PLENTY)).value in CLINICS
 
 
 def test_a_series_has_no_columns_of_values():
@@ -284,12 +284,12 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
     frame = pd.DataFrame({"patient": [1, 1, 2], "age": [10, 20, 30]})
     session = opened(frame)
     asked = {"bounds": (0, 100), "epsilon": "0.001"}
-    session.ask(Quantile("age", "1/3", rows_per_unit=2**20, **asked))
+    session.ask(Quantile("age", "1/3", max_rows_per_unit=2**20, **asked))
     before = session.spent.share
     for refused in (
-        lambda: session.ask(Quantile("age", "1/3", rows_per_unit=limit, **asked)),
-        lambda: session.release(total("age", bounds=(0, 100), rows_per_unit=limit), epsilon="0.001"),
-        lambda: session.release(count().by("age", [10, 20], keep_per_unit=limit), epsilon="0.001"),
+        lambda: session.ask(Quantile("age", "1/3", max_rows_per_unit=limit, **asked)),
+        lambda: session.release(total("age", bounds=(0, 100), max_rows_per_unit=limit), epsilon="0.001"),
+        lambda: session.release(count().by("age", [10, 20], max_groups_per_unit=limit), epsilon="0.001"),
     ):
         with pytest.raises(InvalidQuery, match=r"at most 2\*\*20"):
             refused()
@@ -369,7 +369,7 @@ STAYS = pd.DataFrame({"patient": [1] * 4 + [2] * 2 + [3], "age": [10, 20, 30, 90
 )
 def test_which_values_of_a_unit_count(opened, of_unit, rows, at, expected):
     session = opened(STAYS, budget=NO_NOISE)
-    limits = {"bounds": (0, 120), "rows_per_unit": rows, "of_unit": of_unit}
+    limits = {"bounds": (0, 120), "max_rows_per_unit": rows, "of_unit": of_unit}
     found = {session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).value for _ in range(12)}
     assert found == expected if len(expected) == 1 else found <= expected
     assert "patient" in session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).estimated
@@ -382,7 +382,7 @@ def test_a_drawn_row_is_drawn_once_a_request_and_negative_means_round_upwards(op
     assert len({session.ask(drawn, request="again").value for _ in range(9)}) == 1
     assert len({session.ask(drawn).value for _ in range(20)}) > 3
     below = opened(pd.DataFrame({"patient": [1, 1], "age": [-8, -3]}), budget=NO_NOISE)
-    mean = Quantile("age", 0.5, bounds=(-10, 10), rows_per_unit=1, of_unit="mean", epsilon=PLENTY)
+    mean = Quantile("age", 0.5, bounds=(-10, 10), max_rows_per_unit=1, of_unit="mean", epsilon=PLENTY)
     assert below.ask(mean).value == -5
 
 
@@ -390,8 +390,8 @@ def test_a_drawn_row_is_drawn_once_a_request_and_negative_means_round_upwards(op
     "wrong",
     [
         {"of_unit": "median"},
-        {"of_unit": "mean", "rows_per_unit": 2},
-        {"of_unit": "random", "rows_per_unit": None},
+        {"of_unit": "mean", "max_rows_per_unit": 2},
+        {"of_unit": "random", "max_rows_per_unit": None},
         {"interval": 0},
         {"interval": 1},
         {"interval": "most"},

@@ -133,7 +133,7 @@ def test_the_event_is_that_of_the_whole(opened, relation):
 def test_answers_without_noise(opened):
     session, rows = opened(budget=NO_NOISE), visits()
     by_clinic = count().by("clinic", CLINICS)
-    asked = [count("age >= 44"), total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=3), by_clinic]
+    asked = [count("age >= 44"), total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=3), by_clinic]
     told = session.ask(ReleaseAll(asked, epsilon=10**5), request="once")
     known = [rows[rows.clinic == clinic].patient.nunique() for clinic in CLINICS]
     assert told.value[0] == rows[rows.age >= 44].patient.nunique()
@@ -209,7 +209,7 @@ def test_a_series_is_no_table():
         assert [round(value) for value in told.values] == [5, 905, 912]
 
 
-AGES = count().by("age", range(20, 60), keep_per_unit=1)
+AGES = count().by("age", range(20, 60), max_groups_per_unit=1)
 
 
 @pytest.mark.parametrize("strategy", [None, "identity", "hierarchy of 4"])

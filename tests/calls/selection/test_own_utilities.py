@@ -69,10 +69,10 @@ QUERIES = [
     [count("age >= 44"), count("age < 44"), count()],
     [
         count(),
-        total("cost", bounds=(-1, 4), grid="0.5", rows_per_unit=2),
-        total("cost", bounds=(0, 3), rows_per_unit=1),
+        total("cost", bounds=(-1, 4), grid="0.5", max_rows_per_unit=2),
+        total("cost", bounds=(0, 3), max_rows_per_unit=1),
     ],
-    [total("cost", bounds=(-6, -2), rows_per_unit=1), count(), total("cost", bounds=(-6, 0), rows_per_unit=1)],
+    [total("cost", bounds=(-6, -2), max_rows_per_unit=1), count(), total("cost", bounds=(-6, 0), max_rows_per_unit=1)],
 ]
 
 
@@ -209,7 +209,7 @@ def test_a_function_reads_its_columns_and_coins_alone(opened):
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_distance_of_a_query_is_how_many_units_lie_between(opened, relation):
     session = opened(relation=relation)
-    costs = total("cost", bounds=(-2, 5), rows_per_unit=2)
+    costs = total("cost", bounds=(-2, 5), max_rows_per_unit=2)
     bound = InverseSensitivityMechanism([0, 1, 25, "-7/2"], costs, epsilon=1).bind(session.spine)
     moved = costs.sensitivity(Neighbouring(relation, "patient"))
     assert moved == (10 if relation == "add/remove" else 14)

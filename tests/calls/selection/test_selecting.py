@@ -61,13 +61,13 @@ def test_top_keys_without_noise(opened, place):
     assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, gap=3)).scores == [5, 4, 4, 1, 0]
     assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, above="0.5")).scores == [5, 4, 4, 1]
     assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, above=6)).best == ()
-    assert session.ask(TopK(by_ward(keep_per_unit=1), k=3, epsilon=PLENTY)).scores == [5, 3, 2]
+    assert session.ask(TopK(by_ward(max_groups_per_unit=1), k=3, epsilon=PLENTY)).scores == [5, 3, 2]
 
 
 def test_gap_and_bar_are_in_the_units_of_the_query(opened):
     rows = pd.DataFrame({"patient": [1, 2, 3, 4], "ward": WARDS[:4], "cost": [2.5, 2.0, 1.25, 0.0]})
     session = opened(rows=rows, budget=NO_NOISE)
-    costs = total("cost", bounds=(0, 4), grid="0.25", rows_per_unit=1).by("ward", WARDS)
+    costs = total("cost", bounds=(0, 4), grid="0.25", max_rows_per_unit=1).by("ward", WARDS)
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY)).scores == [2.5, 2, 1.25, 0]
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.5")).scores == [2.5, 2]
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.49")).scores == [2.5]
@@ -169,7 +169,9 @@ def test_coverage_is_the_same_in_a_hand_written_walk(opened):
 # What it costs
 
 
-@pytest.mark.parametrize(("k", "limit", "hits"), [(1, {}, 1), (3, {}, 3), (5, {}, 5), (4, {"stated_per_unit": 2}, 2)])
+@pytest.mark.parametrize(
+    ("k", "limit", "hits"), [(1, {}, 1), (3, {}, 3), (5, {}, 5), (4, {"assumed_groups_per_unit": 2}, 2)]
+)
 def test_published_keys_are_charged_as_far_as_neighbours_differ(opened, place, k, limit, hits):
     session = opened(rows=stays(), ledger=place, **ROOMY)
     session.ask(TopK(by_ward(**limit), k=k, epsilon="0.01"))
@@ -188,7 +190,7 @@ def test_what_stays_unpublished_is_free(opened):
 
 def test_replace_counts_keys_twice(opened):
     session = opened(rows=stays(), relation="replace", **ROOMY)
-    session.ask(TopK(by_ward(stated_per_unit=1), k=4, epsilon="0.01"))
+    session.ask(TopK(by_ward(assumed_groups_per_unit=1), k=4, epsilon="0.01"))
     assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 
 
@@ -196,7 +198,7 @@ def test_the_pure_filter_pays_for_everything_neighbours_can_differ_in(opened):
     session = opened(rows=stays(), budget=Budget(epsilon=1))
     session.ask(TopK(by_ward(), k=1, epsilon="0.01", above=10**9))
     assert session.spent.share == pytest.approx(0.05)
-    session.ask(TopK(by_ward(stated_per_unit=1), k=3, epsilon="0.01"))
+    session.ask(TopK(by_ward(assumed_groups_per_unit=1), k=3, epsilon="0.01"))
     assert session.spent.share == pytest.approx(0.06)
     session.ask(TopK([answering(name, [1, 1], "0.02") for name in "abc"], k=1))
     assert session.spent.share == pytest.approx(0.12)
@@ -428,7 +430,7 @@ ONE = answering("one", [1, 1], "0.01")
         (lambda s: s.ask(Cover(["ward = 'a'", "'a' = ward"], above=1, epsilon="0.01")), InvalidQuery),
         (lambda s: s.ask(Cover(["nowhere = 1"], above=1, epsilon="0.01")), InvalidQuery),
         (lambda s: s.ask(Cover(count(), above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(by_ward(keep_per_unit=1), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(by_ward(max_groups_per_unit=1), above=1, epsilon="0.01")), InvalidQuery),
         (lambda s: s.ask(Cover(["ward = 'a'"], above="x", epsilon="0.01")), InvalidParameter),
         (lambda s: s.ask(Cover(["ward = 'a'"], above=1, epsilon=-1)), InvalidParameter),
     ],

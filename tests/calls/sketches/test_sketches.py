@@ -64,7 +64,7 @@ def test_words_are_those_of_python():
         }
     )
     assert read(rows, Elements()) == expected([3, 1, 7])
-    stated = {"stated_per_unit": 2}
+    stated = {"assumed_groups_per_unit": 2}
     assert read(rows, Elements("name", **stated)) == expected(["a", "b\x00", "é'\""])
     assert read(rows, Elements("well", **stated)) == expected([True, False])
     assert read(rows, Elements("name"), unit=None) == expected(["a", "b\x00", "é'\"", "lost"])
@@ -88,34 +88,34 @@ def test_other_types_have_one_word_for_each_value(column):
 
 def test_values_that_cannot_be_told_apart_are_refused():
     with pytest.raises(InvalidQuery):
-        reader(pa.table({"patient": [1], "v": [[1, 2]]}), Elements("v", stated_per_unit=1))
+        reader(pa.table({"patient": [1], "v": [[1, 2]]}), Elements("v", assumed_groups_per_unit=1))
     with pytest.raises(InvalidQuery):
         reader(pa.table({"v": [1]}), Elements(), unit=None)
 
 
 def test_at_most_so_many_values_of_a_unit_are_kept():
     rows = pa.table({"patient": [1, 1, 1, 2, 2, None], "v": [5, 9, 7, 9, 9, 1]})
-    assert read(rows, Elements("v", keep_per_unit=1)) == expected([5, 9])
-    assert read(rows, Elements("v", keep_per_unit=2)) == expected([5, 7, 9])
-    assert read(rows, Elements("v", Predicate.of("v > 6"), keep_per_unit=1)) == expected([7, 9])
+    assert read(rows, Elements("v", max_groups_per_unit=1)) == expected([5, 9])
+    assert read(rows, Elements("v", max_groups_per_unit=2)) == expected([5, 7, 9])
+    assert read(rows, Elements("v", Predicate.of("v > 6"), max_groups_per_unit=1)) == expected([7, 9])
 
 
 def test_what_is_kept_of_a_unit_depends_on_its_own_rows_only():
     generator = np.random.default_rng(1)
     rows = pa.table({"patient": generator.integers(0, 8, 120), "v": generator.integers(0, 200, 120)})
-    whole = set(read(rows, Elements("v", keep_per_unit=3)))
+    whole = set(read(rows, Elements("v", max_groups_per_unit=3)))
     for unit in range(8):
         rest = rows.filter(pa.compute.not_equal(rows["patient"], unit))
-        assert len(whole - set(read(rest, Elements("v", keep_per_unit=3)))) <= 3
-        assert set(read(rest, Elements("v", keep_per_unit=3))) <= whole
+        assert len(whole - set(read(rest, Elements("v", max_groups_per_unit=3)))) <= 3
+        assert set(read(rest, Elements("v", max_groups_per_unit=3))) <= whole
 
 
 @pytest.mark.parametrize(
     ("asked", "add_remove", "replace"),
     [
         (Elements(), 1, 2),
-        (Elements("v", keep_per_unit=3), 3, 6),
-        (Elements("v", stated_per_unit=3), 6, 12),
+        (Elements("v", max_groups_per_unit=3), 3, 6),
+        (Elements("v", assumed_groups_per_unit=3), 6, 12),
     ],
 )
 def test_arrivals_that_neighbours_can_differ_in(asked, add_remove, replace):
@@ -194,7 +194,7 @@ def test_an_estimate_is_near_the_number_and_says_how_near(opened):
     assert found.error_bar == session.start(DistinctSketch(epsilon=1, registers=4096)).state.error_bar(found.value)
     old = session.start(DistinctSketch("age >= 70", epsilon=1, registers=4096)).ask()
     assert abs(old.value - sum(20 + n % 60 >= 70 for n in range(5000))) < 3 * old.error_bar
-    values = session.start(DistinctSketch(of="age", epsilon=12, registers=4096, stated_per_unit=1)).ask()
+    values = session.start(DistinctSketch(of="age", epsilon=12, registers=4096, assumed_groups_per_unit=1)).ask()
     assert abs(values.value - 60) < 3 * values.error_bar
 
 
@@ -359,7 +359,7 @@ def test_reading_new_rows_alone_is_reading_all_rows(opened, monkeypatch):
 
 def test_limited_values_are_read_once(opened):
     session = opened(people(0, 300), budget=NO_NOISE)
-    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, keep_per_unit=1))
+    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, max_groups_per_unit=1))
     first = sketch.ask()
     session.append(people(300, 3000, ages=list(range(1000, 3700))))
     assert sketch.ask().value == first.value
@@ -400,11 +400,11 @@ def test_bad_input_is_refused_before_anything_is_charged(opened):
         {"epsilon": "nan"},
         {"epsilon": "1e-15", "registers": 2**16},
         {"where": "height > 3", "epsilon": "0.02"},
-        {"of": "height", "epsilon": "0.02", "stated_per_unit": 1},
+        {"of": "height", "epsilon": "0.02", "assumed_groups_per_unit": 1},
         {"of": "age", "epsilon": "0.02"},
-        {"of": "age", "epsilon": "0.02", "stated_per_unit": 0},
-        {"of": "age", "epsilon": "0.02", "stated_per_unit": 1, "keep_per_unit": 1},
-        {"epsilon": "0.02", "keep_per_unit": 1},
+        {"of": "age", "epsilon": "0.02", "assumed_groups_per_unit": 0},
+        {"of": "age", "epsilon": "0.02", "assumed_groups_per_unit": 1, "max_groups_per_unit": 1},
+        {"epsilon": "0.02", "max_groups_per_unit": 1},
         {},
         {"call": 1, "epsilon": 1},
     ]
@@ -468,5 +468,5 @@ def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):
 
 def test_a_unit_has_its_share_of_epsilon_for_each_element(opened):
     session = opened(people(0, 30), relation="replace", budget=NO_NOISE)
-    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, stated_per_unit=2))
+    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, assumed_groups_per_unit=2))
     assert sketch.state.distinct == Distinct(Fraction(1, 8), 16)

@@ -83,8 +83,8 @@ def test_a_keyed_question_uses_up_as_many_tests_as_a_unit_can_be_in(opened):
     run = run_of(session)
     for query, taken in (
         (EVERY, 3),
-        (count().by("clinic", CLINICS, keep_per_unit=1), 1),
-        (count().by("clinic", CLINICS, keep_per_unit=2), 2),
+        (count().by("clinic", CLINICS, max_groups_per_unit=1), 1),
+        (count().by("clinic", CLINICS, max_groups_per_unit=2), 2),
         (count(), 1),
     ):
         left = run.state.left
@@ -96,7 +96,7 @@ def test_a_keyed_question_uses_up_as_many_tests_as_a_unit_can_be_in(opened):
 def test_replaced_units_are_in_twice_as_many_keys(opened):
     session = opened(budget=DELTA, relation="replace")
     run = run_of(session)
-    assert run.ask(count().by("clinic", CLINICS, keep_per_unit=1), above=FAR).tests_left == 38
+    assert run.ask(count().by("clinic", CLINICS, max_groups_per_unit=1), above=FAR).tests_left == 38
 
 
 def test_a_question_of_more_tests_than_are_left_is_refused_and_a_smaller_one_is_answered(opened):
@@ -108,7 +108,7 @@ def test_a_question_of_more_tests_than_are_left_is_refused_and_a_smaller_one_is_
         BudgetExceeded, match=f"2 of the 4 tests of call {run.call} are left, and this question takes 3"
     ):
         run.ask(EVERY, above=FAR)
-    assert run.ask(count().by("clinic", CLINICS, keep_per_unit=2), above=FAR).tests_left == 0
+    assert run.ask(count().by("clinic", CLINICS, max_groups_per_unit=2), above=FAR).tests_left == 0
 
 
 def test_a_scan_halts_when_hits_no_longer_fit(opened):
@@ -205,7 +205,7 @@ def test_how_near_to_a_bar_all_tests_are_right_is_told_before_and_after_it_is_pa
     run = session.start(call)
     assert run.state.accuracy() == quote.within == session.quote(call, tests=1000).within
     assert run.quote(count(), above=0).within.error == quote.within.error
-    costs = total("cost", bounds=(0, 10), grid="0.5", rows_per_unit=1)
+    costs = total("cost", bounds=(0, 10), grid="0.5", max_rows_per_unit=1)
     assert run.quote(costs, above=0).within.error == pytest.approx(10 * quote.within.error, rel=0.05)
     more, surer = run.state.accuracy(tests=10_000), run.state.accuracy(confidence="0.999")
     assert min(more.error, surer.error) > quote.within.error
@@ -288,7 +288,7 @@ def test_bad_openings_charge_nothing(opened, given, told):
         lambda run: run.ask(count(), above="many"),
         lambda run: run.ask(total("cost", bounds=(0, 10), grid="0.5"), above=5),
         lambda run: run.ask(mean("cost", bounds=(0, 10)), above=5),
-        lambda run: run.ask(mean("cost", bounds=(0, 60), rows_per_unit=1).by("clinic", CLINICS), above=5),
+        lambda run: run.ask(mean("cost", bounds=(0, 60), max_rows_per_unit=1).by("clinic", CLINICS), above=5),
     ],
 )
 def test_bad_questions_use_up_nothing(opened, asked):

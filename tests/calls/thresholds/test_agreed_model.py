@@ -14,7 +14,7 @@ from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import CLINICS, visits
 
 FAR, TESTS, HITS = 10**6, 12, 5
-QUERIES = {1: count(), 2: count().by("clinic", CLINICS, keep_per_unit=2), 3: count().by("clinic", CLINICS)}
+QUERIES = {1: count(), 2: count().by("clinic", CLINICS, max_groups_per_unit=2), 3: count().by("clinic", CLINICS)}
 ASKED = st.tuples(
     st.sampled_from(sorted(QUERIES)), st.booleans(), st.sampled_from([None, None, None, "evaluated", "ran"])
 )

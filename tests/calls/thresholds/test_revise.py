@@ -16,7 +16,7 @@ from chary.session import plain_composition
 from tests.session.kit import NO_NOISE, PLENTY, USUAL, spent, visits
 
 NEVER, SURE = 10**12, -(10**12)
-COSTS = total("cost", bounds=(0, 10**8), rows_per_unit=1)
+COSTS = total("cost", bounds=(0, 10**8), max_rows_per_unit=1)
 # A grain at whose order the calls of 0.01 and 0.02 below have a price per hit.
 ROOMY = {"budget": USUAL, "grain": "0.02"}
 
@@ -60,7 +60,7 @@ def test_the_bar_is_where_it_publishes(opened):
 
 def test_a_held_mean_is_published_unchanged(opened):
     session = opened(**ROOMY)
-    middle = mean("cost", bounds=(0, 100), rows_per_unit=2)
+    middle = mean("cost", bounds=(0, 100), max_rows_per_unit=2)
     held = session.release_if(middle, above=200, epsilon="0.01")
     secret = held_value(session, held.call)
     assert held.revise(above=-1).value == secret

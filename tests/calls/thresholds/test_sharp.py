@@ -158,16 +158,16 @@ def test_sums_and_means_are_tested_in_their_own_units(opened):
     assert not session.test(average, above=int(truth) + 10, hits=10)
 
 
-@pytest.mark.parametrize("rows_per_unit", [1024, 2048, 2**20])
-def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened, rows_per_unit):
+@pytest.mark.parametrize("max_rows_per_unit", [1024, 2048, 2**20])
+def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened, max_rows_per_unit):
     """Once it was an error of one kind for a sum that fits, and another for one that does not."""
     session = opened(budget=DELTA)
-    sums = total("cost", bounds=(0, 2**53), rows_per_unit=rows_per_unit)
+    sums = total("cost", bounds=(0, 2**53), max_rows_per_unit=max_rows_per_unit)
     for asked in (ThresholdTest(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
         with pytest.raises(InvalidParameter, match="coarser grid"):
             session.ask(asked)
     assert session.history == []
-    assert session.test(total("cost", bounds=(0, 2**53), rows_per_unit=512), above=-(10**30), price="0.02")
+    assert session.test(total("cost", bounds=(0, 2**53), max_rows_per_unit=512), above=-(10**30), price="0.02")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_quote_tells_how_often_a_value_near_the_bar_is_called_wrongly(opened):
     assert far.wrong_call < 1e-6
     assert (
         session.quote(
-            ThresholdTest(mean("cost", bounds=(0, 60), rows_per_unit=1), above=5, hits=20), distance=5
+            ThresholdTest(mean("cost", bounds=(0, 60), max_rows_per_unit=1), above=5, hits=20), distance=5
         ).wrong_call
         is None
     )

@@ -105,7 +105,7 @@ def test_counts_under_add_remove_need_half_the_noise(opened):
 
 def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(opened):
     for rows, monotone in ((2, False), (1, True)):
-        question = total("cost", bounds=(-5, 5), rows_per_unit=rows).by("clinic", CLINICS)
+        question = total("cost", bounds=(-5, 5), max_rows_per_unit=rows).by("clinic", CLINICS)
         asked = Classify(question, epsilon="0.1").bind(opened().spine)
         assert asked.mechanism.chooser.monotone is monotone
 
@@ -115,10 +115,10 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
     "query",
     [
         count().by("clinic", CLINICS),
-        histogram("age", bins=list(range(0, 100, 10)), keep_per_unit=2),
-        total("cost", bounds=(0, 5), rows_per_unit=2).by("clinic", CLINICS),
-        total("cost", bounds=(-5, 0), rows_per_unit=2).by("clinic", CLINICS),
-        total("cost", bounds=(-5, 5), rows_per_unit=2).by("clinic", CLINICS),
+        histogram("age", bins=list(range(0, 100, 10)), max_groups_per_unit=2),
+        total("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS),
+        total("cost", bounds=(-5, 0), max_rows_per_unit=2).by("clinic", CLINICS),
+        total("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", CLINICS),
     ],
 )
 def test_a_classification_takes_the_noise_of_a_choice(opened, relation, query):
@@ -138,7 +138,7 @@ def test_a_classification_takes_the_noise_of_a_choice(opened, relation, query):
         lambda s: s.ask(Between(count(), low=5, high=math.nan, epsilon="0.02")),
         lambda s: s.ask(Between(count(), low=5, high=9, epsilon=0)),
         lambda s: s.ask(Between(count().by("clinic", CLINICS), low=5, high=9, epsilon="0.02")),
-        lambda s: s.ask(Between(mean("cost", bounds=(0, 9), rows_per_unit=1), low=5, high=9, epsilon="0.02")),
+        lambda s: s.ask(Between(mean("cost", bounds=(0, 9), max_rows_per_unit=1), low=5, high=9, epsilon="0.02")),
         lambda s: s.ask(Decide(count(), above=math.inf, epsilon="0.02")),
         lambda s: s.ask(Decide(count().by("clinic", CLINICS), above=5, epsilon="0.02")),
         lambda s: s.ask(Decide(count("nothere > 3"), above=5, epsilon="0.02")),
@@ -170,7 +170,7 @@ def test_answers_are_repeated(opened, place):
 @pytest.mark.parametrize(("relation", "monotone"), [("add/remove", True), ("replace", False)])
 def test_a_classification_is_for_what_one_unit_moves(relation, monotone):
     near = Neighbouring(relation, "patient")
-    costs = total("cost", bounds=(0, 5), rows_per_unit=2).by("clinic", CLINICS)
+    costs = total("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS)
     counted, summed = (
         AskClassify(Classify(query, epsilon="0.1"), near, query).mechanism.chooser
         for query in (count().by("clinic", CLINICS), costs)

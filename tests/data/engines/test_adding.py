@@ -212,7 +212,7 @@ def test_values_of_what_came_are_all_that_is_read(monkeypatch):
 def test_units_do_not_add_up(scans):
     rows = pa.table({"u": [1, 1, 2], "x": [1, 5, 3]})
     table = RowTable.open(rows, neighbouring=UNITS)
-    asked = [count(), total("x", bounds=(0, 9), rows_per_unit=1), total("x", bounds=(0, 9), unit_total=(0, 7))]
+    asked = [count(), total("x", bounds=(0, 9), max_rows_per_unit=1), total("x", bounds=(0, 9), unit_total=(0, 7))]
     assert [table.prepare(query).run() for query in asked] == [2, 8, 9]
     table.append(rows)
     assert [table.prepare(query).run() for query in asked] == [2, 8, 13]

@@ -18,9 +18,9 @@ ENGINES = [DuckDB()]
 FRAME = pa.table({"unit": [1, 1, 2, 3], "key": ["a", "b", "a", "b"], "cost": [5, 7, 2**53, -3]})
 PLANS = {
     "count": lambda held: held.compile(count("cost > 2").by("key", ["b", "a", "c"])),
-    "total": lambda held: held.compile(total("cost", bounds=(0, 9), rows_per_unit=1)),
+    "total": lambda held: held.compile(total("cost", bounds=(0, 9), max_rows_per_unit=1)),
     "snapshot": lambda held: held.snapshot(["cost", "key"]),
-    "ordered": lambda held: held.ordered(ordered("cost", bounds=(0, 9), rows_per_unit=1)),
+    "ordered": lambda held: held.ordered(ordered("cost", bounds=(0, 9), max_rows_per_unit=1)),
 }
 ROOMS = Rooms(pa.table({"unit": pa.array([1], pa.int64()), "room": pa.array([0], pa.int64())}), 2)
 
@@ -62,7 +62,7 @@ def test_every_member_is_there_and_says_what_it_promises(engine, opened):
 
 def test_sums_are_exact_beyond_what_doubles_and_64_bits_hold(opened):
     many = pa.table({"unit": list(range(4099)), "key": ["a"] * 4099, "cost": [2**53 - 1] * 4099})
-    asked = total("cost", bounds=(0, 2**53 - 1), rows_per_unit=1)
+    asked = total("cost", bounds=(0, 2**53 - 1), max_rows_per_unit=1)
     exact = 4099 * (2**53 - 1)
     assert exact > 2**64
     assert opened(many).compile(asked).run() == exact

@@ -41,10 +41,10 @@ KEYING = st.sampled_from(
     [
         None,
         ("k", KEYS, {}),
-        ("k", KEYS, {"keep_per_unit": 1}),
-        ("k", KEYS, {"keep_per_unit": 2}),
-        ("k", KEYS, {"stated_per_unit": 2}),
-        (["k", "j"], PAIRS, {"keep_per_unit": 2}),
+        ("k", KEYS, {"max_groups_per_unit": 1}),
+        ("k", KEYS, {"max_groups_per_unit": 2}),
+        ("k", KEYS, {"assumed_groups_per_unit": 2}),
+        (["k", "j"], PAIRS, {"max_groups_per_unit": 2}),
     ]
 )
 
@@ -54,13 +54,15 @@ def queries(draw, unit):
     column, bounds, grid = draw(COLUMNS)
     where, keying, kind = draw(WHERE), draw(KEYING), draw(st.sampled_from(["count", "total", "mean", "shifted"]))
     k = draw(st.sampled_from([1, 2, 3]))
-    limit = {} if unit is None else draw(st.sampled_from([{"rows_per_unit": k}, {"unit_total": (-2, 3), "grid": 1}]))
+    limit = (
+        {} if unit is None else draw(st.sampled_from([{"max_rows_per_unit": k}, {"unit_total": (-2, 3), "grid": 1}]))
+    )
     if kind == "count":
         built = count(where)
     elif kind == "total" and (limit.get("grid") is None or grid == 1):
         built = total(column, bounds=bounds, where=where, **({"grid": grid} | limit))
     else:
-        built = mean(column, bounds=bounds, grid=grid, where=where, rows_per_unit=None if unit is None else k)
+        built = mean(column, bounds=bounds, grid=grid, where=where, max_rows_per_unit=None if unit is None else k)
     built = built if keying is None else built.by(keying[0], keying[1], **keying[2])
     if not hasattr(built, "parts"):
         return [built]
@@ -87,7 +89,9 @@ def open_rows(columns, unit=None):
 def test_columns_may_have_any_name():
     awkward = {"unit": [1, 1, 2], "value": [1, 2, 3], "position": [0, 1, 1], "k0": [5, 5, 6], "answer": [1, 1, 1]}
     table = open_rows(awkward | {"rank": [1, 2, 3], 'say "hi"; --': [1, 2, 3], "high": [0, 0, 0]}, "unit")
-    by = total("value", bounds=(0, 9), rows_per_unit=1).by(["k0", "position"], [(5, 1), (6, 1)], keep_per_unit=1)
+    by = total("value", bounds=(0, 9), max_rows_per_unit=1).by(
+        ["k0", "position"], [(5, 1), (6, 1)], max_groups_per_unit=1
+    )
     assert table.prepare(by).run().tolist() == [2, 3]
     odd = total('say "hi"; --', bounds=(0, 9), unit_total=(0, 2)).by("position", [1, 0])
     assert table.prepare(odd).run().tolist() == [4, 1]
@@ -137,7 +141,7 @@ def test_iso_strings_are_keys_of_a_date_column():
         (total("d", bounds=(0, 1)), "column of numbers"),
         (mean("n", bounds=(0, 1)), "parts"),
         ("count", "str is not a query"),
-        (total("n", bounds=(0, 1), rows_per_unit=1), "each row is one"),
+        (total("n", bounds=(0, 1), max_rows_per_unit=1), "each row is one"),
     ],
 )
 def test_queries_that_do_not_fit(query, says):

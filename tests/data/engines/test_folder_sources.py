@@ -44,7 +44,7 @@ def test_the_files_of_the_opening_are_one_state(visits):
 
 def test_files_rows_and_frames_come_in_any_order(visits):
     table = RowTable.open(visits, neighbouring=Neighbouring("add/remove", "unit"))
-    elements, asked = table.elements(Elements()), total("unit", bounds=(0, 99), rows_per_unit=1)
+    elements, asked = table.elements(Elements()), total("unit", bounds=(0, 99), max_rows_per_unit=1)
     words, mark = elements.words("key")
     seen = set(words.tolist())
     for number, batch in enumerate([rows(10), "3", rows(11), "4", rows(4)], start=5):

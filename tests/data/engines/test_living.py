@@ -59,7 +59,7 @@ def parts(rows, where, keys, keep, left, hits):
 )
 def test_counts_and_units_agree_with_python(rows, where, keys, keep, state, chosen):
     hits, left = state
-    query = count(where) if keys is None else count(where).by("k", keys, keep_per_unit=keep)
+    query = count(where) if keys is None else count(where).by("k", keys, max_groups_per_unit=keep)
     table = opened(rows)
     expected = parts(rows, where, keys, keep if keys else None, left, hits)
     size = len(keys or [0])
@@ -119,7 +119,7 @@ def test_units_whose_ids_cannot_be_kept_are_refused():
 def test_only_counts_and_totals_on_tables_of_units_are_compiled():
     table = opened([])
     with pytest.raises(InvalidQuery, match="count"):
-        living(table, mean("x", bounds=(0, 1), rows_per_unit=1))
+        living(table, mean("x", bounds=(0, 1), max_rows_per_unit=1))
     with pytest.raises(InvalidQuery, match="unknown column"):
         living(table, count("y > 1"))
     table.close()

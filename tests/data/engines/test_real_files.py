@@ -33,10 +33,10 @@ def test_totals_with_limits(rand):
     table, frame = rand
     visits = frame["mdvis"].clip(0, 20)
     best = visits.groupby(frame["zper"]).nlargest(2).sum()
-    assert table.prepare(total("mdvis", bounds=(0, 20), rows_per_unit=2)).run() == best
+    assert table.prepare(total("mdvis", bounds=(0, 20), max_rows_per_unit=2)).run() == best
     capped = visits.groupby(frame["zper"]).sum().clip(0, 30).sum()
     assert table.prepare(total("mdvis", bounds=(0, 20), unit_total=(0, 30))).run() == capped
-    query = count().by("year", [1, 2, 3, 4, 5], keep_per_unit=1)
+    query = count().by("year", [1, 2, 3, 4, 5], max_groups_per_unit=1)
     first = (
         frame.sort_values("year").drop_duplicates("zper").groupby("year").size().reindex([1, 2, 3, 4, 5], fill_value=0)
     )
@@ -45,7 +45,7 @@ def test_totals_with_limits(rand):
 
 def test_a_mean_from_its_parts(rand):
     table, frame = rand
-    visits = mean("mdvis", bounds=(0, 100), rows_per_unit=5)
+    visits = mean("mdvis", bounds=(0, 100), max_rows_per_unit=5)
     noiseless = [table.prepare(part).run() for part in visits.parts(PERSON)]
     assert visits.combine(*noiseless) == pytest.approx(frame["mdvis"].mean())
     assert table.prepare(visits.shifted(2)).run() == (frame["mdvis"] - 2).sum()

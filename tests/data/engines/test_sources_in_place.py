@@ -37,7 +37,7 @@ def test_nan_in_parquet_is_null_whatever_the_file_says_of_its_values(tmp_path, k
     assert table.prepare(count("x > 0.1")).run() == 2
     assert table.prepare(count("NOT (x > 0.7)")).run() == 1
     assert table.snapshot(["x"]).run()["x"].null_count == 2
-    answer = table.prepare(total("x", bounds=(0, 4), grid="0.5", rows_per_unit=1)).run()
+    answer = table.prepare(total("x", bounds=(0, 4), grid="0.5", max_rows_per_unit=1)).run()
     assert answer == 3
 
 
@@ -117,5 +117,5 @@ def test_literals_that_python_takes_for_equal_are_different_questions():
 
 @pytest.mark.parametrize("bad", [0.001, 1.5, 0, -1, True])
 def test_a_query_made_by_hand_is_checked_like_any_other(bad):
-    with pytest.raises(ValueError, match="rows_per_unit"):
-        replace(total("x", bounds=(0, 100), rows_per_unit=1), rows_per_unit=bad)
+    with pytest.raises(ValueError, match="max_rows_per_unit"):
+        replace(total("x", bounds=(0, 100), max_rows_per_unit=1), max_rows_per_unit=bad)

@@ -69,7 +69,7 @@ def test_bins_of_floats_are_exact_at_their_edges(outside):
 def test_limits_and_conditions():
     frame = rows()
     table = RowTable.open(frame, neighbouring=BY_PATIENT)
-    kept = table.prepare(histogram("age", bins=EDGES, keep_per_unit=1)).run()
+    kept = table.prepare(histogram("age", bins=EDGES, max_groups_per_unit=1)).run()
     assert kept.tolist() == by_hand(frame, "age", EDGES, "patient", keep=1)
     some = table.prepare(histogram("age", bins=EDGES, where="cost > 0 AND age < 100")).run()
     chosen = by_hand(
@@ -93,8 +93,8 @@ def test_it_follows_growth():
         (BY_ROW, {}, (1, 1, 1)),
         (Neighbouring("replace", None), {}, (1, 2, 2)),
         (BY_PATIENT, {}, (1, 3, 3)),
-        (BY_PATIENT, {"stated_per_unit": 2}, (1, 2, 2)),
-        (Neighbouring("replace", "patient"), {"keep_per_unit": 1}, (1, 2, 2)),
+        (BY_PATIENT, {"assumed_groups_per_unit": 2}, (1, 2, 2)),
+        (Neighbouring("replace", "patient"), {"max_groups_per_unit": 1}, (1, 2, 2)),
         (Neighbouring("replace", "patient"), {}, (1, 3, 3)),
     ],
 )
@@ -112,8 +112,8 @@ def test_the_description_is_canonical():
         histogram("age", bins=[0, 2]).body(),
         histogram("age", bins=[0, 1, 2], outside="edges").body(),
         histogram("age", bins=[0, 1, 2], where="age > 1").body(),
-        histogram("age", bins=[0, 1, 2], keep_per_unit=1).body(),
-        histogram("age", bins=[0, 1, 2], stated_per_unit=1).body(),
+        histogram("age", bins=[0, 1, 2], max_groups_per_unit=1).body(),
+        histogram("age", bins=[0, 1, 2], assumed_groups_per_unit=1).body(),
     ]
     assert all(one != other for k, one in enumerate(bodies) for other in bodies[:k])
 
@@ -134,8 +134,8 @@ def test_the_description_is_canonical():
         (lambda: histogram("age", bins=[0, True]), InvalidParameter),
         (lambda: histogram(3, bins=[0, 1]), InvalidQuery),
         (lambda: histogram("age", bins=[0, 1], outside="drop"), InvalidQuery),
-        (lambda: histogram("age", bins=[0, 1], keep_per_unit=1, stated_per_unit=1), InvalidQuery),
-        (lambda: histogram("age", bins=[0, 1], keep_per_unit=0), InvalidParameter),
+        (lambda: histogram("age", bins=[0, 1], max_groups_per_unit=1, assumed_groups_per_unit=1), InvalidQuery),
+        (lambda: histogram("age", bins=[0, 1], max_groups_per_unit=0), InvalidParameter),
     ],
 )
 def test_bad_bins(ask, error):

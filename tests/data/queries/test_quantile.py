@@ -63,7 +63,7 @@ def read(table, asked):
 def test_values_and_how_often_they_occur(column, bounds, step, unit, most):
     frame = rows()
     table = RowTable.open(frame, neighbouring=Neighbouring("replace", unit))
-    asked = ordered(column, bounds=bounds, step=step, rows_per_unit=most)
+    asked = ordered(column, bounds=bounds, step=step, max_rows_per_unit=most)
     assert read(table, asked) == by_hand(frame, column, *bounds, step, unit, most)
 
 
@@ -71,7 +71,9 @@ def test_values_and_how_often_they_occur(column, bounds, step, unit, most):
 def test_a_unit_keeps_at_most_so_many_values_and_its_middle_one(most):
     for size in range(1, 12):
         frame = pd.DataFrame({"patient": [7] * size, "age": range(size)})
-        found = read(RowTable.open(frame, neighbouring=BY_PATIENT), ordered("age", bounds=(0, 20), rows_per_unit=most))
+        found = read(
+            RowTable.open(frame, neighbouring=BY_PATIENT), ordered("age", bounds=(0, 20), max_rows_per_unit=most)
+        )
         assert sum(found.values()) == min(size, most)
         if most == 1:
             assert list(found) == [(size - 1) // 2]
@@ -80,7 +82,7 @@ def test_a_unit_keeps_at_most_so_many_values_and_its_middle_one(most):
 def test_whose_values_are_kept_depends_on_nobody_else():
     frame = rows()
     table = RowTable.open(frame, neighbouring=BY_PATIENT)
-    asked = ordered("age", bounds=(0, 120), rows_per_unit=2)
+    asked = ordered("age", bounds=(0, 120), max_rows_per_unit=2)
     before = Counter(read(table, asked))
     table.append(pd.DataFrame({"patient": [10**6] * 9, "age": [30] * 9, "cost": [0.0] * 9}))
     assert Counter(read(table, asked)) - before == Counter({30: 2})
@@ -113,7 +115,7 @@ def test_bodies_are_canonical():
         ordered("age", bounds=(0, 121)).body(),
         ordered("age", bounds=(0, 120), step=2).body(),
         ordered("age", bounds=(0, 120), where="age > 1").body(),
-        ordered("age", bounds=(0, 120), rows_per_unit=1).body(),
+        ordered("age", bounds=(0, 120), max_rows_per_unit=1).body(),
     ]
     assert all(one != other for k, one in enumerate(bodies) for other in bodies[:k])
 
@@ -129,7 +131,7 @@ def test_bodies_are_canonical():
         (lambda: ordered("age", bounds=(0, 120), step=0), InvalidParameter),
         (lambda: ordered("age", bounds=(0, math.inf)), InvalidParameter),
         (lambda: ordered("age", bounds=(0, math.nan)), InvalidParameter),
-        (lambda: ordered("age", bounds=(0, 120), rows_per_unit=0), InvalidParameter),
+        (lambda: ordered("age", bounds=(0, 120), max_rows_per_unit=0), InvalidParameter),
         (lambda: ordered(7, bounds=(0, 120)), InvalidQuery),
     ],
 )
@@ -143,7 +145,7 @@ def test_what_does_not_fit_the_table():
     for table, options in (
         (by_row, {"column": "nowhere"}),
         (by_row, {"column": "name"}),
-        (by_row, {"column": "age", "rows_per_unit": 1}),
+        (by_row, {"column": "age", "max_rows_per_unit": 1}),
         (by_patient, {"column": "age"}),
         (by_row, {"column": "age", "where": "nowhere > 1"}),
     ):

@@ -26,8 +26,8 @@ ROW = Neighbouring("add/remove", None)
         ({"bounds": (0, "x")}, InvalidParameter, "finite"),
         ({"bounds": 5}, InvalidQuery, "pair"),
         ({"bounds": (1, 2, 3)}, InvalidQuery, "pair"),
-        ({"bounds": (0, 1), "rows_per_unit": 0}, InvalidParameter, "rows_per_unit"),
-        ({"bounds": (0, 1), "rows_per_unit": 1.5}, InvalidParameter, "rows_per_unit"),
+        ({"bounds": (0, 1), "max_rows_per_unit": 0}, InvalidParameter, "max_rows_per_unit"),
+        ({"bounds": (0, 1), "max_rows_per_unit": 1.5}, InvalidParameter, "max_rows_per_unit"),
         ({"bounds": (0, 1), "where": "sqrt(x)"}, InvalidQuery, "function"),
         ({"column": 5, "bounds": (0, 1)}, InvalidQuery, "name of a column"),
     ],
@@ -47,11 +47,11 @@ def test_bad_unit_totals(unit_total):
 
 def test_both_limits_are_too_many():
     with pytest.raises(InvalidQuery, match="not both"):
-        total("x", bounds=(0, 1), unit_total=(0, 1), rows_per_unit=1)
+        total("x", bounds=(0, 1), unit_total=(0, 1), max_rows_per_unit=1)
     with pytest.raises(InvalidQuery, match="not both"):
-        count().by("k", [1], keep_per_unit=1, stated_per_unit=1)
-    with pytest.raises(InvalidParameter, match="keep_per_unit"):
-        count().by("k", [1], keep_per_unit=0)
+        count().by("k", [1], max_groups_per_unit=1, assumed_groups_per_unit=1)
+    with pytest.raises(InvalidParameter, match="max_groups_per_unit"):
+        count().by("k", [1], max_groups_per_unit=0)
     with pytest.raises(InvalidQuery, match="keyed already"):
         count().by("k", [1]).by("k", [1])
 
@@ -61,9 +61,9 @@ def variants():
         yield base
         yield base.by("k", [1, 2])
         yield base.by("k", [2, 1])
-        yield base.by("k", [1, 2], keep_per_unit=1)
-        yield base.by("k", [1, 2], stated_per_unit=1)
-    for arguments in ({}, {"grid": "0.5"}, {"rows_per_unit": 1}, {"unit_total": (0, 1)}, {"where": "a"}):
+        yield base.by("k", [1, 2], max_groups_per_unit=1)
+        yield base.by("k", [1, 2], assumed_groups_per_unit=1)
+    for arguments in ({}, {"grid": "0.5"}, {"max_rows_per_unit": 1}, {"unit_total": (0, 1)}, {"where": "a"}):
         yield total("x", bounds=(0, 1), **arguments)
     yield from mean("x", bounds=(0, 4)).parts(ROW)
     yield mean("x", bounds=(0, 4)).shifted(1)

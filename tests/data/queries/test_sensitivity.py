@@ -52,7 +52,13 @@ def summed(differences):
 
 
 BOUNDS = [(0, 3), (-2, 3), (-3, -1), (1, 3), (-1, 3)]
-LIMITS = [{}, {"keep_per_unit": 1}, {"keep_per_unit": 2}, {"keep_per_unit": 3}, {"keep_per_unit": 7}]
+LIMITS = [
+    {},
+    {"max_groups_per_unit": 1},
+    {"max_groups_per_unit": 2},
+    {"max_groups_per_unit": 3},
+    {"max_groups_per_unit": 7},
+]
 
 
 @pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
@@ -76,10 +82,10 @@ def test_count_without_keys(neighbouring):
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("limits", [None, *LIMITS[:3]], ids=str)
 def test_totals_with_limited_rows(neighbouring, bounds, k, limits):
-    query = total("x", bounds=bounds, rows_per_unit=k)
+    query = total("x", bounds=bounds, max_rows_per_unit=k)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([None, -5, -1, 0, 2, 9], 3, KEYS[:2] if limits is None else KEYS))
-    for part in (query, mean("x", bounds=bounds, rows_per_unit=k).parts(neighbouring)[0]):
+    for part in (query, mean("x", bounds=bounds, max_rows_per_unit=k).parts(neighbouring)[0]):
         assert_tight_or_above(part, neighbouring, options)
 
 
@@ -92,7 +98,7 @@ def assert_tight_or_above(query, neighbouring, options):
 @pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
 @pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
 def test_row_counts(neighbouring, limits):
-    query = mean("x", bounds=(0, 3), rows_per_unit=2)
+    query = mean("x", bounds=(0, 3), max_rows_per_unit=2)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([None, 2, 9], 3, KEYS))
     assert_tight_or_above(query.parts(neighbouring)[1], neighbouring, options)
@@ -116,15 +122,15 @@ def test_rows_that_are_units(neighbouring, bounds, size):
     pair = mean("x", bounds=bounds).parts(neighbouring)
     for query in (count("x IS NOT NULL"), total("x", bounds=bounds), *pair):
         if size is not None and query is not pair[1]:
-            query = query.by("k", KEYS[:size], keep_per_unit=None)
+            query = query.by("k", KEYS[:size], max_groups_per_unit=None)
         assert_tight_or_above(query, neighbouring, options)
 
 
 def test_stated_limits_are_believed():
-    query = count().by("k", KEYS, stated_per_unit=2)
+    query = count().by("k", KEYS, assumed_groups_per_unit=2)
     assert claimed(query, UNITS[0]) == (1, 2, 2)
     assert claimed(query, UNITS[1]) == (1, 3, 3)
-    both = total("x", bounds=(0, 5), rows_per_unit=4).by("k", KEYS, stated_per_unit=2)
+    both = total("x", bounds=(0, 5), max_rows_per_unit=4).by("k", KEYS, assumed_groups_per_unit=2)
     assert claimed(both, UNITS[0]) == (20, 2, 20)
     assert claimed(both, UNITS[1]) == (20, 3, 40)
 
@@ -134,19 +140,19 @@ def test_a_table_refuses_a_bounded_change():
         count().sensitivity(Neighbouring("bounded change", None))
 
 
-@pytest.mark.parametrize("limit", [{}, {"rows_per_unit": 1, "unit_total": (0, 1)}])
+@pytest.mark.parametrize("limit", [{}, {"max_rows_per_unit": 1, "unit_total": (0, 1)}])
 def test_a_unit_with_many_rows_needs_one_limit(limit):
-    with pytest.raises(InvalidQuery, match="rows_per_unit"):
+    with pytest.raises(InvalidQuery, match="max_rows_per_unit"):
         total("x", bounds=(0, "0.5"), grid="0.1", **limit).sensitivity(UNITS[0])
 
 
 def test_the_refusal_shows_calls_that_work():
     with pytest.raises(InvalidQuery) as caught:
         total("x", bounds=(0, 1234567)).sensitivity(UNITS[0])
-    assert "total('x', bounds=(0, 1234567), rows_per_unit=1)" in str(caught.value)
+    assert "total('x', bounds=(0, 1234567), max_rows_per_unit=1)" in str(caught.value)
     with pytest.raises(InvalidQuery, match="each row is one"):
-        total("x", bounds=(0, 1), rows_per_unit=1).sensitivity(ROWS[0])
-    with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), rows_per_unit=1\)"):
+        total("x", bounds=(0, 1), max_rows_per_unit=1).sensitivity(ROWS[0])
+    with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), max_rows_per_unit=1\)"):
         mean("x", bounds=(0, 1)).parts(UNITS[0])
 
 
@@ -154,8 +160,8 @@ def test_the_refusal_shows_calls_that_work():
 def test_the_engine_never_moves_further_than_claimed(neighbouring):
     """The same inequality on the engine itself, for random pairs of neighbours."""
     random = np.random.default_rng(5)
-    limit = {"rows_per_unit": 2} if neighbouring.unit else {}
-    queries = [count().by("k", KEYS, keep_per_unit=1), total("x", bounds=(-2, 3), **limit).by("k", KEYS)]
+    limit = {"max_rows_per_unit": 2} if neighbouring.unit else {}
+    queries = [count().by("k", KEYS, max_groups_per_unit=1), total("x", bounds=(-2, 3), **limit).by("k", KEYS)]
     for _ in range(5):
         base = random_rows(random, range(1, 4), 6)
         removed = [row for row in base if row["u"] != 1] if neighbouring.unit else base[1:]
@@ -188,10 +194,10 @@ def opposed(differences):
 
 ONE_SIGN = [
     count().by("k", KEYS),
-    count().by("k", KEYS, keep_per_unit=1),
+    count().by("k", KEYS, max_groups_per_unit=1),
     count().by("k", KEYS[:1]),
     count("x > 0", without="x < 0").by("k", KEYS),
-    *(total("x", bounds=bounds, rows_per_unit=k).by("k", KEYS) for bounds in BOUNDS for k in (1, 2)),
+    *(total("x", bounds=bounds, max_rows_per_unit=k).by("k", KEYS) for bounds in BOUNDS for k in (1, 2)),
     *(total("x", bounds=bounds, unit_total=bounds).by("k", KEYS) for bounds in ((0, 3), (-2, 3), (-3, 0))),
 ]
 

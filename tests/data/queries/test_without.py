@@ -23,7 +23,7 @@ ROW = st.fixed_dictionaries(
 ROWS = st.lists(ROW, max_size=10)
 CONDITIONS = ["n > 0", "k = 'a'", "NOT (n > 0) OR k = 'b'", "k IS NULL", "n = 7"]
 WHERE = st.sampled_from([None, *CONDITIONS])
-KEYING = st.sampled_from([None, {}, {"keep_per_unit": 1}, {"stated_per_unit": 2}])
+KEYING = st.sampled_from([None, {}, {"max_groups_per_unit": 1}, {"assumed_groups_per_unit": 2}])
 UNITS = pytest.mark.parametrize("unit", ["u", None])
 
 
@@ -52,7 +52,7 @@ def expected(rows, where, without, keying, unit):
 @settings(max_examples=30, deadline=None)
 @given(rows=ROWS, where=WHERE, without=st.sampled_from(CONDITIONS), keying=KEYING)
 def test_against_plain_python(unit, rows, where, without, keying):
-    if unit is None and keying and "keep_per_unit" in keying:
+    if unit is None and keying and "max_groups_per_unit" in keying:
         keying = {}
     with_limits = asked(where, without, keying)
     opened = table(rows, unit)
@@ -75,7 +75,7 @@ def test_a_unit_moves_each_answer_by_one_at_most(rows, more, where, without, key
     for first, second in ((0, 1), (0, 2)):
         changes = [abs(a - b) for a, b in zip(answers[first], answers[second], strict=True)]
         assert max(changes) <= query.sensitivity(Neighbouring("add/remove", "u")) == 1
-        limit = (keying or {}).get("keep_per_unit", 2)
+        limit = (keying or {}).get("max_groups_per_unit", 2)
         assert sum(changes) <= limit
 
 
@@ -119,7 +119,7 @@ def test_any_of():
 
 
 @pytest.mark.parametrize(
-    "query", [count(), count().by("k", ["a"], keep_per_unit=1), count(without="n = 1").by("k", ["a"])]
+    "query", [count(), count().by("k", ["a"], max_groups_per_unit=1), count(without="n = 1").by("k", ["a"])]
 )
 def test_what_depends_on_other_rows_has_no_conditions(query):
     with pytest.raises(InvalidQuery):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, Series, count
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import body_of, query_of
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
 NB = Neighbouring("bounded change", None)
@@ -129,7 +129,7 @@ def test_parts_of_a_series():
     assert part.body() == {"kind": "series", "length": 4, "step": 2, "start": 2}
     assert one.body() == {"kind": "series_value", "position": 1, "step": 2}
     assert "from 2 on" in part.describe()
-    assert [query_of(query.body()) for query in (part, one, source.series())] == [part, one, source.series()]
+    assert [query_of(body_of(query)) for query in (part, one, source.series())] == [part, one, source.series()]
 
 
 @pytest.mark.parametrize("day", [4, -1, "a", 1.5])

@@ -53,7 +53,7 @@ def test_every_source_answers_and_grows_alike(tmp_path):
         table = RowTable.open(source, neighbouring=NB, **options)
         counting, summing = (
             table.prepare(count("b")),
-            table.prepare(total("x", bounds=(0, 5), rows_per_unit=1, grid="0.5")),
+            table.prepare(total("x", bounds=(0, 5), max_rows_per_unit=1, grid="0.5")),
         )
         keyed = table.prepare(count().by("u", ["q", "s"]))
         mark = table.fingerprint()
@@ -172,7 +172,7 @@ def test_types_are_brought_to_classes(tmp_path):
         assert table.prepare(count(where)).run() == 1
     assert table.prepare(count("e = 'zebra' OR far > '2013-01-01'")).run() in (0, 1)
     assert table.prepare(count("d > '2013-01-01'")).run() == 1
-    assert table.prepare(total("huge", bounds=(0, 5), rows_per_unit=1).by("e", ["b", "a"])).run().tolist() == [0, 5]
+    assert table.prepare(total("huge", bounds=(0, 5), max_rows_per_unit=1).by("e", ["b", "a"])).run().tolist() == [0, 5]
 
 
 def test_units_are_never_merged():

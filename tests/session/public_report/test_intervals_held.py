@@ -13,7 +13,7 @@ from tests.session.public_report.pages import asked
 @pytest.mark.parametrize(("paid", "held"), [("0.9", False), ("0.95", True), ("0.99", True)])
 def test_guards_that_hold_less_often_are_not_told(tmp_path, paid, held):
     with asked(tmp_path / "visits.ledger") as session:
-        bounds = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.1"}
+        bounds = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.1"}
         answer = session.ask(Quantile("age", "0.5", interval=paid, **bounds))
         [value] = report(session).datasets[0].calls[-1].values
         [loose] = report(session, confidence="0.9").datasets[0].calls[-1].values

@@ -32,7 +32,7 @@ UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
 # The errors of two queries move in opposite directions, so that the choice between them tells something too.
 EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, relation="replace")
 IN_A, IN_B = "place = 'a'", "place = 'b'"
-KEYED = count().by("place", PLACES, keep_per_unit=1)
+KEYED = count().by("place", PLACES, max_groups_per_unit=1)
 
 
 def votes(here: list[int], there: list[int]) -> Callable[[], tuple[Rows, Rows]]:

@@ -30,24 +30,28 @@ MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), relation="re
 # One more at the lower end: what is above the other one gets farther from the lower quantiles, what is below it nearer.
 LOWER = Tables(ages(HALF_WAY), ages(0, HALF_WAY), relation="add/remove")
 OLDER = Tables(ages(0, 5, 5), ages(0, 5), relation="add/remove")
-AGES: dict[str, Any] = {"bounds": (0, 1), "rows_per_unit": 1}
+AGES: dict[str, Any] = {"bounds": (0, 1), "max_rows_per_unit": 1}
 ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
-KEYED = count().by("place", PLACES, keep_per_unit=3)
+KEYED = count().by("place", PLACES, max_groups_per_unit=3)
 
 NUMBERS = [
     WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE.opened),
     WorstCase("release of keys", lambda k: calls.Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
     WorstCase("release by delta", lambda k: calls.Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
-    WorstCase("histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, keep_per_unit=1), OLDER.opened),
-    WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, keep_per_unit=1), MOVED.opened),
+    WorstCase(
+        "histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, max_groups_per_unit=1), OLDER.opened
+    ),
+    WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, max_groups_per_unit=1), MOVED.opened),
     WorstCase("quantile", lambda k: calls.Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
     WorstCase(
         "quantiles",
-        lambda k: calls.Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), rows_per_unit=1, epsilon=3 * k),
+        lambda k: calls.Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), max_rows_per_unit=1, epsilon=3 * k),
         LOWER.opened,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
-    WorstCase("mode", lambda k: calls.Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
+    WorstCase(
+        "mode", lambda k: calls.Mode(count().by("place", PLACES[:2], max_groups_per_unit=1), epsilon=k), MOVED.opened
+    ),
     WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase("randomized", lambda k: calls.Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
 ]
@@ -66,15 +70,17 @@ CORNER = Tables({"unit": [1, 2], "long": [0, 1], "wide": [0, 1]}, {"unit": [1], 
 # Each row is a unit, which leaves one group and enters another.
 GROUPS = Tables({"place": [*"aab"]}, {"place": [*"abb"]}, unit=None, relation="replace")
 ONE_VALUE = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
-GRID = count().by(["place", "half"], [(place, half) for place in TWO_PLACES for half in ("x", "y")], keep_per_unit=1)
-COMPONENTS: dict[str, Any] = {"fineness": 10, "rows_per_unit": 1}
+GRID = count().by(
+    ["place", "half"], [(place, half) for place in TWO_PLACES for half in ("x", "y")], max_groups_per_unit=1
+)
+COMPONENTS: dict[str, Any] = {"fineness": 10, "max_rows_per_unit": 1}
 # Numbers that are put together take a millisecond.
 OF_ESTIMATES = 8000
 
 
 def measured(k: int) -> calls.MatrixMechanism:
     """Cells, pairs of cells and all of them, of which one unit moves one each."""
-    cells = count().by("place", CELLS, keep_per_unit=1)
+    cells = count().by("place", CELLS, max_groups_per_unit=1)
     return calls.MatrixMechanism(cells, "ranges", epsilon=k, strategy="hierarchy of 2")
 
 

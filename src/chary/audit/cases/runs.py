@@ -48,7 +48,7 @@ def halves(keys: int) -> Tables:
 
 def halved(keys: int) -> Query:
     """The count of each of them."""
-    return count().by("place", range(2 * keys), keep_per_unit=keys)
+    return count().by("place", range(2 * keys), max_groups_per_unit=keys)
 
 
 # A unit at which two keys are above, which would be below without it.
@@ -120,7 +120,7 @@ def self_reporting(k: int) -> Script:
     """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
     bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
     opening = calls.SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
-    query = count().by("place", PLACES, keep_per_unit=2)
+    query = count().by("place", PLACES, max_groups_per_unit=2)
 
     def script(session: Session) -> Any:
         found = session.start(opening).ask(query)

@@ -29,8 +29,8 @@ SELDOM = Tables(
     {"unit": list(range(6)), "place": ["a", *["b"] * 5]},
     relation="replace",
 )
-KEYED = count().by("place", PLACES, keep_per_unit=2)
-SINGLE = count().by("place", PLACES, keep_per_unit=1)
+KEYED = count().by("place", PLACES, max_groups_per_unit=2)
+SINGLE = count().by("place", PLACES, max_groups_per_unit=1)
 FAR = 10**6
 
 
@@ -173,10 +173,10 @@ CROSSING = Tables(
     {"unit": [1] * len(EACH) + [0] * MISSED, "place": [*EACH, *EACH[:MISSED]]},
     relation="replace",
 )
-CROSSED_KEYS = count().by("place", EACH, keep_per_unit=len(EACH))
+CROSSED_KEYS = count().by("place", EACH, max_groups_per_unit=len(EACH))
 # One unit that is in one of two keys.
 MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
-PAIRED = count().by("place", range(2), keep_per_unit=1)
+PAIRED = count().by("place", range(2), max_groups_per_unit=1)
 # A histogram that answers a quarter of the rows everywhere (a cell is for places that are not listed); up to so many of
 # 151 are as near to that as alpha says.
 EASY = 57

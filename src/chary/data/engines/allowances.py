@@ -47,7 +47,9 @@ class LivingPlan:
         columns = "".join([f", {POSITION}" if keys is not None else "", ", value" if summed else ""])
         cells = f"SELECT {identity} AS unit{columns} FROM ({written(found.expression)}) AS found"
         size = 1 if keys is None else len(keys[POSITION][1])
-        return cls(cells, columns, keys, size, None if query.keying is None else query.keying.keep_per_unit, summed)
+        return cls(
+            cells, columns, keys, size, None if query.keying is None else query.keying.max_groups_per_unit, summed
+        )
 
 
 @dataclass(frozen=True)

@@ -460,13 +460,13 @@ def _kept(chosen: Any, asked: Count | Total) -> Any:
     if one := _single(asked):
         return one_of_unit(chosen, one)
     keying: Keying | None = asked.keying
-    if keying is not None and keying.keep_per_unit is not None:
+    if keying is not None and keying.max_groups_per_unit is not None:
         ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
-        chosen = ranked.filter(ranked["rank"] < keying.keep_per_unit).drop("rank")
-    if isinstance(asked, Total) and asked.rows_per_unit is not None:
+        chosen = ranked.filter(ranked["rank"] < keying.max_groups_per_unit).drop("rank")
+    if isinstance(asked, Total) and asked.max_rows_per_unit is not None:
         order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
         ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=order))
-        chosen = ranked.filter(ranked["rank"] < asked.rows_per_unit).drop("rank")
+        chosen = ranked.filter(ranked["rank"] < asked.max_rows_per_unit).drop("rank")
     return chosen
 
 
@@ -476,9 +476,9 @@ def _single(asked: Count | Total) -> list[Preference]:
     It follows from the query alone, so which plan is run tells nothing of rows.
     """
     keying = asked.keying
-    keep = None if keying is None else keying.keep_per_unit
+    keep = None if keying is None else keying.max_groups_per_unit
     position = [] if keying is None else [Preference(POSITION, 0, len(keying.domain) - 1)]
-    one = isinstance(asked, Total) and asked.rows_per_unit == 1
+    one = isinstance(asked, Total) and asked.max_rows_per_unit == 1
     value = [Preference("value", *asked.steps, farthest=True)] if isinstance(asked, Total) and one else []
     if keep is None:
         order = [*value, *position] if value else []
@@ -530,10 +530,10 @@ def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, d
 
 def _first_rows(asked: SecondMoments, chosen: Any, parts: list[str]) -> Any:
     order = [Preference(part, -asked.steps, asked.steps) for part in parts]
-    if asked.rows_per_unit == 1 and is_packed(order):
+    if asked.max_rows_per_unit == 1 and is_packed(order):
         return one_of_unit(chosen, order)
     ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=parts))
-    return ranked.filter(ranked["rank"] < asked.rows_per_unit)
+    return ranked.filter(ranked["rank"] < asked.max_rows_per_unit)
 
 
 def _moment_steps(asked: SecondMoments, rows: Any, schema: Schema, column: tuple[str, Bounds], dialect: Dialect) -> Any:
@@ -578,13 +578,13 @@ def ordered_rows(asked: Ordered, schema: Schema, unit: str | None, place: QueryP
     Where values are drawn at random, `times` is the number of the value among those of its unit, from 1.
     """
     values = chosen(asked.total, schema, unit, place).expression
-    if unit is None or asked.rows_per_unit is None:
+    if unit is None or asked.max_rows_per_unit is None:
         return _counted(values)
     if asked.of_unit == "random":
         return _ranked(values).order_by(["unit", "times"]).select("value", "times")
     if asked.of_unit == "mean":
         return _counted(_means(values, asked.total.steps[0], place.dialect))
-    spread = _spread(values, asked.rows_per_unit, place.dialect)
+    spread = _spread(values, asked.max_rows_per_unit, place.dialect)
     return _counted(spread, weighted=asked.of_unit == "weighted")
 
 
@@ -648,8 +648,8 @@ def element_rows(asked: Elements, schema: Schema, unit: str | None, place: Query
     # Not a set, whose order differs between processes: one question has one text.
     for needed in dict.fromkeys([column] if unit is None else [column, unit]):
         table = table.filter(table[needed].notnull())
-    if asked.keep_per_unit is None or unit is None:
+    if asked.max_groups_per_unit is None or unit is None:
         return table.select(element=table[column]).distinct()
     pairs = table.select(unit=table[unit], element=table[column]).distinct()
     ranked = pairs.mutate(rank=ibis.row_number().over(group_by="unit", order_by="element"))
-    return ranked.filter(ranked["rank"] < asked.keep_per_unit).select("element").distinct()
+    return ranked.filter(ranked["rank"] < asked.max_groups_per_unit).select("element").distinct()

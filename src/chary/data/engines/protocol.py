@@ -60,11 +60,10 @@ class LivingUnits(Protocol):
 class LivingReading(Reading, Protocol):
     """A compiled count or total of living units; `run` returns the plan itself, since who is alive is known only later.
 
-    A unit takes part in a key when it has a row there that satisfies the predicate (of a
-    total: when what it adds there, as the query limits it, is not 0), in at most its first `room` keys in
-    the order of the list (and the first `keep_per_unit`); without room it takes no part at all. So what a unit does
-    follows from its own rows and its own room. Units are told apart by id: rows that are appended for a unit without
-    room are ignored as well.
+    A unit takes part in a key when it has a row there that satisfies the predicate (of a total: when what it adds
+    there, as the query limits it, is not 0), in at most its first `room` keys in the order of the list (and the first
+    `max_groups_per_unit`); without room it takes no part at all. So what a unit does follows from its own rows and its
+    own room. Units are told apart by id: rows that are appended for a unit without room are ignored as well.
     """
 
     def at(self, rooms: Rooms) -> AbstractContextManager[LivingUnits]:

@@ -7,23 +7,29 @@ from typing import Any, Final
 
 from chary.data.queries import moments, sums
 from chary.data.queries.histogram import Binned, histogram
+from chary.data.queries.stored import current
 from chary.data.series import ValueAt, Values
 from chary.errors import CharyError, InvalidQuery
 
 _DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 _KEYED: Final = ("columns", "keys", "types")
-_LIMITS = ("keep_per_unit", "stated_per_unit")
+_LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
+
+
+def body_of(query: Any) -> dict[str, Any]:
+    """The query as JSON in the words of today, from which `query_of` makes an equal one."""
+    return current(query.body())
 
 
 def query_of(
     body: Mapping[str, Any],
 ) -> sums.Count | sums.Total | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt:
-    """The query whose body this is; what a person leaves out has its usual value.
+    """The query that JSON says; what a person leaves out has its usual value. For a stored body say `current(body)`.
 
     >>> from chary.data.queries.sums import count
     >>> query_of({"kind": "count", "where": "age >= 65"}).describe()
     'count where age >= 65'
-    >>> query_of(count().by("clinic", ["north"]).body()) == count().by("clinic", ["north"])
+    >>> query_of(body_of(count().by("clinic", ["north"]))) == count().by("clinic", ["north"])
     True
 
     Errors: `InvalidQuery` for what is the body of no query, naming a field that its kind does not have.

@@ -89,8 +89,8 @@ class Binned(Query[NoisyNumbers]):
             "edges": [str(edge) for edge in self.edges],
             "outside": self.outside,
             "where": None if where is None else where.text,
-            "keep_per_unit": keying.keep_per_unit,
-            "stated_per_unit": keying.stated_per_unit,
+            "keep_per_unit": keying.max_groups_per_unit,
+            "stated_per_unit": keying.assumed_groups_per_unit,
         }
 
     def describe(self) -> str:
@@ -131,8 +131,8 @@ def histogram(
     bins: Iterable[Number],
     where: Predicate | str | None = None,
     outside: Outside = "ignore",
-    keep_per_unit: int | None = None,
-    stated_per_unit: int | None = None,
+    max_groups_per_unit: int | None = None,
+    assumed_groups_per_unit: int | None = None,
 ) -> Binned:
     """Count the units with a row in each interval between neighbouring edges: at or above one, below the next.
 
@@ -147,7 +147,7 @@ def histogram(
     if not isinstance(column, str):
         raise InvalidQuery("a histogram needs the name of a column")
     edges = _edges(bins)
-    keying = Keying(keys.Domain.of(column, range(len(edges) - 1)), keep_per_unit, stated_per_unit)
+    keying = Keying(keys.Domain.of(column, range(len(edges) - 1)), max_groups_per_unit, assumed_groups_per_unit)
     return Binned(sums.Count(where=Predicate.of(where), keying=keying), edges, outside)
 
 

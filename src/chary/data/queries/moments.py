@@ -26,7 +26,8 @@ Counts = int | npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class RowCount(Query):
-    """The number of rows that a total sums: those with a value, within its `rows_per_unit`; built by `Mean.parts`."""
+    """The number of rows that a total sums: those with a value, within its `max_rows_per_unit`; built by
+    `Mean.parts`."""
 
     of: Total
 
@@ -65,7 +66,7 @@ class Mean(Keyed[AnsweredT]):
     column: str
     bounds: tuple[Fraction, Fraction]
     grid: Fraction = Fraction(1)
-    rows_per_unit: int | None = None
+    max_rows_per_unit: int | None = None
     missing: Fraction | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class Mean(Keyed[AnsweredT]):
     def parts(self, neighbouring: Neighbouring) -> tuple[Total, RowCount]:
         """The sum of (value - center) and the number of values, over the same rows; both are queries.
 
-        Centring halves the sensitivity of the sum. `InvalidQuery` when the unit is a column and `rows_per_unit` is
+        Centring halves the sensitivity of the sum. `InvalidQuery` when the unit is a column and `max_rows_per_unit` is
         missing, or the other way round.
 
         >>> stay = mean("days", bounds=(0, 30)).parts(Neighbouring("add/remove", None))
@@ -149,12 +150,12 @@ class Mean(Keyed[AnsweredT]):
         return Total(center=center, **fields)
 
     def _check_limit(self, unit: str | None) -> None:
-        if unit is not None and self.rows_per_unit is None:
+        if unit is not None and self.max_rows_per_unit is None:
             low, high = (written(edge) for edge in self.bounds)
-            call = f"mean({self.column!r}, bounds=({low}, {high}), rows_per_unit=1)"
+            call = f"mean({self.column!r}, bounds=({low}, {high}), max_rows_per_unit=1)"
             raise InvalidQuery(f"one {unit} may have many rows: limit them with {call}")
-        if unit is None and self.rows_per_unit is not None:
-            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
+        if unit is None and self.max_rows_per_unit is not None:
+            raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
 
 
 def mean(
@@ -163,7 +164,7 @@ def mean(
     bounds: tuple[Number, Number],
     grid: Number = 1,
     where: Predicate | str | None = None,
-    rows_per_unit: int | None = None,
+    max_rows_per_unit: int | None = None,
     missing: Number | None = None,
 ) -> Mean[NoisyNumber]:
     """The mean of `column`, clipped to `bounds`, over the rows with a value satisfying `where`.
@@ -171,7 +172,7 @@ def mean(
     `missing=v` gives rows without a value this one, a multiple of the grid within the bounds. Where each row is a unit
     that may be replaced, the number of values of all rows is then public and takes no part of the budget.
 
-    Arguments as for `total`. When the privacy unit is a column, `rows_per_unit=k` is needed; it keeps the k rows of
+    Arguments as for `total`. When the privacy unit is a column, `max_rows_per_unit=k` is needed; it keeps the k rows of
     each unit that lie farthest from the center.
 
     >>> mean("days", bounds=(0, 30)).combine(-50, 10)
@@ -182,7 +183,7 @@ def mean(
         bounds=read_bounds(bounds, "bounds"),
         grid=positive(grid, "grid"),
         where=Predicate.of(where),
-        rows_per_unit=None if rows_per_unit is None else per_unit(rows_per_unit, "rows_per_unit"),
+        max_rows_per_unit=None if max_rows_per_unit is None else per_unit(max_rows_per_unit, "max_rows_per_unit"),
         missing=None if missing is None else exact(missing, "missing"),
     )
 
@@ -202,14 +203,14 @@ class SecondMoments(Query[NoisyNumbers]):
 
     A value is clipped to the bounds of its column, which become -steps and steps, and rounded to a whole number. A row
     longer than `longest` steps (in L2) is shortened to that, towards zero. Rows with a NULL contribute nothing. Of each
-    unit the first `rows_per_unit` rows count, in the order of the contributions. Built by `second_moments`.
+    unit the first `max_rows_per_unit` rows count, in the order of the contributions. Built by `second_moments`.
     """
 
     bounds: tuple[tuple[str, Bounds], ...]
     steps: int
     longest: Fraction | None = None
     where: Predicate | None = None
-    rows_per_unit: int | None = None
+    max_rows_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.bounds) <= MOST_COLUMNS:
@@ -223,8 +224,8 @@ class SecondMoments(Query[NoisyNumbers]):
             raise InvalidQuery("steps may be at most 4096")
         if self.squared < 1:
             raise InvalidQuery("the longest row must be a step long at least")
-        if self.rows_per_unit is not None:
-            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+        if self.max_rows_per_unit is not None:
+            object.__setattr__(self, "max_rows_per_unit", per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
 
     @property
     def grid(self) -> Fraction:
@@ -264,12 +265,12 @@ class SecondMoments(Query[NoisyNumbers]):
 
         `MomentNoise` knows more: the length of all changes together.
         """
-        if neighbouring.unit is None and self.rows_per_unit is not None:
-            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
-        if neighbouring.unit is not None and self.rows_per_unit is None:
-            raise InvalidQuery(f"one {neighbouring.unit} may have many rows: limit them with rows_per_unit=1")
+        if neighbouring.unit is None and self.max_rows_per_unit is not None:
+            raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
+        if neighbouring.unit is not None and self.max_rows_per_unit is None:
+            raise InvalidQuery(f"one {neighbouring.unit} may have many rows: limit them with max_rows_per_unit=1")
         most, keys = min(self.squared, self.steps**2), len(self.keys)
-        return Contribution(-most * (self.rows_per_unit or 1), most * (self.rows_per_unit or 1), keys, keys)
+        return Contribution(-most * (self.max_rows_per_unit or 1), most * (self.max_rows_per_unit or 1), keys, keys)
 
     def body(self) -> dict[str, Any]:
         return {
@@ -278,7 +279,7 @@ class SecondMoments(Query[NoisyNumbers]):
             "steps": self.steps,
             "longest": None if self.longest is None else str(self.longest),
             "where": None if self.where is None else self.where.text,
-            "rows_per_unit": self.rows_per_unit,
+            "rows_per_unit": self.max_rows_per_unit,
         }
 
     def describe(self) -> str:
@@ -294,7 +295,7 @@ def second_moments(
     steps: int = 1000,
     longest: Number | None = None,
     where: Predicate | str | None = None,
-    rows_per_unit: int | None = None,
+    max_rows_per_unit: int | None = None,
 ) -> SecondMoments:
     """The sums of products of columns with these bounds, whose halves count as one.
 
@@ -309,5 +310,5 @@ def second_moments(
         steps=steps,
         longest=None if longest is None else positive(longest, "longest"),
         where=Predicate.of(where),
-        rows_per_unit=rows_per_unit,
+        max_rows_per_unit=max_rows_per_unit,
     )

@@ -32,7 +32,7 @@ class Ordered:
     The grid of possible values is public: the bounds and the multiples of the step between them. Values are those of
     rows satisfying `where`; NULL and NaN are nobody's. Built by `ordered`.
 
-    `rows_per_unit=k` says how many values a unit counts for at most, and `of_unit` which:
+    `max_rows_per_unit=k` says how many values a unit counts for at most, and `of_unit` which:
 
     - "spread": of a unit with more than k values, k that are evenly spread in their order (for k = 1 the lower middle
       one). With k = 1 the quantiles are those of the units' own medians.
@@ -47,21 +47,21 @@ class Ordered:
     """
 
     total: sums.Total
-    rows_per_unit: int | None = None
+    max_rows_per_unit: int | None = None
     of_unit: OfUnit = "spread"
 
     def __post_init__(self) -> None:
-        if self.rows_per_unit is not None:
-            object.__setattr__(self, "rows_per_unit", query.per_unit(self.rows_per_unit, "rows_per_unit"))
+        if self.max_rows_per_unit is not None:
+            object.__setattr__(self, "max_rows_per_unit", query.per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
         if self.of_unit not in _ESTIMATED:
             raise InvalidQuery(f"of_unit is one of {', '.join(_ESTIMATED)}, such as of_unit='random'")
-        if self.of_unit != "spread" and self.rows_per_unit is None:
+        if self.of_unit != "spread" and self.max_rows_per_unit is None:
             raise InvalidQuery(
                 f"of_unit={self.of_unit!r} says how the rows of one unit count, for a privacy unit with many rows: say "
-                f"rows_per_unit=1 too"
+                f"max_rows_per_unit=1 too"
             )
-        if self.of_unit == "mean" and self.rows_per_unit != 1:
-            raise InvalidQuery("of each unit there is one mean: of_unit='mean' needs rows_per_unit=1")
+        if self.of_unit == "mean" and self.max_rows_per_unit != 1:
+            raise InvalidQuery("of each unit there is one mean: of_unit='mean' needs max_rows_per_unit=1")
 
     @property
     def points(self) -> int:
@@ -76,21 +76,21 @@ class Ordered:
     def moves(self, neighbouring: Neighbouring) -> int:
         """How many values one unit has at most; `InvalidQuery` when nothing bounds that, or nothing needs to."""
         unit, column = neighbouring.unit, self.total.column
-        if unit is None and self.rows_per_unit is not None:
-            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
-        if unit is not None and self.rows_per_unit is None:
+        if unit is None and self.max_rows_per_unit is not None:
+            raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
+        if unit is not None and self.max_rows_per_unit is None:
             raise InvalidQuery(
-                f"one {unit} may have many values of {column}: limit them with rows_per_unit=1, which keeps the "
+                f"one {unit} may have many values of {column}: limit them with max_rows_per_unit=1, which keeps the "
                 f"middle one of each {unit}"
             )
-        return self.rows_per_unit or 1
+        return self.max_rows_per_unit or 1
 
     def estimated(self, unit: str | None) -> str:
         """What the quantiles are quantiles of, in words."""
         column = self.total.column
         if unit is None:
             return f"quantiles of {column} over all rows{self._only}"
-        many = self.rows_per_unit or 1
+        many = self.max_rows_per_unit or 1
         middle = "middle value" if many == 1 else f"values, {many} at most, spread evenly in their order"
         kept = middle if self.of_unit == "spread" else "one value" if many == 1 else f"{many} values at most"
         told = f"quantiles of {column} over every {unit}{self._only}: of each"
@@ -111,7 +111,7 @@ class Ordered:
             "bounds": [str(edge) for edge in total.bounds],
             "step": str(total.grid),
             "where": None if total.where is None else total.where.text,
-            "rows_per_unit": self.rows_per_unit,
+            "rows_per_unit": self.max_rows_per_unit,
         }
 
     def describe(self) -> str:
@@ -149,7 +149,7 @@ def ordered(
     bounds: tuple[Number, Number],
     step: Number = 1,
     where: Predicate | str | None = None,
-    rows_per_unit: int | None = None,
+    max_rows_per_unit: int | None = None,
     of_unit: OfUnit = "spread",
 ) -> Ordered:
     """Describe the values of a column on a public grid: multiples of `step` from one bound to the other.
@@ -164,7 +164,7 @@ def ordered(
     total = sums.Total(
         column=column, bounds=sums.read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
     )
-    made = Ordered(total, rows_per_unit, of_unit)
+    made = Ordered(total, max_rows_per_unit, of_unit)
     if made.points > MOST_POINTS:
         raise InvalidQuery("bounds may be at most 2**40 steps apart: choose a larger step")
     return made
@@ -179,24 +179,26 @@ Words = NDArray[np.uint64]
 class Elements:
     """The distinct privacy units with a row satisfying `where`, or the distinct values of the column `of`.
 
-    `keep_per_unit=r`: chary keeps the r smallest values of each unit; the rows are read once and growth is ignored,
-    since values that come later cannot be limited without the earlier ones. `stated_per_unit=r`: the caller vouches
-    that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
+    `max_groups_per_unit=r`: chary keeps the r smallest values of each unit; the rows are read once and growth is
+    ignored, since values that come later cannot be limited without the earlier ones. `assumed_groups_per_unit=r`: the
+    caller vouches that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
 
-    >>> by_unit, by_value = Elements(), Elements("disease", stated_per_unit=3)
+    >>> by_unit, by_value = Elements(), Elements("disease", assumed_groups_per_unit=3)
     >>> [asked.reach(Neighbouring("add/remove", "patient")) for asked in (by_unit, by_value)]
     [1, 6]
     """
 
     of: str | None = None
     where: Predicate | None = None
-    keep_per_unit: int | None = None
-    stated_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    assumed_groups_per_unit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.keep_per_unit is not None and self.stated_per_unit is not None:
-            raise InvalidQuery("give keep_per_unit (chary enforces it) or stated_per_unit (you vouch for it), not both")
-        for limit in (self.keep_per_unit, self.stated_per_unit):
+        if self.max_groups_per_unit is not None and self.assumed_groups_per_unit is not None:
+            raise InvalidQuery(
+                "give max_groups_per_unit (chary enforces it) or assumed_groups_per_unit (you assert it), not both"
+            )
+        for limit in (self.max_groups_per_unit, self.assumed_groups_per_unit):
             if limit is not None:
                 whole(limit, "the number of values of a unit")
                 if self.of is None:
@@ -205,7 +207,7 @@ class Elements:
     @property
     def grows(self) -> bool:
         """Whether rows that are appended later are counted."""
-        return self.keep_per_unit is None
+        return self.max_groups_per_unit is None
 
     def reach(self, neighbouring: Neighbouring) -> int:
         """In how many arrivals of elements neighbours can differ, a removed arrival and a new one counting as two.
@@ -221,17 +223,17 @@ class Elements:
     def _values(self, unit: str | None) -> int:
         if unit is None:
             return 1
-        limit = self.keep_per_unit or self.stated_per_unit
+        limit = self.max_groups_per_unit or self.assumed_groups_per_unit
         if limit is None:
             raise InvalidQuery(
-                "how many different values can a unit have? Give keep_per_unit=1 (chary keeps so many and reads the "
-                "rows once) or stated_per_unit=1 (you vouch for it, and the table may grow)"
+                "how many different values can a unit have? Give max_groups_per_unit=1 (chary keeps so many and reads "
+                "the rows once) or assumed_groups_per_unit=1 (you vouch for it, and the table may grow)"
             )
         return limit
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description, from which `of_body` makes the same."""
-        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        limits = {"keep_per_unit": self.max_groups_per_unit, "stated_per_unit": self.assumed_groups_per_unit}
         return {"of": self.of, "where": None if self.where is None else self.where.text} | limits
 
     @classmethod

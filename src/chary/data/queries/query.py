@@ -114,7 +114,7 @@ def _is_replace(relation: Relation) -> bool:
 def per_unit(limit: int, name: str) -> int:
     """A limit on the rows or keys of a unit; `InvalidQuery` above 2**20, so that no engine overflows on some rows.
 
-    >>> per_unit(3, "rows_per_unit")
+    >>> per_unit(3, "max_rows_per_unit")
     3
     """
     if whole(limit, name) > MOST_PER_UNIT:
@@ -130,38 +130,40 @@ AnsweredT = TypeVar("AnsweredT", default=Any)
 class Limits(TypedDict, total=False):
     """The two limits of `Keying`, of which at most one may be given."""
 
-    keep_per_unit: int | None
-    stated_per_unit: int | None
+    max_groups_per_unit: int | None
+    assumed_groups_per_unit: int | None
 
 
 @dataclass(frozen=True)
 class Keying:
     """The public keys of a keyed query, and in how many of them one unit may appear.
 
-    `keep_per_unit=c`: chary itself keeps, for each unit, only the first c keys in the order of the list.
-    `stated_per_unit=c`: the caller vouches that no unit has rows in more than c of the keys. Nothing checks it: if it
-    is false, so is the privacy guarantee.
+    `max_groups_per_unit=c`: chary itself keeps, for each unit, only the first c keys in the order of the list.
+    `assumed_groups_per_unit=c`: the caller vouches that no unit has rows in more than c of the keys. Nothing checks it:
+    if it is false, so is the privacy guarantee.
     """
 
     domain: Domain
-    keep_per_unit: int | None = None
-    stated_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    assumed_groups_per_unit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.keep_per_unit is not None and self.stated_per_unit is not None:
-            raise InvalidQuery("give keep_per_unit (chary enforces it) or stated_per_unit (you vouch for it), not both")
-        for name in ("keep_per_unit", "stated_per_unit"):
+        if self.max_groups_per_unit is not None and self.assumed_groups_per_unit is not None:
+            raise InvalidQuery(
+                "give max_groups_per_unit (chary enforces it) or assumed_groups_per_unit (you assert it), not both"
+            )
+        for name in ("max_groups_per_unit", "assumed_groups_per_unit"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, per_unit(getattr(self, name), name))
 
     def spread(self, unit: str | None) -> int:
         """The largest number of keys in which one unit has rows; a single row has one key."""
-        limit = self.keep_per_unit or self.stated_per_unit or len(self.domain)
+        limit = self.max_groups_per_unit or self.assumed_groups_per_unit or len(self.domain)
         return 1 if unit is None else min(limit, len(self.domain))
 
     def body(self) -> dict[str, Any]:
         """A JSON-able description."""
-        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        limits = {"keep_per_unit": self.max_groups_per_unit, "stated_per_unit": self.assumed_groups_per_unit}
         return self.domain.body() | limits
 
 

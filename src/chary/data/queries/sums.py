@@ -27,9 +27,9 @@ class Count(Keyed[AnsweredT], Query[AnsweredT]):
     def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Count[NoisyNumbers]":
         """The same query for each of a public list of keys: scalars for one column, tuples for several.
 
-        Keys without rows answer 0; rows with other keys are ignored. See `Keying` for the two limits, `keep_per_unit`
-        and `stated_per_unit`, of which at most one may be given; with neither, one unit may be in all keys.
-        `InvalidQuery` for bad keys.
+        Keys without rows answer 0; rows with other keys are ignored. See `Keying` for the two limits,
+        `max_groups_per_unit` and `assumed_groups_per_unit`, of which at most one may be given; with neither, one unit
+        may be in all keys. `InvalidQuery` for bad keys.
         """
         keyed: Count[NoisyNumbers] = self._keyed(columns, keys, limits)
         return keyed
@@ -64,8 +64,10 @@ class Count(Keyed[AnsweredT], Query[AnsweredT]):
         >>> [condition.text for condition in count("age >= 65").by("clinic", ["north", "south"]).conditions()]
         ["age >= 65 AND clinic = 'north'", "age >= 65 AND clinic = 'south'"]
         """
-        if self.keying is None or self.keying.keep_per_unit is not None or self.without is not None:
-            raise InvalidQuery('give a count with public keys, without keep_per_unit: count().by("clinic", ["a", "b"])')
+        if self.keying is None or self.keying.max_groups_per_unit is not None or self.without is not None:
+            raise InvalidQuery(
+                'give a count with public keys, without max_groups_per_unit: count().by("clinic", ["a", "b"])'
+            )
         first: list[Condition] = [] if self.where is None else _parts(self.where.condition, Every)
         columns = self.keying.domain.columns
         rows = [
@@ -123,15 +125,15 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
     bounds: Bounds
     grid: Fraction = Fraction(1)
     center: Fraction = Fraction(0)
-    rows_per_unit: int | None = None
+    max_rows_per_unit: int | None = None
     unit_total: Bounds | None = None
     missing: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
             raise InvalidQuery("total needs the name of a column")
-        if self.rows_per_unit is not None:
-            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+        if self.max_rows_per_unit is not None:
+            object.__setattr__(self, "max_rows_per_unit", per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
         _check_grid(self.grid)
         _check_bounds("bounds", self.bounds, self.grid)
         low, high = self.steps
@@ -143,8 +145,8 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
             _check_missing(self.missing, self.bounds, self.grid)
         if self.unit_total is not None:
             _check_bounds("unit_total", self.unit_total, self.grid)
-        if self.rows_per_unit is not None and self.unit_total is not None:
-            raise InvalidQuery("give rows_per_unit or unit_total, not both")
+        if self.max_rows_per_unit is not None and self.unit_total is not None:
+            raise InvalidQuery("give max_rows_per_unit or unit_total, not both")
 
     def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Total[NoisyNumbers]":
         """The same query for each of a public list of keys; see `Count.by`."""
@@ -165,7 +167,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
     def contribution(self, neighbouring: Neighbouring) -> Contribution:
         """A row is in [low, high] or absent (0); so the cell range is [min(low, 0), max(high, 0)].
 
-        Each row a unit: one such cell. `rows_per_unit=k`: at most k such cells in all, in at most k keys.
+        Each row a unit: one such cell. `max_rows_per_unit=k`: at most k such cells in all, in at most k keys.
         `unit_total`: its own range, with 0, is the cell of each key.
         """
         self._check_limits(neighbouring.unit)
@@ -173,20 +175,20 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
         keys = 1 if self.keying is None else len(self.keying.domain)
         spread = 1 if self.keying is None else self.keying.spread(neighbouring.unit)
         return Contribution(
-            min(low, 0), max(high, 0), keys, min(spread, self.rows_per_unit or spread), self.rows_per_unit
+            min(low, 0), max(high, 0), keys, min(spread, self.max_rows_per_unit or spread), self.max_rows_per_unit
         )
 
     def _check_limits(self, unit: str | None) -> None:
-        limited = self.rows_per_unit is not None or self.unit_total is not None
+        limited = self.max_rows_per_unit is not None or self.unit_total is not None
         if unit is None and limited:
             raise InvalidQuery(
-                "rows_per_unit and unit_total are for a privacy unit with many rows; here each row is one"
+                "max_rows_per_unit and unit_total are for a privacy unit with many rows; here each row is one"
             )
         if unit is not None and not limited:
             low, high = (written(edge) for edge in self.bounds)
             call = f"total({self.column!r}, bounds=({low}, {high}), "
             raise InvalidQuery(
-                f"one {unit} may have many rows: limit them with {call}rows_per_unit=1), or limit the sum of each "
+                f"one {unit} may have many rows: limit them with {call}max_rows_per_unit=1), or limit the sum of each "
                 f"{unit} with {call}unit_total=({low}, {high}))"
             )
 
@@ -201,7 +203,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
                 "bounds": [str(edge) for edge in self.bounds],
                 "grid": str(self.grid),
                 "center": str(self.center),
-                "rows_per_unit": self.rows_per_unit,
+                "rows_per_unit": self.max_rows_per_unit,
                 "unit_total": unit_total,
             }
             | stated
@@ -221,7 +223,7 @@ def total(
     bounds: tuple[Number, Number],
     grid: Number = 1,
     where: Predicate | str | None = None,
-    rows_per_unit: int | None = None,
+    max_rows_per_unit: int | None = None,
     unit_total: tuple[Number, Number] | None = None,
 ) -> Total[NoisyNumber]:
     """Sum `column` over the rows satisfying `where`, exactly, in steps of `grid`.
@@ -229,7 +231,7 @@ def total(
     Each value is clipped to `bounds` (infinite ones too) and rounded to the grid, halves away from zero; NULL and NaN
     contribute 0. Bounds are multiples of the grid, at most 2**53 steps from 0.
 
-    When the privacy unit is a column, state exactly one limit: `rows_per_unit=k` keeps the k rows of each unit with
+    When the privacy unit is a column, state exactly one limit: `max_rows_per_unit=k` keeps the k rows of each unit with
     the largest absolute contributions (ties: the larger contribution, then the earlier key); `unit_total=(lo, hi)`
     clips the sum of each unit, for each key, to that range. When each row is a unit, neither is allowed.
 
@@ -244,7 +246,7 @@ def total(
         bounds=read_bounds(bounds, "bounds"),
         grid=positive(grid, "grid"),
         where=Predicate.of(where),
-        rows_per_unit=rows_per_unit,
+        max_rows_per_unit=max_rows_per_unit,
         unit_total=None if unit_total is None else read_bounds(unit_total, "unit_total"),
     )
 

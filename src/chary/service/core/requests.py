@@ -13,6 +13,7 @@ from chary.calls.run import Opening, Run
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import query_of
+from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
@@ -56,7 +57,7 @@ class Wish:
     def of_written(cls, written: str) -> "Wish":
         """The wish that was kept."""
         said = json.loads(written)
-        return cls(said["action"], said["body"], said["run"])
+        return cls(said["action"], current(said["body"]), said["run"])
 
 
 def fulfilled(

@@ -164,8 +164,8 @@ SHOWN: Final[Mapping[str, str]] = {
     "mean": "Mean of a column",
     "histogram": "Histogram of a column",
 }
-_LIMITS: Final = ("keep_per_unit", "stated_per_unit")
-_NUMBERS: Final = ("rows_per_unit", *_LIMITS)
+_LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
+_NUMBERS: Final = ("max_rows_per_unit", *_LIMITS)
 
 
 def query_said(said: Mapping[str, str], types: Types) -> Any:
@@ -222,7 +222,7 @@ def _bounded(said: Mapping[str, str], types: Types) -> dict[str, Any]:
         raise InvalidParameter("a total or a mean is of a column, with the bounds to which its values are clipped")
     body: dict[str, Any] = {"column": said["column"], "bounds": bounds}
     grid = {"grid": said["grid"]} if said.get("grid") else {}
-    return body | grid | _whole_of(said, "rows_per_unit") | _keyed(said, types)
+    return body | grid | _whole_of(said, "max_rows_per_unit") | _keyed(said, types)
 
 
 def _binned(said: Mapping[str, str], types: Types) -> dict[str, Any]:

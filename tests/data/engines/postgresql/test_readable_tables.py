@@ -19,7 +19,7 @@ def test_a_role_that_may_only_read_one_table_is_enough(clinic, opened):
     clinic.run(f"GRANT USAGE ON SCHEMA public TO {clinic.role}")
     clinic.grant("visits")
     table = opened(unit="patient")
-    assert table.prepare(count().by("name", ["x1", "x2", "y"], keep_per_unit=1)).run().tolist() == [1, 1, 0]
+    assert table.prepare(count().by("name", ["x1", "x2", "y"], max_groups_per_unit=1)).run().tolist() == [1, 1, 0]
     assert len(table.snapshot().run()) == 9
     with pytest.raises(SchemaMismatch, match=r"no table 'secrets'.*there are: public\.visits$"):
         opened("secrets")

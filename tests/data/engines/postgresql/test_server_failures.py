@@ -96,7 +96,7 @@ def test_a_statement_that_takes_too_long_is_given_up_and_stays_charged(visits, c
     url = clinic.url(options="-c%20statement_timeout%3D50")
     plan = {"privacy_unit": "patient", "ledger": tmp_path / "visits.ledger", "budget": chary.Budget(epsilon=1)}
     with chary.open(url, table="visits", **plan) as session:
-        asked = count().by("name", [f"x{n}" for n in range(20_000)], keep_per_unit=2)
+        asked = count().by("name", [f"x{n}" for n in range(20_000)], max_groups_per_unit=2)
         with pytest.raises(EngineError) as caught:
             session.release(asked, epsilon="0.1")
         assert caught.value.__cause__ is None
@@ -110,7 +110,7 @@ def test_memory_and_files_are_those_that_the_server_grants(visits, clinic):
         f"ALTER ROLE {clinic.role} SET temp_file_limit = '64kB'", f"ALTER ROLE {clinic.role} SET work_mem = '64kB'"
     )
     table = RowTable.open(clinic.url(), table="visits", neighbouring=Neighbouring("add/remove", "name"))
-    asked = total("n", bounds=(0, 9), rows_per_unit=2)
+    asked = total("n", bounds=(0, 9), max_rows_per_unit=2)
     failing(table.prepare(asked).run)
     clinic.run(f"ALTER ROLE {clinic.role} RESET temp_file_limit")
     table.close()

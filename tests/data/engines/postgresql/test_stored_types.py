@@ -123,7 +123,7 @@ def test_the_ends_of_the_calendar(clinic, opened):
         None,
     ]
     for column in ("d", "t"):
-        assert len(table.elements(Elements(column, stated_per_unit=1)).words("key")[0]) == 5
+        assert len(table.elements(Elements(column, assumed_groups_per_unit=1)).words("key")[0]) == 5
 
 
 def test_texts_are_compared_by_their_bytes_and_blanks_that_pad_are_none(clinic, opened):

@@ -14,7 +14,7 @@ from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 pytestmark = pytest.mark.engines
 FIRST = pa.table({"unit": pa.array([1, 2], pa.int32()), "cost": pa.array([0.5, 2.0], pa.float32()), "k": ["a", "b"]})
 MORE = pa.table({"unit": [3, 2**40], "cost": [1.0, 4.0], "k": ["a", "SECRET"]})
-EVERYTHING = total("cost", bounds=(0, 9), grid="0.5", rows_per_unit=1)
+EVERYTHING = total("cost", bounds=(0, 9), grid="0.5", max_rows_per_unit=1)
 
 
 @pytest.fixture
