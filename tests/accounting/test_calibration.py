@@ -9,13 +9,13 @@ from chary.accounting import (
     charging_size,
     exact_tail_total,
     four_digits_down,
-    four_digits_up,
     gaussian_delta,
     largest_size,
-    optimal_delta,
     plain_noise,
     published_total,
 )
+from chary.accounting.calibration import four_digits_up
+from chary.accounting.composition import optimal_delta
 from chary.errors import InvalidParameter
 
 

@@ -4,8 +4,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from chary.accounting import compose, gaussian_delta, gaussian_sigma, optimal_delta, optimal_total
-from chary.accounting.composition import log_moment
+from chary.accounting import compose, gaussian_delta, gaussian_sigma, optimal_total
+from chary.accounting.composition import log_moment, optimal_delta
 from chary.errors import InvalidParameter
 
 

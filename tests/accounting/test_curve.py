@@ -4,16 +4,9 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from chary.accounting import (
-    MenuCall,
-    convex_upper,
-    exact_delta,
-    exact_total,
-    lattice_curves,
-    published_total,
-    target_total,
-)
+from chary.accounting import MenuCall, exact_delta, exact_total, lattice_curves, published_total, target_total
 from chary.accounting.charging_curve import delta_up, exact_tail_total
+from chary.accounting.composition import convex_upper
 from chary.accounting.menu_curve import ROUNDED, _options
 from chary.errors import InvalidParameter
 from tests.accounting.strategies import (

@@ -13,7 +13,6 @@ from chary.accounting import (
     BestOf,
     BoundaryCall,
     Extendable,
-    LatticeLaw,
     MenuCall,
     NarrowChoice,
     Pure,
@@ -22,13 +21,13 @@ from chary.accounting import (
     TwiceCall,
     UnanimousCall,
     boundary_price_up,
-    convex_upper,
     lattice_curves,
     narrow_price_up,
-    on_lattice,
     twice_price_up,
     unanimous_price_up,
 )
+from chary.accounting.composition import convex_upper
+from chary.accounting.menu_curve import LatticeLaw, on_lattice
 from chary.errors import InvalidParameter
 from tests.accounting.pairs import grid, sampled, wrapped
 

@@ -5,7 +5,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from chary.accounting import BestOf, MenuCall, lattice_curves, on_lattice
+from chary.accounting import BestOf, MenuCall, lattice_curves
+from chary.accounting.menu_curve import on_lattice
 from tests.accounting.race_sessions import MultiTarget, OfOne
 
 # Grain, calls of (grains, tokens, whether a miss is free), targets, tokens left to each after the opening.

@@ -5,15 +5,9 @@ import math
 import pytest
 from scipy.integrate import quad
 
-from chary.accounting import (
-    gaussian_delta,
-    joint_delta,
-    optimal_delta,
-    sparse_noise,
-    sparse_rounds,
-    unit_deviation,
-    usual_rounds,
-)
+from chary.accounting import gaussian_delta, joint_delta, sparse_noise, sparse_rounds, usual_rounds
+from chary.accounting.composition import optimal_delta
+from chary.accounting.sparse_vector import unit_deviation
 
 
 def test_joint_delta_is_the_known_curve_without_the_other_part():

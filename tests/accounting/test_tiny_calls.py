@@ -17,12 +17,12 @@ from chary.accounting import (
     gaussian_delta,
     laplace_deviation,
     lattice_curves,
-    optimal_delta,
     optimal_total,
     published_total,
     target_total,
 )
 from chary.accounting.charging_curve import delta_up
+from chary.accounting.composition import optimal_delta
 from tests.accounting.enclosures import composed_delta, curve_by_recursion, curve_by_sum, many_digits, number, within
 
 SIZES = ["0.5", "0.1", "1e-3", "1e-6", "1e-9", "1e-12", "1e-15", "1e-16", "1e-18", "1e-40", "1e-299", "5", "50", "600"]

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from chary.accounting import one_sided_noise, sparse_noise
-from chary.mechanisms import Crossed, OneSidedMachine, SparseVectorMachine
+from chary.mechanisms import OneSidedMachine, SparseVectorMachine
+from chary.mechanisms.threshold_tests import Crossed
 
 MANY = 10**6
 

@@ -9,7 +9,8 @@ from benchmarks.sparse_vector import SparseVector, exponential, textbook, tuned
 from scipy.special import logsumexp
 from scipy.stats import expon, laplace
 
-from chary.accounting import joint_delta, unit_deviation
+from chary.accounting import joint_delta
+from chary.accounting.sparse_vector import unit_deviation
 
 DELTA = 1e-6
 

@@ -5,8 +5,9 @@ import re
 from datetime import date, datetime
 from fractions import Fraction
 
-from chary.data import Count, RowCount, Total
+from chary.data import Count, Total
 from chary.data.predicates.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
+from chary.data.queries.moments import RowCount
 
 
 def missing(value):

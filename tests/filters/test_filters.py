@@ -19,11 +19,11 @@ from chary.accounting import (
     SharpTest,
     Targeted,
     ZeroConcentrated,
-    convex_upper,
     exact_total,
     hit_price_up,
     lattice_curves,
 )
+from chary.accounting.composition import convex_upper
 from chary.amounts import LIMIT, MAIN_STEPS, Accounts, Amount
 from chary.errors import InvalidParameter, LedgerMismatch, NotPriced
 from chary.filters import (

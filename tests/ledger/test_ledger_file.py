@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
-from chary.ledger import Amount, CapReached, MemoryLedger, SqlLedger
+from chary.ledger import Amount, MemoryLedger, SqlLedger
+from chary.ledger.records import CapReached
 from chary.ledger.sql.transaction import secret_digest
 
 from .kit import ANSWER, QUESTION, ask, filled, raw, terms

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from chary.errors import CharyError
-from chary.ledger import Amount, CapReached, MemoryLedger, Reservation, SqlLedger, Terms
+from chary.ledger import Amount, MemoryLedger, Reservation, SqlLedger, Terms
 from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger.records import CapReached
 
 from .kit import emptied, opened
 

@@ -14,20 +14,9 @@ from chary.errors import (
     RequestConflict,
     RequestInFlight,
 )
-from chary.ledger import (
-    Amount,
-    Balance,
-    CapReached,
-    Ledger,
-    RequestAnswered,
-    Reservation,
-    SecretMoved,
-    State,
-    Tally,
-    Terms,
-    canonical,
-)
+from chary.ledger import Amount, Balance, Ledger, RequestAnswered, Reservation, SecretMoved, State, Terms, canonical
 from chary.ledger.entries import GENESIS, ChainEntry
+from chary.ledger.records import CapReached, Tally
 
 from .kit import ANSWER, KINDS, QUESTION, ask, make, terms
 

@@ -12,12 +12,13 @@ from sqlalchemy import select
 import chary
 from chary.cli.app import run
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked, RequestInFlight
-from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
+from chary.ledger import Amount, ledger_exists, open_ledger
 from chary.ledger.locations import _TABLES, _rows, bare
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Wire
 from chary.ledger.postgresql.schema import LAYOUTS, laid_out, prepare
 from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger.records import CapReached
 from chary.ledger.sql.schema import BASIC, chain, datasets, departures, entries, metadata
 from tests.servers.postgres import running
 from tests.session.kit import PUBLIC, USUAL, visits

@@ -10,7 +10,8 @@ from scipy import stats
 from chary import noise
 from chary.accounting import Targeted
 from chary.errors import InvalidParameter
-from chary.mechanisms import Laplace, ThreeZones
+from chary.mechanisms import Laplace
+from chary.mechanisms.threshold_tests import ThreeZones
 from tests.accounting.pairs import best_q, worst_ratio
 from tests.mechanisms.laws import tail
 

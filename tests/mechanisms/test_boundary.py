@@ -12,8 +12,9 @@ from scipy import stats
 from chary import noise
 from chary.accounting import Targeted, boundary_epsilon_up, boundary_q_down
 from chary.errors import InvalidParameter
-from chary.mechanisms import BOUNDARY, AdditiveTest, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip
+from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip
 from chary.mechanisms.boundaries import BoundaryLaw
+from chary.mechanisms.threshold_tests import AdditiveTest
 from tests.accounting.pairs import best_q, worst_ratio, wrapped, wrapped_q, wrapped_ratio
 from tests.mechanisms.laws import tail
 from tests.mechanisms.test_exponential import flips, softmax

@@ -19,7 +19,8 @@ from chary.accounting.local_reports import (
     symmetric_channel,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms import KRandomizedResponse, LocalHashing, MemoizedReports, Remembered, UnaryEncoding
+from chary.mechanisms import KRandomizedResponse, LocalHashing, MemoizedReports, UnaryEncoding
+from chary.mechanisms.local_reports import Remembered
 from chary.noise import Enclosure, Seeded
 
 ABC = ("a", "b", "c")

@@ -14,7 +14,8 @@ from scipy import stats
 from chary import noise
 from chary.accounting import OneSidedNoise, Pure, one_sided_noise
 from chary.errors import InvalidParameter
-from chary.mechanisms import Crossed, Geometric, HiddenThreshold, OneSidedMachine
+from chary.mechanisms import HiddenThreshold, OneSidedMachine
+from chary.mechanisms.threshold_tests import Crossed, Geometric
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.one_sided_laws import OneSided, geometric
 

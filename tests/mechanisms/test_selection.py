@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import chisquare
 
 from chary.errors import InvalidParameter
-from chary.mechanisms import Laplace, OneShotTopK, Ranked
+from chary.mechanisms import Laplace, OneShotTopK
+from chary.mechanisms.choices import Ranked
 from chary.noise import Seeded
 from tests.mechanisms.laws import Given, epsilon_of, moment, price_of, transcripts, worst_ratio
 

@@ -12,7 +12,8 @@ from scipy import stats
 
 from chary.accounting import SparseNoise, sparse_noise
 from chary.errors import InvalidParameter
-from chary.mechanisms import Crossed, HiddenThreshold, Laplace, SparseVectorMachine
+from chary.mechanisms import HiddenThreshold, Laplace, SparseVectorMachine
+from chary.mechanisms.threshold_tests import Crossed
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.sparse_laws import Round, pmf
 

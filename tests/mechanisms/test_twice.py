@@ -8,7 +8,8 @@ import pytest
 from chary import noise
 from chary.accounting import twice_q_down
 from chary.errors import InvalidParameter
-from chary.mechanisms import Exponential, PairOfRuns, TwoRuns
+from chary.mechanisms import Exponential
+from chary.mechanisms.boundaries import PairOfRuns, TwoRuns
 
 
 @pytest.mark.statistical

@@ -14,7 +14,7 @@ from chary.amounts import Amount
 from chary.client import wire
 from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
 from chary.errors import CharyError, InvalidInput, InvalidParameter
-from chary.ledger import CapReached
+from chary.ledger.records import CapReached
 from chary.session import Spending
 
 ERRORS = [kind for kind in vars(chary.errors).values() if isinstance(kind, type) and issubclass(kind, CharyError)]

@@ -20,16 +20,8 @@ from chary.accounting.accuracy import (
     variance_down,
     vote_lead_up,
 )
-from chary.accounting.calibration import (
-    PlainNoise,
-    charging_size,
-    four_digits_down,
-    four_digits_up,
-    largest_size,
-    plain_noise,
-)
+from chary.accounting.calibration import charging_size, four_digits_down, largest_size, plain_noise
 from chary.accounting.charging_curve import (
-    Plan,
     exact_delta,
     exact_tail_total,
     exact_total,
@@ -44,10 +36,8 @@ from chary.accounting.composition import (
     choose_order,
     compose,
     compose_unequal,
-    convex_upper,
     epsilon_up,
     group_privacy_up,
-    optimal_delta,
     optimal_total,
     sampler_delta_up,
 )
@@ -106,12 +96,10 @@ from chary.accounting.intervals import (
     Interval,
     LargestOf,
     Publication,
-    Reach,
     Silence,
     Support,
     benjamini_hochberg_list,
     chosen_reach_up,
-    confidence_at,
     confidence_of_each,
     e_value_list,
     error_of_all_up,
@@ -119,14 +107,13 @@ from chary.accounting.intervals import (
     fdr,
     least_bar,
     margin_up,
-    mean_between,
     mean_interval,
     online_list,
     spending_list,
 )
-from chary.accounting.menu_curve import LatticeLaw, MenuCall, lattice_curves, on_lattice, target_total
+from chary.accounting.menu_curve import MenuCall, lattice_curves, target_total
 from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw, NoiseLaw
-from chary.accounting.sharp_tests import SharpTable, SharpTest, next_miss_up, sharp_table, tail_down
+from chary.accounting.sharp_tests import SharpTest, next_miss_up, sharp_table, tail_down
 from chary.accounting.sharp_widths import sharp_width
 from chary.accounting.sparse_vector import (
     OneSidedNoise,
@@ -141,7 +128,6 @@ from chary.accounting.sparse_vector import (
     sparse_noise,
     sparse_rounds,
     tuned_shares,
-    unit_deviation,
     usual_rounds,
 )
 from chary.accounting.weights import hard_answers_up, weights_alpha, weights_epsilon
@@ -165,19 +151,14 @@ __all__ = [
     "Joint",
     "LaplaceLaw",
     "LargestOf",
-    "LatticeLaw",
     "MenuCall",
     "NarrowChoice",
     "NoiseLaw",
     "OneSidedNoise",
-    "PlainNoise",
-    "Plan",
     "Procedure",
     "Publication",
     "Pure",
-    "Reach",
     "Repeated",
-    "SharpTable",
     "SharpTest",
     "Silence",
     "SparseNoise",
@@ -204,9 +185,7 @@ __all__ = [
     "chosen_reach_up",
     "compose",
     "compose_unequal",
-    "confidence_at",
     "confidence_of_each",
-    "convex_upper",
     "crossing_error_up",
     "discrete_chance_up",
     "discrete_gaussian_delta_up",
@@ -223,7 +202,6 @@ __all__ = [
     "fdr",
     "flip_loss_up",
     "four_digits_down",
-    "four_digits_up",
     "gaussian_delta",
     "gaussian_error_up",
     "gaussian_sigma",
@@ -241,18 +219,15 @@ __all__ = [
     "linear_loss_down",
     "loss_down",
     "margin_up",
-    "mean_between",
     "mean_interval",
     "narrow_price_up",
     "next_miss_up",
     "noisy_max_epsilon_up",
     "noisy_max_noise",
     "not_prior_q",
-    "on_lattice",
     "one_sided_error_up",
     "one_sided_noise",
     "online_list",
-    "optimal_delta",
     "optimal_total",
     "plain_noise",
     "plan",
@@ -281,7 +256,6 @@ __all__ = [
     "twice_q_down",
     "unanimous_price_up",
     "unanimous_q_down",
-    "unit_deviation",
     "usual_rounds",
     "utility_loss_up",
     "variance_down",

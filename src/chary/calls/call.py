@@ -1,7 +1,5 @@
 """What a call is: its declaration, fields, body, and its way to an interaction."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

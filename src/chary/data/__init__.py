@@ -3,9 +3,9 @@
 from chary.data.csv_reader import CSVFormat
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.histogram import Bin, Binned, histogram
-from chary.data.queries.keys import Domain, parse_keys
-from chary.data.queries.moments import Mean, RowCount, SecondMoments, mean, second_moments
+from chary.data.queries.histogram import Binned, histogram
+from chary.data.queries.keys import parse_keys
+from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
 from chary.data.queries.ordered import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total, count, total
@@ -18,13 +18,11 @@ from chary.data.votes import Poll, Votes
 
 __all__ = [
     "Batch",
-    "Bin",
     "Binned",
     "Bins",
     "CSVFormat",
     "Check",
     "Count",
-    "Domain",
     "EntryLimit",
     "Linear",
     "Mean",
@@ -36,7 +34,6 @@ __all__ = [
     "Query",
     "Reading",
     "Relation",
-    "RowCount",
     "RowTable",
     "Rows",
     "SecondMoments",

@@ -1,7 +1,5 @@
 """Accounts of datasets and analysts, and the projection of a chain of entries onto them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

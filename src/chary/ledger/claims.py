@@ -1,7 +1,5 @@
 """The sign that a call is being run: it goes with whoever runs it, so a key in flight differs from a crashed one."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import weakref

@@ -1,7 +1,5 @@
 """The protocols of a ledger and its stores: reserve the worst cost, settle the actual one, remember both for ever."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable

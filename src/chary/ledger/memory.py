@@ -1,7 +1,5 @@
 """A ledger in memory: the same rules without a file, for throwaway sessions and as the model in tests."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Verification of a ledger: every hash, total, account and answer recomputed from its entries, in memory or in SQL."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Checkpoints outside of a ledger: a witness file with the head last seen, and a bookmark of it in this process."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import zlib

@@ -1,14 +1,13 @@
 """Mechanisms: pure state machines on exact integers and noise; no data access, no ledger."""
 
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
-from chary.mechanisms.boundaries import BOUNDARY, BoundaryWrapper, PairOfRuns, TwoRuns
+from chary.mechanisms.boundaries import BOUNDARY, BoundaryWrapper
 from chary.mechanisms.choices import (
     Exponential,
     InverseSensitivity,
     MajorityVote,
     OneShotTopK,
     PermuteAndFlip,
-    Ranked,
     ReportNoisyMax,
     Stretches,
     bits_distances,
@@ -19,13 +18,10 @@ from chary.mechanisms.local_reports import (
     KRandomizedResponse,
     LocalEstimate,
     LocalHashing,
-    LocalReports,
     MemoizedReports,
     RandomizedResponse,
-    Remembered,
     ShareEstimate,
     UnaryEncoding,
-    ValueShare,
 )
 from chary.mechanisms.quantiles import Guarded, GuardedQuantiles, HalvedQuantiles, Order, RankDistance
 from chary.mechanisms.sketches import (
@@ -41,17 +37,12 @@ from chary.mechanisms.sketches import (
     words,
 )
 from chary.mechanisms.threshold_tests import (
-    AdditiveTest,
     BarTests,
-    Crossed,
-    Geometric,
     Held,
     HiddenThreshold,
     OneSidedMachine,
     Published,
     SparseVectorMachine,
-    ThreeZones,
-    Watched,
     judge,
     revise,
 )
@@ -59,11 +50,9 @@ from chary.mechanisms.threshold_tests import (
 __all__ = [
     "BOUNDARY",
     "Additive",
-    "AdditiveTest",
     "BarTests",
     "BoundaryWrapper",
     "CountSketch",
-    "Crossed",
     "Distinct",
     "Estimator",
     "Exponential",
@@ -71,7 +60,6 @@ __all__ = [
     "Gaussian",
     "GaussianMax",
     "GaussianThreshold",
-    "Geometric",
     "Grid",
     "Guarded",
     "GuardedQuantiles",
@@ -83,30 +71,22 @@ __all__ = [
     "Laplace",
     "LocalEstimate",
     "LocalHashing",
-    "LocalReports",
     "MajorityVote",
     "MemoizedReports",
     "OneShotTopK",
     "OneSidedMachine",
     "Order",
-    "PairOfRuns",
     "PermuteAndFlip",
     "Phantoms",
     "Published",
     "RandomizedResponse",
     "RankDistance",
-    "Ranked",
-    "Remembered",
     "ReportNoisyMax",
     "SecondMoment",
     "ShareEstimate",
     "SparseVectorMachine",
     "Stretches",
-    "ThreeZones",
-    "TwoRuns",
     "UnaryEncoding",
-    "ValueShare",
-    "Watched",
     "bits_distances",
     "judge",
     "mode_distances",

@@ -13,7 +13,6 @@ from chary.accounting import (
     GaussianLaw,
     LaplaceLaw,
     chosen_reach_up,
-    confidence_at,
     confidence_of_each,
     error_of_all_up,
     false_alarms_up,
@@ -21,6 +20,7 @@ from chary.accounting import (
     margin_up,
     mean_interval,
 )
+from chary.accounting.intervals import confidence_at
 from chary.errors import InvalidParameter
 from chary.mechanisms import Gaussian, Laplace, OneShotTopK
 from tests.accounting.inference.laws import gaussian_table, laplace_table

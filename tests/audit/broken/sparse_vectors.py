@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from chary import Algorithm
-from chary.mechanisms import Crossed, SparseVectorMachine
+from chary.mechanisms import SparseVectorMachine
+from chary.mechanisms.threshold_tests import Crossed
 from tests.audit.sparse_variants import WithoutTestNoise, right, without_end
 
 EPSILON = 1

@@ -19,7 +19,8 @@ from chary.accounting import (
 from chary.amounts import Amount
 from chary.calls import Cover, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
 from chary.calls.releases import AskRelease
-from chary.data import Bin, Neighbouring
+from chary.data import Neighbouring
+from chary.data.queries.histogram import Bin
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits

@@ -11,7 +11,7 @@ from scipy import stats
 
 import chary
 from chary import Budget, mean
-from chary.accounting import mean_between
+from chary.accounting.intervals import mean_between
 from chary.calls import Release
 from chary.calls.releases import AskRelease, halves, laplace_mean, noises
 from chary.data import Neighbouring

@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import Domain, count
+from chary.data import count
+from chary.data.queries.keys import Domain
 from chary.errors import InvalidQuery
 
 

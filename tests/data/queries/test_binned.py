@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import Bin, Neighbouring, RowTable, histogram
+from chary.data import Neighbouring, RowTable, histogram
+from chary.data.queries.histogram import Bin
 from chary.errors import InvalidParameter, InvalidQuery
 
 EDGES = [0, 18, 65, 120]

@@ -1,7 +1,5 @@
 """Connections to a PostgreSQL server that holds ledgers: errors in a ledger's words, and drivers."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The schema of a ledger on a PostgreSQL server: its migrations, and the roles that may write, read or rule it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path

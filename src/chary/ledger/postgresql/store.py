@@ -1,7 +1,5 @@
 """A ledger on a PostgreSQL server: transactions, upkeep, claims by advisory locks, and the ledger itself."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """A ledger in a database: each method is one transaction of its store."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path

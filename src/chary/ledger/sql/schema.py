@@ -1,7 +1,5 @@
 """Tables of a ledger in SQL, versions of their format, and the statements that read and write them."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 

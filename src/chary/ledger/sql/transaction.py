@@ -1,7 +1,5 @@
 """What a ledger in a database reads and writes within one transaction, with the rules of each step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The files of a ledger in SQLite: how they are made and locked, which inode they are, errors of their engine."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3

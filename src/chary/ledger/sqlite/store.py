@@ -1,7 +1,5 @@
 """A ledger in SQLite: layout of its file, transactions, upkeep of its totals and seal, and the ledger itself."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

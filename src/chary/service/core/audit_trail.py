@@ -1,7 +1,5 @@
 """The audit log of a service: hash-chained records of who did what, and from where."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
