@@ -10,7 +10,7 @@ import scipy.integrate
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from chary.accounting import halted_epsilon_up
-from chary.accounting.gaussian_runs import RunHit, RunNoise, RunOpening, ThresholdRun, run_moments_up, whole_runs
+from chary.accounting.gaussian_runs import RunHit, RunNoise, RunOpening, ThresholdRun, run_moments_up
 from chary.errors import InvalidParameter, NotPriced
 
 Z = np.linspace(-11, 11, 701)
@@ -168,7 +168,6 @@ def test_events_charge_the_parts():
     events = RunOpening(noise), RunHit(noise), ThresholdRun(noise)
     assert [float(event.log_moment_up(order)) for event in events] == [found.opening, found.hit, found.whole]
     assert [event.hit_price_up(order) for event in events] == [None, Fraction(found.hit), None]
-    assert whole_runs(Fraction(found.whole) * 3, found) == 3
     for wrong in ({"sensitivity": 0}, {"threshold_noise": -1}, {"query_noise": "x"}, {"above_low": None}):
         with pytest.raises(InvalidParameter):
             RunNoise(**({"sensitivity": 1, "threshold_noise": 1, "query_noise": 1, "above_low": 1} | wrong))

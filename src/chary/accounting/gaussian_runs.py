@@ -339,11 +339,6 @@ def _bent(x: Floats, a: float) -> Floats:
     return np.where(np.abs(a * x) < _SMALL, series, np.expm1(a * x) - a * np.expm1(x))
 
 
-def whole_runs(capacity: Fraction, moments: RunMoments) -> int:
-    """How many runs, each charged whole, fit into a log-moment."""
-    return int(capacity / Fraction(moments.whole))
-
-
 # The events of a run of above threshold with Gaussian noise that is priced at a Renyi order: misses are free.
 
 

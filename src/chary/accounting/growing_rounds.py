@@ -300,11 +300,6 @@ class StepwiseNoise:
             raise InvalidParameter("a round does not halt before it begins")
         return self._loss(first, last, max(self._sensitivities[first : last + 1]))
 
-    def rounds_loss(self, halts: Sequence[int], begun: int = 0) -> Fraction:
-        """What rounds lose together that halt at these steps; each begins where the one before halted (Theorem 29)."""
-        starts = [begun, *halts[:-1]]
-        return sum((self.loss(start, halt) for start, halt in zip(starts, halts, strict=True)), Fraction(0))
-
     def worst(self, *, rounds: int) -> Fraction:
         """The most that so many rounds lose, wherever they begin and halt, one after another: what to pay for them.
 

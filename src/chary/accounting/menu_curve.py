@@ -159,8 +159,6 @@ def rounding(laws: Laws) -> tuple[float, float]:
 # V anywhere; worths rise with values, hence V lies above the least solution, which is the curve.
 
 Choice = NDArray[np.int64]
-# By how much a worth of a call of two atoms may be off, 32 units; `rounding` has it for any law.
-ROUNDED = 1 + 2.0**-48
 # FLOOR adds up over the calls until absorption, so the least delta is 1e20 floors away from it, and a part of 1e-8 of
 # that delta, down to which curves are followed, 1e12.
 FLOOR = 1e-300

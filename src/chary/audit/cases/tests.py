@@ -1,7 +1,5 @@
 """Worst cases of tests, of calls that are paid by what comes out, and of sparse vectors."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -12,7 +10,6 @@ from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
 from chary.calls.run import Kept
 from chary.core.plan import Interaction
 from chary.data import count
-from chary.errors import BudgetExceeded
 from chary.noise import discrete_laplace
 from chary.session import Session
 
@@ -88,14 +85,6 @@ def extended(k: int) -> Script:
         return [1, session.ask(calls.Extend(held.held, when=calls.When("three", lambda size: size >= 3))).value]
 
     return script
-
-
-def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
-    """What was answered, until the budget was spent."""
-    found: list[Any] = []
-    with suppress(BudgetExceeded):
-        found.extend(ask() for _ in range(most))
-    return found
 
 
 def agreed(keyed: bool) -> Chained:

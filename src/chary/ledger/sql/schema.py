@@ -293,7 +293,6 @@ of_call: sa.BindParameter[int] = sa.bindparam("of_call")
 entry_columns = [entries.c[name] for name in ChainEntry._fields]
 head_columns = [chain.c.entries.label("head_number"), chain.c.head]
 
-read_head = sa.select(*head_columns)
 read_standing = (
     sa.select(
         *head_columns,
