@@ -259,19 +259,19 @@ def _needs_delta(budget: Budget) -> None:
 # What else would answer the tests of a call at the price of its hits, and how far off each would be.
 
 
-def alternatives(
-    spine: Spine, call: Call[Any], bound: plan.Interaction, found: Quote, hits: int | None = None
-) -> list[Alternative]:
+def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None = None) -> list[Alternative]:
     """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
 
     Errors are those of `advise`; the price is that of `hits` hits (default: as many as the call names, or as can be
     charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
     Empty for what is no test against a bar.
     """
-    if found.outlook is None or not (
-        isinstance(bound, (sparse_vector.OpenSparse, agreed_tests.OpenAgreed)) or isinstance(call, sharpness.Threshold)
+    if found.outlook is None or not isinstance(
+        call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
+    own_call: Any = call
+    bound: plan.Interaction = own_call.bind(spine)
     try:
         expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
         ended = found.free_misses_ended or found.ends_free_misses

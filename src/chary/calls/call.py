@@ -30,7 +30,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import ArgsKwargs, PydanticSerializationError
 
 from chary.accounting import Event, Extendable
-from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, plan_of
+from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, Size, plan_of
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
 from chary.data.queries.stored import current, stored
@@ -63,7 +63,7 @@ _CONFIG: Final = ConfigDict(
 class Call(ABC, Generic[AnswerT]):
     """What every call is: frozen, equal to calls with equal fields, readable from its own JSON.
 
-    Constructors refuse what can be right for no dataset; `bind` refuses what this dataset cannot answer. Neither
+    Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
     `title` wherever people read it; `subject` is its room.
     """
@@ -75,13 +75,22 @@ class Call(ABC, Generic[AnswerT]):
     # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
 
-    @abstractmethod
-    def bind(self, spine: Spine) -> Interaction:
-        """What the spine carries through reserve - run - settle, for these rows under this filter."""
-
     def plan(self, spine: Spine) -> Plan[AnswerT]:
-        """The same as the transaction carries it."""
-        return plan_of(self.bind(spine))
+        """What the transaction carries through reserve - run - settle, for these rows under this filter."""
+        own: Any = self
+        plan: Plan[AnswerT] = plan_of(own.bind(spine))
+        return plan
+
+    def size(self, spine: Spine) -> Size | None:
+        """The epsilon that was said, and the plan at another; None where none was."""
+        own: Any = self
+        if own.epsilon is None:
+            return None
+        return Size(Fraction(own.epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
+
+    def text(self, **more: Any) -> str:
+        """The question as the ledger stores it, with what the rows add to it."""
+        return ENCODER.encode({name: said for name, said in self.body().items() if name not in _UNASKED} | more)
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
         """Ask it; most calls are one plan."""

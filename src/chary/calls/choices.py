@@ -1,14 +1,14 @@
 """Choices of one of many: groups, candidates, labels and modes, by noise, exponential mechanism or votes."""
 
+import json
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, gcd, lcm
-from typing import Any, Final, Generic, Literal, Self, cast
+from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, scalar
 from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
-from chary.calls.call import Bound, Call, CallT, call
+from chary.calls.call import Call, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
-from chary.core.plan import BETA, KEPT, Data, Json, Question, Result
+from chary.core.forecast import Forecast
+from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
-from chary.filters import Filter, Price
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
@@ -82,8 +82,37 @@ class NoisyMax(Call[Winner]):
         if (self.noise is None) == (self.epsilon is None):
             raise InvalidParameter("give one of noise= (its standard deviation, in the query's units) and epsilon=")
 
-    def bind(self, spine: Spine) -> "AskNoisyMax":
-        return AskNoisyMax(self, spine.rows.neighbouring)
+    def plan(self, spine: Spine) -> Plan[Winner]:
+        query = cast("Query", self.query)
+        keys, bounds = query.keys or (), (float(self.low), float(self.high))
+        gaps = Gaps.of(query, spine.rows.neighbouring, Fraction(self.low), Fraction(self.high))
+        said = None if self.epsilon is None else Fraction(self.epsilon)
+        mechanism = gaussian.GaussianMax(
+            Fraction(self.noise or 0) / query.grid if said is None else gaps.noise_for(said)
+        )
+        noise = Fraction(mechanism.noise)
+
+        def run(data: Data) -> Result:
+            values = np.clip(data.integers(), gaps.lowest, gaps.lowest + gaps.spread)
+            position = mechanism.step(values, data.source)
+            return Result({"position": position, "noise": str(noise * query.grid)}, hits=1, tests=1)
+
+        def present(answer: Json, number: int) -> Winner:
+            # The noise of the answer: what epsilon makes of it may come out otherwise elsewhere.
+            drawn = Fraction(answer["noise"])
+            short = float(gaps.shortfall(drawn / query.grid, BETA) * query.grid)
+            return Winner(number, keys[answer["position"]], bounds, float(drawn), short)
+
+        return Plan(
+            "noisy_max_gaussian",
+            self.text(),
+            events.Concentrated(gaps.epsilon_up(noise) if said is None else said, gaps.rho_up(noise)),
+            run,
+            present,
+            reading(query),
+            forecast=lambda: Forecast(shortfall=lambda beta: float(gaps.shortfall(noise, beta) * query.grid)),
+            size=self.size(spine),
+        )
 
 
 @dataclass(frozen=True)
@@ -129,63 +158,15 @@ class Gaps:
         )
         return max(Fraction(found), SMALLEST_EPSILON)
 
+    def shortfall(self, noise: Fraction, beta: Fraction) -> int:
+        """By how many steps the winner may fall short with 1 - beta: no value is farther below than the bounds are
+        apart."""
+        steps = max(0, math.ceil(accuracy.gaussian_loss_up(noise, self.keys, beta)) - 1)
+        return min(steps, self.spread)
+
     def noise_for(self, epsilon: Fraction) -> Fraction:
         """The least noise that is epsilon-DP, rounded up to four digits."""
         return _noise_for(self, epsilon)
-
-
-class AskNoisyMax(Bound[NoisyMax]):
-    """The maximum, as it is run; refuses bounds without room, and an epsilon for which there is no noise."""
-
-    kind = "noisy_max_gaussian"
-
-    @cached_property
-    def query(self) -> Query:
-        """What is asked of the rows."""
-        return cast("Query", self.call.query)
-
-    @cached_property
-    def gaps(self) -> Gaps:
-        """What the bounds and the neighbouring relation say about the values."""
-        return Gaps.of(self.query, self.neighbouring, Fraction(self.call.low), Fraction(self.call.high))
-
-    @cached_property
-    def mechanism(self) -> gaussian.GaussianMax:
-        """The exact choice."""
-        if self.call.epsilon is not None:
-            return gaussian.GaussianMax(self.gaps.noise_for(Fraction(self.call.epsilon)))
-        return gaussian.GaussianMax(Fraction(self.call.noise or 0) / self.query.grid)
-
-    @cached_property
-    def event(self) -> events.Event:
-        noise, epsilon = Fraction(self.mechanism.noise), self.call.epsilon
-        pure = self.gaps.epsilon_up(noise) if epsilon is None else Fraction(epsilon)
-        return events.Concentrated(pure, self.gaps.rho_up(noise))
-
-    def shortfall(self, beta: Fraction) -> float:
-        return self._short(Fraction(self.mechanism.noise), beta)
-
-    def _short(self, noise: Fraction, beta: Fraction) -> float:
-        """The same for noise of so many steps: no value is farther below another than the bounds are apart."""
-        steps = max(0, math.ceil(accuracy.gaussian_loss_up(noise, self.gaps.keys, beta)) - 1)
-        return float(min(steps, self.gaps.spread) * self.query.grid)
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        lowest = self.gaps.lowest
-        values = np.clip(data.integers(), lowest, lowest + self.gaps.spread)
-        noise = Fraction(self.mechanism.noise) * self.query.grid
-        return Result({"position": self.mechanism.step(values, data.source), "noise": str(noise)}, hits=1, tests=1)
-
-    def present(self, answer: Json, call: int) -> Winner:
-        keys: Sequence[Any] = self.query.keys or ()
-        bounds = (float(self.call.low), float(self.call.high))
-        noise = Fraction(answer["noise"])
-        # That of the answer: what epsilon makes of it may come out otherwise elsewhere.
-        short = self._short(noise / self.query.grid, BETA)
-        return Winner(call, keys[answer["position"]], bounds, float(noise), short)
 
 
 @lru_cache(maxsize=KEPT)
@@ -193,6 +174,48 @@ def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
     return calibration.four_digits_up(
         gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
     )
+
+
+# What choices have in common: one position is published, whole, and how far it may fall short is known before.
+
+
+def choosing(
+    call: Call[AnswerT],
+    spine: Spine,
+    epsilon: Number,
+    reads: Callable[[Rows], Sequence[Reading]],
+    pick: Callable[[Data], int],
+    tell: Callable[[int, int], AnswerT],
+    short: Callable[[Fraction], float],
+    *,
+    narrow: bool = False,
+) -> Plan[AnswerT]:
+    """An epsilon-DP choice of a position, always charged.
+
+    `narrow` says that all log-likelihood ratios of a pair of neighbours lie in an interval of length epsilon: then it
+    is (epsilon^2/8)-zCDP as well, and the cheaper is charged.
+    """
+    return Plan(
+        call.kind,
+        call.text(),
+        events.Pure(exact(epsilon, "epsilon")),
+        lambda data: Result({"position": pick(data)}, 0, 0),
+        lambda answer, number: tell(answer["position"], number),
+        reads,
+        PerHit(bounds=bounded_range(epsilon) if narrow else ()),
+        lambda: Forecast(shortfall=short),
+        size=call.size(spine),
+    )
+
+
+def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
+    """What bounds an exponential mechanism: `Pure(epsilon)`, and (epsilon^2/8)-zCDP.
+
+    The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair of neighbours in
+    an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
+    """
+    size = exact(epsilon, "epsilon")
+    return events.ZeroConcentrated(size**2 / 8), events.Pure(size)
 
 
 # The key that most units have, and the fraction of units that satisfies a condition.
@@ -212,8 +235,27 @@ class Mode(Call[ChosenKey]):
     _: KW_ONLY
     epsilon: Positive
 
-    def bind(self, spine: Spine) -> "AskMode":
-        return AskMode(self, spine.rows.neighbouring, _counting(self.query, spine.rows.neighbouring))
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+        neighbouring = spine.rows.neighbouring
+        query, replaced = _counting(self.query, neighbouring), neighbouring.relation is Relation.REPLACE
+        keys, mechanism = query.keys or (), mode_choice(query, neighbouring, self.epsilon)
+        rate = mechanism.epsilon if mechanism.whole else Fraction(mechanism.epsilon) / 2
+
+        def short(beta: Fraction) -> float:
+            """How many more units another key may have: moving one unit from key to key changes the gap by two."""
+            units = ceil(accuracy.exponential_loss_up(rate, len(keys), beta)) - 1
+            return float(max(0, units) * (2 if replaced else 1))
+
+        return choosing(
+            self,
+            spine,
+            self.epsilon,
+            reading(query),
+            lambda data: mechanism.pick(choices.mode_distances(data.integers(), replace=replaced), data.source),
+            lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
+            short,
+            narrow=not (mechanism.whole and replaced),
+        )
 
 
 def _counting(query: Question, neighbouring: Neighbouring) -> Query:
@@ -231,49 +273,10 @@ def _counting(query: Question, neighbouring: Neighbouring) -> Query:
     return query
 
 
-@dataclass(frozen=True)
-class AskMode(Bound[Mode]):
-    """The choice of the mode, as it is made."""
-
-    query: Query
-
-    @property
-    def replace(self) -> bool:
-        """Whether units are replaced."""
-        return self.neighbouring.relation is Relation.REPLACE
-
-    @cached_property
-    def mechanism(self) -> choices.InverseSensitivity:
-        """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
-        return choices.InverseSensitivity(self.call.epsilon, whole=not self.replace or len(self.query.keys or ()) == 2)
-
-    @cached_property
-    def event(self) -> events.Event:
-        return events.Pure(self.mechanism.epsilon)
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        if self.mechanism.whole and self.replace:
-            return super().price(filter_)
-        return bounded_range_price(filter_, self.call.epsilon)
-
-    def shortfall(self, beta: Fraction) -> float:
-        """How many more units another key may have: moving one unit from key to key changes the gap by two."""
-        rate = self.mechanism.epsilon if self.mechanism.whole else Fraction(self.mechanism.epsilon) / 2
-        units = ceil(accuracy.exponential_loss_up(rate, len(self.query.keys or ()), beta)) - 1
-        return float(max(0, units) * (2 if self.replace else 1))
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        distances = choices.mode_distances(data.integers(), replace=self.replace)
-        return Result({"position": self.mechanism.pick(distances, data.source)}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> ChosenKey:
-        key = scalar((self.query.keys or ())[answer["position"]])
-        return ChosenKey(call, key, shortfall=self.shortfall(BETA))
+def mode_choice(query: Query, neighbouring: Neighbouring, epsilon: Number) -> choices.InverseSensitivity:
+    """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
+    replaced = neighbouring.relation is Relation.REPLACE
+    return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
 
 
 @call("fraction", subject="numbers")
@@ -297,41 +300,23 @@ class Proportion(Call[NoisyNumber]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"where": body["query"]["where"]})
 
-    def bind(self, spine: Spine) -> "AskFraction":
+    def plan(self, spine: Spine) -> Plan[NoisyNumber]:
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
             raise InvalidQuery(
                 "the number of units is secret where they are added or removed: release a count, or a mean of 0 and 1"
             )
-        return AskFraction(self, spine.rows.neighbouring)
+        asked, noise = count(self.where), additive.Laplace.for_epsilon(self.epsilon, sensitivity=1)
 
+        def run(data: Data) -> Result:
+            size, noisy = data.integer(1), noise.apply_one(data.integer(0), data.source)
+            return Result({"ones": min(max(noisy, 0), size), "size": size}, 0, 0)
 
-@dataclass(frozen=True)
-class AskFraction(Bound[Proportion]):
-    """The fraction, as it is asked."""
+        def present(answer: Json, number: int) -> NoisyNumber:
+            size = max(1, answer["size"])
+            return NoisyNumber(number, answer["ones"] / size, min(1.0, noise.error_bar() / size))
 
-    @cached_property
-    def noise(self) -> additive.Laplace:
-        """The noise on the number of units that satisfy the condition."""
-        return additive.Laplace.for_epsilon(self.call.epsilon, sensitivity=1)
-
-    @cached_property
-    def event(self) -> events.Event:
-        return self.noise.event()
-
-    def body(self) -> Json:
-        return {"query": count(self.call.where).body(), "epsilon": str(self.call.epsilon)}
-
-    def queries(self) -> Sequence[Query]:
-        return [count(self.call.where), count()]
-
-    def run(self, data: Data) -> Result:
-        size = data.integer(1)
-        noisy = self.noise.apply_one(data.integer(0), data.source)
-        return Result({"ones": min(max(noisy, 0), size), "size": size}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> NoisyNumber:
-        size = max(1, answer["size"])
-        return NoisyNumber(call, answer["ones"] / size, min(1.0, self.noise.error_bar() / size))
+        body = ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)})
+        return Plan(self.kind, body, noise.event(), run, present, reading(asked, count()), size=self.size(spine))
 
 
 # One choice: the best of many keys by private answers, the most common value, what the majority says.
@@ -354,13 +339,11 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     return ceil(_LOSSES[by](unit, candidates, beta)) - 1
 
 
-def bounded_range_price(filter_: Filter, epsilon: Number) -> Price:
-    """The price of an exponential mechanism: `Pure(epsilon)` or (epsilon^2/8)-zCDP, whichever is lower.
-
-    The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair
-    of neighbours in an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
-    """
-    return filter_.cheapest(events.ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8), events.Pure(epsilon))
+def chooser(
+    query: Query, neighbouring: Neighbouring, epsilon: Number, by: Way
+) -> choices.Exponential | choices.ReportNoisyMax:
+    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
+    return _MADE[by](epsilon, query.sensitivity(neighbouring), query.one_direction(neighbouring))
 
 
 @call("choose", subject="selection")
@@ -386,59 +369,32 @@ class Choose(Call[ChosenKey]):
     epsilon: Positive
     by: Way | None = None
 
-    def bind(self, spine: Spine) -> "ChooseKey":
-        query, neighbouring = self.query, spine.rows.neighbouring
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+        query = self.query
         if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
             raise InvalidQuery('choose is for at least two public keys: count().by("clinic", ["a", "b"])')
-        if self.by is not None:
-            return ChooseKey(self, neighbouring, query)
-        made = ChooseKey(replace(self, by="exponential"), neighbouring, query)
-        narrow, usual = made.price(spine.filter).hit, spine.filter.price(made.event).hit
-        half = narrow.times(2).fits_into(usual)
-        return made if half else ChooseKey(replace(self, by="permute_and_flip"), neighbouring, query)
-
-
-@dataclass(frozen=True)
-class ChooseKey(Bound[Choose]):
-    """The choice, as it is made: `by` is settled."""
-
-    query: Query
-
-    @cached_property
-    def mechanism(self) -> choices.Exponential | choices.ReportNoisyMax:
-        """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
-        together, made = self.query.one_direction(self.neighbouring), _MADE[self.by]
-        return made(self.call.epsilon, self.query.sensitivity(self.neighbouring), together)
-
-    @property
-    def by(self) -> Way:
-        """How it is chosen."""
-        return self.call.by or "permute_and_flip"
-
-    @cached_property
-    def event(self) -> events.Event:
-        return events.Pure(self.mechanism.epsilon)
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        return bounded_range_price(filter_, self.call.epsilon) if self.by == "exponential" else super().price(filter_)
-
-    def shortfall(self, beta: Fraction) -> float:
-        mechanism = self.mechanism
+        if self.by is None:
+            made = replace(self, by="exponential").plan(spine)
+            narrow, usual = made.price(spine.filter).hit, spine.filter.price(made.event).hit
+            half = narrow.times(2).fits_into(usual)
+            return made if half else replace(self, by="permute_and_flip").plan(spine)
+        by, keys = self.by, query.keys
+        mechanism = chooser(query, spine.rows.neighbouring, self.epsilon, by)
         unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
-        steps = _steps(self.by, unit, len(self.query.keys or ()), beta)
-        return float(max(0, steps) * self.query.grid)
 
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
+        def short(beta: Fraction) -> float:
+            return float(max(0, _steps(by, unit, len(keys), beta)) * query.grid)
 
-    def run(self, data: Data) -> Result:
-        return Result({"position": self.mechanism.step(data.integers(), data.source)}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> ChosenKey:
-        key = scalar((self.query.keys or ())[answer["position"]])
-        return ChosenKey(call, key, shortfall=self.shortfall(BETA))
+        return choosing(
+            self,
+            spine,
+            mechanism.epsilon,
+            reading(query),
+            lambda data: mechanism.step(data.integers(), data.source),
+            lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
+            short,
+            narrow=by == "exponential",
+        )
 
 
 @call("most_common", subject="selection")
@@ -455,9 +411,9 @@ class MostCommon(Call[ChosenKey]):
     where: Where = None
     by: Way | None = None
 
-    def bind(self, spine: Spine) -> ChooseKey:
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
         counts = count(self.where).by(self.column, self.among)
-        return Choose(counts, epsilon=self.epsilon, by=self.by).bind(spine)
+        return Choose(counts, epsilon=self.epsilon, by=self.by).plan(spine)
 
 
 @call("majority", subject="selection")
@@ -478,47 +434,25 @@ class Majority(Call[YesOrNo]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"condition": body["query"]["where"]})
 
-    def bind(self, spine: Spine) -> "Vote":
-        return Vote(self, spine.rows.neighbouring)
+    def plan(self, spine: Spine) -> Plan[YesOrNo]:
+        asked, mechanism = count(self.condition), majority_vote(self, spine.rows.neighbouring)
+        said = {"query": asked.body(), "epsilon": str(self.epsilon), "rule": self.rule}
+        return Plan(
+            self.kind,
+            ENCODER.encode(said),
+            events.Pure(mechanism.epsilon),
+            lambda data: Result({"yes": mechanism.step(2 * data.integer(0) - data.integer(1), data.source)}, 0, 0),
+            lambda answer, number: YesOrNo(number, bool(answer["yes"])),
+            reading(asked, count()),
+            forecast=lambda: Forecast(shortfall=mechanism.shortfall),
+            size=self.size(spine),
+        )
 
 
-@dataclass(frozen=True)
-class Vote(Bound[Majority]):
-    """The vote, as it is taken."""
-
-    @cached_property
-    def mechanism(self) -> choices.MajorityVote:
-        """The exact vote on the lead; refuses noise out of range."""
-        moved = 2 if self.neighbouring.relation is Relation.REPLACE else 1
-        return choices.MajorityVote(self.call.epsilon, moved, self.call.rule)
-
-    @cached_property
-    def event(self) -> events.Event:
-        return events.Pure(self.mechanism.epsilon)
-
-    def body(self) -> Json:
-        size = {"epsilon": str(self.call.epsilon), "rule": self.call.rule}
-        return {"query": count(self.call.condition).body()} | size
-
-    def queries(self) -> Sequence[Query]:
-        return [count(self.call.condition), count()]
-
-    def shortfall(self, beta: Fraction) -> float:
-        """How many more units there may be on the other side."""
-        low, high = 0, 1
-        while 1 - self.mechanism.chance(high) > beta:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if 1 - self.mechanism.chance(middle) > beta else (low, middle)
-        return float(low)
-
-    def run(self, data: Data) -> Result:
-        lead = 2 * data.integer(0) - data.integer(1)
-        return Result({"yes": self.mechanism.step(lead, data.source)}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> YesOrNo:
-        return YesOrNo(call, bool(answer["yes"]))
+def majority_vote(call: Majority, neighbouring: Neighbouring) -> choices.MajorityVote:
+    """The exact vote on the lead; refuses noise out of range."""
+    moved = 2 if neighbouring.relation is Relation.REPLACE else 1
+    return choices.MajorityVote(call.epsilon, moved, call.rule)
 
 
 # A choice among a list of public candidates: what is read for it, and what is told.
@@ -526,60 +460,47 @@ class Vote(Bound[Majority]):
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
 
 
-@dataclass(frozen=True)
-class AskCandidate(Bound[CallT], Generic[CallT]):
-    """A choice by scores or distances of the caller's own: the position of the chosen candidate is published."""
+def candidate_choice(
+    call: Any,
+    spine: Spine,
+    brought: Any,
+    position: Callable[[Sequence[Any], Data], int],
+    short: Callable[[Fraction], float],
+) -> Plan[ChosenKey]:
+    """A choice by scores or distances of the caller's own, a function or queries, of which `position` chooses."""
+    candidates, own = tuple(call.candidates), brought if isinstance(brought, ScoreFunction) else None
 
-    @property
-    @abstractmethod
-    def brought(self) -> Any:
-        """The function, or the queries."""
-
-    @abstractmethod
-    def position(self, found: Sequence[Any], data: Data) -> int:
-        """The exact choice, given what the function returned or the queries answered."""
-
-    @property
-    def candidates(self) -> Sequence[Any]:
-        """The public candidates."""
-        call: Any = self.call
-        return tuple(call.candidates)
-
-    @cached_property
-    def event(self) -> events.Pure:
-        call: Any = self.call
-        return events.Pure(call.epsilon)
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        return bounded_range_price(filter_, self.event.epsilon)
-
-    def queries(self) -> Sequence[Query]:
-        if isinstance(self.brought, ScoreFunction):
-            return ()
-        return [self.brought] if isinstance(self.brought, Query) else list(self.brought)
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.brought.prepare(rows)] if isinstance(self.brought, ScoreFunction) else super().prepare(rows)
-
-    def run(self, data: Data) -> Result:
+    def run(data: Data) -> Result:
+        if own is None:
+            read = [data.integers(place) for place in range(len(data.values))]
+            return Result({"position": position([int(value) for value in np.concatenate(read)], data)}, 0, 0)
         try:
-            found = self._found(data)
+            found = own.scores(data.values[0], candidates, data.source)
         except AlgorithmFailed:
             return Result({"failed": True}, 0, 0)
-        return Result({"position": self.position(found, data)}, 0, 0)
+        return Result({"position": position(found, data)}, 0, 0)
 
-    def _found(self, data: Data) -> Sequence[Any]:
-        if isinstance(self.brought, ScoreFunction):
-            return self.brought.scores(data.values[0], self.candidates, data.source)
-        read = [data.integers(place) for place in range(len(data.values))]
-        return [int(value) for value in np.concatenate(read)]
-
-    def present(self, answer: Json, call: int) -> ChosenKey:
+    def present(answer: Json, number: int) -> ChosenKey:
         if "failed" in answer:
-            raise AlgorithmFailed(failed(self.brought.name))
-        return ChosenKey(call, self.candidates[answer["position"]], shortfall=self.shortfall(BETA))
+            raise AlgorithmFailed(failed(brought.name))
+        return ChosenKey(number, candidates[answer["position"]], shortfall=short(BETA))
+
+    return Plan(
+        call.kind,
+        call.text(),
+        events.Pure(call.epsilon),
+        run,
+        present,
+        reading(*queries_of(brought)) if own is None else lambda rows: [own.prepare(rows)],
+        PerHit(bounds=bounded_range(call.epsilon)),
+        lambda: Forecast(shortfall=short),
+        size=call.size(spine),
+    )
+
+
+def queries_of(brought: Query | Sequence[Query]) -> tuple[Query, ...]:
+    """The queries that score candidates: one with a key for each, or one for each."""
+    return (brought,) if isinstance(brought, Query) else tuple(brought)
 
 
 def checked(candidates: Any) -> int:
@@ -635,34 +556,29 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
         for candidate in self.candidates:
             exact(candidate, "each of the candidates")
 
-    def bind(self, spine: Spine) -> "AskNearest":
-        return AskNearest(self, spine.rows.neighbouring)
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+        brought, neighbouring = self.distance, spine.rows.neighbouring
+        mechanism = choices.InverseSensitivity(self.epsilon, whole=self.monotone)
+
+        def position(found: Sequence[Any], data: Data) -> int:
+            if isinstance(brought, ScoreFunction):
+                return mechanism.pick(distance_steps(found), data.source)
+            query, [value] = cast("Query", brought), found
+            units = units_between(query, neighbouring, value, tuple(self.candidates))
+            return mechanism.pick(distance_steps(units), data.source)
+
+        def short(beta: Fraction) -> float:
+            units = ceil(accuracy.exponential_loss_up(mechanism.unit, len(tuple(self.candidates)), beta))
+            return float(max(0, units - 1))
+
+        return candidate_choice(self, spine, brought, position, short)
 
 
-@dataclass(frozen=True)
-class AskNearest(AskCandidate[InverseSensitivityMechanism]):
-    """The choice by distances, as it is made."""
-
-    @property
-    def brought(self) -> Any:
-        return self.call.distance
-
-    @cached_property
-    def mechanism(self) -> choices.InverseSensitivity:
-        """The exact choice among whole distances."""
-        return choices.InverseSensitivity(self.call.epsilon, whole=self.call.monotone)
-
-    def shortfall(self, beta: Fraction) -> float:
-        units = ceil(accuracy.exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
-        return float(max(0, units - 1))
-
-    def position(self, found: Sequence[Any], data: Data) -> int:
-        if isinstance(self.brought, ScoreFunction):
-            return self.mechanism.pick(distance_steps(found), data.source)
-        query: Query = self.brought
-        moved, [value] = query.sensitivity(self.neighbouring), found
-        gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in self.candidates]
-        return self.mechanism.pick(distance_steps([ceil(gap / moved) for gap in gaps]), data.source)
+def units_between(query: Query, neighbouring: Neighbouring, value: int, candidates: Sequence[Any]) -> list[int]:
+    """How many units at least lie between an answer in grid steps and each of some numbers."""
+    moved = query.sensitivity(neighbouring)
+    gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in candidates]
+    return [ceil(gap / moved) for gap in gaps]
 
 
 # One of a list of candidates by scores of the caller's own: the exponential mechanism in its general form.
@@ -721,66 +637,55 @@ class ExponentialMechanism(Call[ChosenKey]):
         if answers != listed:
             raise InvalidParameter(f"there are {listed} candidates and {answers} answers to score them")
 
-    def bind(self, spine: Spine) -> "AskExponential":
-        return AskExponential(self, spine.rows.neighbouring)
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+        mechanism, step = score_choice(self, spine.rows.neighbouring)
+        brought, own = self.score, isinstance(self.score, ScoreFunction)
+
+        def position(found: Sequence[Any], data: Data) -> int:
+            if own:
+                utilities = score_steps(found, Fraction(self.sensitivity or 1))
+            elif isinstance(brought, Query):
+                utilities = [int(value) for value in found]
+            else:
+                pairs = zip(found, cast("Sequence[Query]", brought), strict=True)
+                utilities = [int(value * query.grid / step) for value, query in pairs]
+            return mechanism.step(utilities, data.source)
+
+        def short(beta: Fraction) -> float:
+            steps = ceil(accuracy.exponential_loss_up(mechanism.unit, len(tuple(self.candidates)), beta))
+            # A score is rounded down by less than a step; those of queries are whole numbers of them.
+            return float(max(0, steps if own else steps - 1) * step)
+
+        return candidate_choice(self, spine, brought, position, short)
 
 
-@dataclass(frozen=True)
-class AskExponential(AskCandidate[ExponentialMechanism]):
-    """The choice by scores, as it is made."""
+def score_choice(call: ExponentialMechanism, neighbouring: Neighbouring) -> tuple[choices.Exponential, Fraction]:
+    """The exact choice among scores in steps, and the size of a step.
 
-    @property
-    def brought(self) -> Any:
-        return self.call.score
+    Chances of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is what
+    stands for the sensitivity of queries, without the 2.
+    """
+    if isinstance(call.score, ScoreFunction):
+        step = score_step(Fraction(call.sensitivity or 1))
+        far = Fraction(call.sensitivity or 1) / step
+        return choices.Exponential(call.epsilon, int(far), call.monotone), step
+    queries = queries_of(call.score)
+    below = lcm(*(query.grid.denominator for query in queries))
+    step = Fraction(gcd(*(int(query.grid * below) for query in queries)), below)
+    return choices.Exponential(call.epsilon, int(_apart(queries, neighbouring) / step), monotone=True), step
 
-    @cached_property
-    def step(self) -> Fraction:
-        """What scores are whole multiples of."""
-        if isinstance(self.brought, ScoreFunction):
-            return score_step(Fraction(self.call.sensitivity or 1))
-        grids = [query.grid for query in self.queries()]
-        below = lcm(*(grid.denominator for grid in grids))
-        return Fraction(gcd(*(int(grid * below) for grid in grids)), below)
 
-    @cached_property
-    def mechanism(self) -> choices.Exponential:
-        """The exact choice among scores in steps.
+def _apart(queries: Sequence[Query], neighbouring: Neighbouring) -> Fraction:
+    """How far one unit can move two scores apart.
 
-        Chances of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is
-        what stands for the sensitivity of queries, without the 2.
-        """
-        if isinstance(self.brought, ScoreFunction):
-            far = Fraction(self.call.sensitivity or 1) / self.step
-            return choices.Exponential(self.call.epsilon, int(far), self.call.monotone)
-        return choices.Exponential(self.call.epsilon, int(self._apart() / self.step), monotone=True)
-
-    def _apart(self) -> Fraction:
-        """How far one unit can move two scores apart.
-
-        One that comes or goes moves each by a part of its range, all in the same direction; one that is replaced may
-        leave one and enter another.
-        """
-        queries = self.queries()
-        if self.neighbouring.relation is not Relation.ADD_REMOVE:
-            return 2 * max(query.sensitivity(self.neighbouring) * query.grid for query in queries)
-        cells = [(query.contribution(self.neighbouring), query.grid) for query in queries]
-        ends = [(cell.low * (cell.rows or 1) * grid, cell.high * (cell.rows or 1) * grid) for cell, grid in cells]
-        return max(high for _, high in ends) - min(low for low, _ in ends)
-
-    def shortfall(self, beta: Fraction) -> float:
-        steps = ceil(accuracy.exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
-        # A score is rounded down by less than a step; those of queries are whole numbers of them.
-        return float(max(0, steps if isinstance(self.brought, ScoreFunction) else steps - 1) * self.step)
-
-    def position(self, found: Sequence[Any], data: Data) -> int:
-        if isinstance(self.brought, ScoreFunction):
-            utilities = score_steps(found, Fraction(self.call.sensitivity or 1))
-        elif isinstance(self.brought, Query):
-            utilities = [int(value) for value in found]
-        else:
-            pairs = zip(found, self.brought, strict=True)
-            utilities = [int(value * query.grid / self.step) for value, query in pairs]
-        return self.mechanism.step(utilities, data.source)
+    One that comes or goes moves each by a part of its range, all in the same direction; one that is replaced may leave
+    one and enter another.
+    """
+    if neighbouring.relation is not Relation.ADD_REMOVE:
+        return 2 * max(query.sensitivity(neighbouring) * query.grid for query in queries)
+    cells = [(query.contribution(neighbouring), query.grid) for query in queries]
+    ends = [(cell.low * (cell.rows or 1) * grid, cell.high * (cell.rows or 1) * grid) for cell, grid in cells]
+    return max(high for _, high in ends) - min(low for low, _ in ends)
 
 
 # Labels from votes: every one paid, only unclear ones paid, or only those that a guess got wrong.
@@ -847,77 +752,65 @@ class Label(Call[Labelled]):
     low: Whole | None = None
     flip: Flag = False
 
-    def bind(self, spine: Spine) -> "AskLabel":
-        poll = polled(spine.rows, self.question)
-        if self.guess is not None and position(poll, self.guess) is None:
+    def plan(self, spine: Spine) -> Plan[Labelled]:
+        poll, low = polled(spine.rows, self.question), countable(self.low)
+        guess = None if self.guess is None else position(poll, self.guess)
+        if self.guess is not None and guess is None:
             raise InvalidParameter("the guess is none of the options that were voted on")
-        return AskLabel(self, spine.rows.neighbouring, poll, countable(self.low))
+        mechanism = label_choice(self)
+
+        def run(data: Data) -> Result:
+            outcome = mechanism.step(votes(data, low), data.source)
+            return labelled(poll, outcome, data, hit=guess is None or outcome != guess)
+
+        return Plan(
+            self.kind,
+            _poll_text(self, poll, guess=self.guess),
+            label_event(self),
+            run,
+            tell_label,
+            reading(poll),
+            PerHit(bounds=() if self.flip or self.guess is not None else bounded_range(self.epsilon)),
+            size=self.size(spine),
+        )
 
 
-@dataclass(frozen=True)
-class _Polled(Bound[CallT], Generic[CallT]):
-    """One poll of the voters."""
-
-    poll: Poll
-
-    def body(self) -> Json:
-        return {"query": self.poll.body()} | {n: v for n, v in super().body().items() if n != "question"}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.poll]
+def label_choice(call: Label) -> choices.Exponential:
+    """The exact choice; refuses an epsilon out of range."""
+    return (choices.PermuteAndFlip if call.flip else choices.Exponential)(call.epsilon, sensitivity=1)
 
 
-@dataclass(frozen=True)
-class _Vote(_Polled[CallT], Generic[CallT]):
-    """A choice among the options of a poll and, with `low`, the candidate "no option has that many votes"."""
-
-    low: int | None
-
-    def utilities(self, data: Data) -> additive.Integers:
-        """The votes, and the bar as those of a candidate more."""
-        votes = data.integers()
-        return votes if self.low is None else np.append(votes, self.low)
-
-    def ran(self, outcome: boundaries.InnerOutcome, data: Data, *, hit: bool) -> Result:
-        """What comes of the boundary, or of a candidate's number."""
-        named: Json = {"state": boundaries.BOUNDARY if outcome == boundaries.BOUNDARY else "low"}
-        if outcome not in (boundaries.BOUNDARY, len(self.poll.options)):
-            named = {"state": "label", "option": self.poll.options[int(outcome)]}
-        return Result(named | {"charged": hit or not data.price.free_miss}, hits=int(hit), tests=1)
-
-    def present(self, answer: Json, call: int) -> Labelled:
-        return Labelled(call, answer["state"], answer.get("option"), answer["charged"])
+def label_event(call: Label) -> events.Event:
+    """What a label may reveal."""
+    epsilon = exact(call.epsilon, "epsilon")
+    if call.guess is None:
+        return events.Pure(epsilon)
+    return events.Targeted(epsilon) if call.flip else events.NarrowChoice(epsilon)
 
 
-@dataclass(frozen=True)
-class AskLabel(_Vote[Label]):
-    """The label, as it is chosen."""
+def _poll_text(call: Call[Any], poll: Poll, **more: Any) -> str:
+    """The question of a poll as the ledger stores it."""
+    said = {name: value for name, value in json.loads(call.text(**more)).items() if name != "question"}
+    return ENCODER.encode({"query": poll.body()} | said)
 
-    @cached_property
-    def mechanism(self) -> choices.Exponential:
-        """The exact choice; refuses an epsilon out of range."""
-        return (choices.PermuteAndFlip if self.call.flip else choices.Exponential)(self.call.epsilon, sensitivity=1)
 
-    @cached_property
-    def event(self) -> events.Event:
-        epsilon = self.mechanism.epsilon
-        if self.call.guess is None:
-            return events.Pure(epsilon)
-        return events.Targeted(epsilon) if self.call.flip else events.NarrowChoice(epsilon)
+def votes(data: Data, low: int | None) -> additive.Integers:
+    """The votes, and with `low` those of the candidate "no option has that many"."""
+    found = data.integers()
+    return found if low is None else np.append(found, low)
 
-    adds_up = True
 
-    def price(self, filter_: Filter) -> Price:
-        if self.call.flip or self.call.guess is not None:
-            return filter_.price(self.event)
-        return bounded_range_price(filter_, self.call.epsilon)
+def labelled(poll: Poll, outcome: boundaries.InnerOutcome, data: Data, *, hit: bool) -> Result:
+    """What comes of the boundary, or of a candidate's number."""
+    named: Json = {"state": boundaries.BOUNDARY if outcome == boundaries.BOUNDARY else "low"}
+    if outcome not in (boundaries.BOUNDARY, len(poll.options)):
+        named = {"state": "label", "option": poll.options[int(outcome)]}
+    return Result(named | {"charged": hit or not data.price.free_miss}, hits=int(hit), tests=1)
 
-    def body(self) -> Json:
-        return super().body() | {"guess": self.call.guess}
 
-    def run(self, data: Data) -> Result:
-        outcome, guess = self.mechanism.step(self.utilities(data), data.source), self.call.guess
-        return self.ran(outcome, data, hit=guess is None or outcome != position(self.poll, guess))
+def tell_label(answer: Json, number: int) -> Labelled:
+    """The label of a stored answer."""
+    return Labelled(number, answer["state"], answer.get("option"), answer["charged"])
 
 
 @call("label_clear", subject="votes")
@@ -934,26 +827,21 @@ class ClearLabel(Call[Labelled]):
     epsilon: Positive
     low: Whole | None = None
 
-    def bind(self, spine: Spine) -> "AskClearLabel":
-        return AskClearLabel(self, spine.rows.neighbouring, polled(spine.rows, self.question), countable(self.low))
+    def plan(self, spine: Spine) -> Plan[Labelled]:
+        poll, low = polled(spine.rows, self.question), countable(self.low)
+        mechanism = clear_choice(self)
+
+        def run(data: Data) -> Result:
+            outcome = mechanism.step(votes(data, low), data.source)
+            return labelled(poll, outcome, data, hit=outcome == boundaries.BOUNDARY)
+
+        body, event = _poll_text(self, poll), mechanism.event()
+        return Plan(self.kind, body, event, run, tell_label, reading(poll), size=self.size(spine))
 
 
-@dataclass(frozen=True)
-class AskClearLabel(_Vote[ClearLabel]):
-    """The clear label, as it is chosen."""
-
-    @cached_property
-    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
-        """The exponential mechanism inside the boundary wrapper."""
-        return boundaries.BoundaryWrapper(choices.Exponential(self.call.epsilon, sensitivity=1))
-
-    @cached_property
-    def event(self) -> events.Event:
-        return self.mechanism.event()
-
-    def run(self, data: Data) -> Result:
-        outcome = self.mechanism.step(self.utilities(data), data.source)
-        return self.ran(outcome, data, hit=outcome == boundaries.BOUNDARY)
+def clear_choice(call: ClearLabel) -> boundaries.BoundaryWrapper[Any]:
+    """The exponential mechanism inside the boundary wrapper."""
+    return boundaries.BoundaryWrapper(choices.Exponential(call.epsilon, sensitivity=1))
 
 
 @dataclass(frozen=True)
@@ -981,33 +869,23 @@ class Agreement(Call[Agreed]):
     epsilon: Positive
     expect: Level = "high"
 
-    def bind(self, spine: Spine) -> "AskAgreement":
-        return AskAgreement(self, spine.rows.neighbouring, polled(spine.rows, self.question))
+    def plan(self, spine: Spine) -> Plan[Agreed]:
+        poll, mechanism = polled(spine.rows, self.question), agreement_test(self)
+
+        def run(data: Data) -> Result:
+            found = "high" if mechanism.step(int(data.integers().max()), data.source) else "low"
+            return Result({"found": found}, hits=int(found != self.expect), tests=1)
+
+        def present(answer: Json, number: int) -> Agreed:
+            return Agreed(number, answer["found"] == "high", surprising=answer["found"] != self.expect)
+
+        body, event = _poll_text(self, poll), events.Targeted(self.epsilon)
+        return Plan(self.kind, body, event, run, present, reading(poll), size=self.size(spine))
 
 
-@dataclass(frozen=True)
-class AskAgreement(_Polled[Agreement]):
-    """The test of agreement, as it is run."""
-
-    @cached_property
-    def mechanism(self) -> threshold_tests.AdditiveTest:
-        """The test on the largest count; refuses noise out of range."""
-        return threshold_tests.AdditiveTest(
-            additive.Laplace.for_epsilon(self.call.epsilon, sensitivity=1), self.call.above
-        )
-
-    @cached_property
-    def event(self) -> events.Event:
-        self.mechanism  # noqa: B018 - refuses noise out of range
-        return events.Targeted(self.call.epsilon)
-
-    def run(self, data: Data) -> Result:
-        high = self.mechanism.step(int(data.integers().max()), data.source)
-        found = "high" if high else "low"
-        return Result({"found": found}, hits=int(found != self.call.expect), tests=1)
-
-    def present(self, answer: Json, call: int) -> Agreed:
-        return Agreed(call, answer["found"] == "high", surprising=answer["found"] != self.call.expect)
+def agreement_test(call: Agreement) -> threshold_tests.AdditiveTest:
+    """The test on the largest count; refuses noise out of range."""
+    return threshold_tests.AdditiveTest(additive.Laplace.for_epsilon(call.epsilon, sensitivity=1), call.above)
 
 
 def position(poll: Poll, option: Option | None) -> int | None:

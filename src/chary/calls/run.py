@@ -205,7 +205,8 @@ class Opening(Call[AnswerT]):
     """A call that leaves a run, which is what it answers."""
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
-        run: AnswerT = resumed(spine, spine.perform(plan_of(self.bind(spine)), request), self.brought())
+        plan: Plan[Any] = self.plan(spine)
+        run: AnswerT = resumed(spine, spine.perform(plan, request), self.brought())
         return run
 
     def brought(self) -> Any:

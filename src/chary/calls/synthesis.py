@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chary.accounting import Event, Pure, ZeroConcentrated, schedules, synthesis
 from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
-from chary.calls.choices import bounded_range_price
+from chary.calls.choices import bounded_range
 from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
 from chary.core.plan import Data, Json, Result, natural
 from chary.core.transaction import Spine
@@ -536,7 +536,7 @@ class AskSmallDatabase(Bound[SmallDatabase]):
     adds_up = True
 
     def price(self, filter_: Filter) -> Price:
-        return super().price(filter_) if self.concentrated else bounded_range_price(filter_, self.call.epsilon)
+        return super().price(filter_) if self.concentrated else filter_.cheapest(*bounded_range(self.call.epsilon))
 
     def shortfall(self, beta: Fraction) -> float | None:
         return None if self.size is None else self.mechanism.shortfall(self.size, beta)

@@ -401,9 +401,8 @@ class Session(Verbs, Growing):
         calls to write. Errors: those of a call that cannot be right for this dataset.
         """
         made = asked(call)
-        bound = made.bind(self.spine)
-        found = quote(self.spine, bound, distance, tests, confidence, truth)
-        return compared_with(found, partial(alternatives, self.spine, made, bound, found, hits))
+        found = quote(self.spine, made.plan(self.spine), distance, tests, confidence, truth)
+        return compared_with(found, partial(alternatives, self.spine, made, found, hits))
 
     def start(self, opening: Opening[RunT], *, request: str | None = None, follow: bool = False) -> RunT:
         """Open what stays open, such as `session.start(SparseVector(above=500, hits=3, epsilon=0.1))`.

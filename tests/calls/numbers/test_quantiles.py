@@ -14,7 +14,7 @@ from chary import Budget, count, histogram, open_counts, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Mode, Proportion, Quantile, Quantiles
-from chary.calls.choices import AskMode
+from chary.calls.choices import mode_choice
 from chary.calls.quantiles import AskQuantiles
 from chary.core.plan import Data
 from chary.data import Neighbouring
@@ -97,7 +97,7 @@ def test_fractions_without_noise(opened, place):
 
 def seen(session, made, runs, shown):
     """How often each public answer comes out of runs on one reading of the rows."""
-    values = [plan.run() for plan in made.prepare(session.spine.rows)]
+    values = [read.run() for read in made.reads(session.spine.rows)]
     touched = Data(values, Seeded(6), None, None, made.price(session.spine.filter))
     return Counter(shown(made.present(made.run(touched).answer, 1)) for _ in range(runs))
 
@@ -106,7 +106,7 @@ def seen(session, made, runs, shown):
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_median_follows_its_law_and_no_other(opened, scale):
     session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE)
-    made = Quantiles("age", ["0.5"], bounds=(0, 7), epsilon="0.8").bind(session.spine)
+    made = Quantiles("age", ["0.5"], bounds=(0, 7), epsilon="0.8").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: answer.values[0])
     below, on = np.array([0, 0, 0, 1, 3, 3, 3, 4]), np.array([0, 0, 1, 2, 0, 0, 1, 0])
@@ -122,7 +122,7 @@ def test_the_median_follows_its_law_and_no_other(opened, scale):
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_fraction_follows_its_law_and_no_other(opened, scale):
     session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, relation="replace", budget=NO_NOISE)
-    made = Proportion("age >= 65", epsilon="0.6").bind(session.spine)
+    made = Proportion("age >= 65", epsilon="0.6").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: round(5 * answer.value))
     r = math.exp(-0.6 * scale)
@@ -140,7 +140,7 @@ def test_the_fraction_follows_its_law_and_no_other(opened, scale):
 def test_the_mode_follows_its_law(opened, relation, distances, rate):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
     session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
-    made = Mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").bind(session.spine)
+    made = Mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: answer.value)
     for factor in (1, 1.5, 2 / 3):
@@ -240,8 +240,7 @@ def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
 )
 def test_the_half_is_dropped_where_the_distances_allow_it(relation, keys, whole):
     asked = count().by("clinic", CLINICS[:keys])
-    made = AskMode(Mode(asked, epsilon="0.1"), Neighbouring(relation, None), asked)
-    assert made.mechanism.whole is whole
+    assert mode_choice(asked, Neighbouring(relation, None), "0.1").whole is whole
 
 
 @pytest.mark.parametrize(("relation", "replace"), [("add/remove", False), ("replace", True)])

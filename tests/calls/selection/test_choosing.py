@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
-from chary.calls.choices import ChooseKey, Vote, bounded_range_price
+from chary.calls.choices import bounded_range, chooser, majority_vote
 from chary.data import Neighbouring
 from chary.filters import PureFilter, RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
@@ -58,8 +58,8 @@ def test_the_position_of_a_series():
         assert session.ask(Choose(session.series(), epsilon=PLENTY)).value == 1
         with pytest.raises(InvalidQuery):
             session.ask(Majority("cnt > 6", epsilon="0.1"))
-        made = Choose(session.series(), epsilon="0.1").bind(session.spine)
-        assert (made.mechanism.sensitivity, made.mechanism.monotone) == (3, False)
+        made = chooser(session.series(), session.spine.rows.neighbouring, "0.1", "exponential")
+        assert (made.sensitivity, made.monotone) == (3, False)
 
 
 @pytest.mark.statistical
@@ -113,14 +113,14 @@ def test_one_direction_is_what_neighbours_do():
 
 
 def test_the_mechanism_has_the_sensitivity_of_the_query(opened):
-    near = opened().spine.rows.neighbouring
+    session = opened()
     query = total("cost", bounds=(0, 7), max_rows_per_unit=3).by("clinic", CLINICS)
     kinds = {"permute_and_flip": PermuteAndFlip, "exponential": Exponential, "laplace": ReportNoisyMax}
     for by, kind in kinds.items():
-        made = ChooseKey(Choose(query, epsilon="0.1", by=by), near, query)
-        assert type(made.mechanism) is kind
-        assert (made.mechanism.sensitivity, made.mechanism.monotone) == (21, True)
-        assert made.event == Pure("0.1")
+        made = chooser(query, session.spine.rows.neighbouring, "0.1", by)
+        assert type(made) is kind
+        assert (made.sensitivity, made.monotone) == (21, True)
+        assert Choose(query, epsilon="0.1", by=by).plan(session.spine).event == Pure("0.1")
 
 
 def test_the_exponential_mechanism_costs_a_quarter_under_a_renyi_filter(opened):
@@ -141,9 +141,8 @@ def test_the_default_is_the_best_for_its_price(opened):
     for session, by in ((renyi, "exponential"), (pure, "permute_and_flip")):
         session.ask(Choose(BY_CLINIC, epsilon="0.01"))
         assert session.history[-1].question["by"] == by
-    near = renyi.spine.rows.neighbouring
     loss = {
-        (by, size): ChooseKey(Choose(BY_CLINIC, epsilon=size, by=by), near, BY_CLINIC).shortfall(Fraction(1, 20))
+        (by, size): renyi.quote(Choose(BY_CLINIC, epsilon=size, by=by)).shortfall
         for by in WAYS
         for size in ("0.01", "0.02")
     }
@@ -152,9 +151,10 @@ def test_the_default_is_the_best_for_its_price(opened):
 
 
 def test_prices_of_filters_that_know_no_zcdp():
-    assert bounded_range_price(PureFilter(Budget(epsilon=1)), "0.1") == PureFilter(Budget(epsilon=1)).price(Pure("0.1"))
+    pure = PureFilter(Budget(epsilon=1))
+    assert pure.cheapest(*bounded_range("0.1")) == pure.price(Pure("0.1"))
     renyi = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
-    large = bounded_range_price(renyi, 3)
+    large = renyi.cheapest(*bounded_range(3))
     assert large.hit.main <= renyi.price(Pure(3)).hit.main
 
 
@@ -185,7 +185,7 @@ def test_majorities_without_noise(opened, relation, rule):
 
 @pytest.mark.parametrize(("relation", "moved"), [("add/remove", 1), ("replace", 2)])
 def test_a_unit_that_is_replaced_moves_the_lead_by_two(relation, moved):
-    assert Vote(Majority("age > 3", epsilon="0.1"), Neighbouring(relation, "patient")).mechanism.moved == moved
+    assert majority_vote(Majority("age > 3", epsilon="0.1"), Neighbouring(relation, "patient")).moved == moved
 
 
 @pytest.mark.statistical

@@ -14,6 +14,7 @@ from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count
 from chary.accounting import Pure, ZeroConcentrated, utility_loss_up
 from chary.calls import Choose, ExponentialMechanism, InverseSensitivityMechanism, Label, ScoreFunction
 from chary.calls.algorithm import MOST_UNITS, distance_steps, score_step, score_steps
+from chary.calls.choices import score_choice, units_between
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
@@ -29,8 +30,8 @@ def fixed(scores, name="fixed"):
 
 def law_of(session, call, scores):
     """The exact chances of the candidates under these scores."""
-    bound = call.bind(session.spine)
-    return bound.mechanism.law(score_steps(scores, Fraction(call.sensitivity))).probabilities()
+    mechanism, _ = score_choice(call, session.spine.rows.neighbouring)
+    return mechanism.law(score_steps(scores, Fraction(call.sensitivity))).probabilities()
 
 
 @pytest.mark.parametrize("monotone", [False, True])
@@ -46,7 +47,7 @@ def test_the_law_is_that_of_the_exponential_mechanism(opened, scores, sensitivit
 def test_the_law_of_choices(opened):
     """A unit that is wrong by 2 either way is rejected."""
     session = opened(budget=Budget(epsilon=10**4), unsafe_noise=Seeded(4))
-    bound = ExponentialMechanism(LETTERS, fixed([0, 2, 5]), sensitivity=1, epsilon="0.8").bind(session.spine)
+    bound = ExponentialMechanism(LETTERS, fixed([0, 2, 5]), sensitivity=1, epsilon="0.8").plan(session.spine)
     found = [session.spine.perform(bound, None).value for _ in range(600)]
     counts = [found.count(letter) for letter in LETTERS]
     for unit, follows in ((0.4, True), (0.8, False), (0.2, False)):
@@ -78,16 +79,16 @@ QUERIES = [
 
 @pytest.mark.parametrize("queries", QUERIES)
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_queries_move_apart_as_far_as_is_proved_and_no_less(opened, queries, relation):
+def test_queries_move_apart_as_far_as_is_proved_and_no_less(queries, relation):
     """All changes of one unit: no chance by more than e^epsilon; with a part less of the sensitivity some do."""
-    session, neighbouring = opened(relation=relation), Neighbouring(relation, "patient")
-    bound = ExponentialMechanism(LETTERS, queries, epsilon=1).bind(session.spine)
+    neighbouring = Neighbouring(relation, "patient")
+    mechanism, step = score_choice(ExponentialMechanism(LETTERS, queries, epsilon=1), neighbouring)
 
     def worst(unit):
         """The largest log-ratio of a chance; one that is far behind or ahead has all of its chance changed."""
         most = 0.0
         for far, change in itertools.product((-50, 0, 50), corners(queries, neighbouring)):
-            shares = [float(unit / bound.step * query.grid) for query in queries]
+            shares = [float(unit / step * query.grid) for query in queries]
             moves = [share * moved for share, moved in zip(shares, change, strict=True)]
             for place in range(3):
                 before = np.array([far * (place == other) for other in range(3)], dtype=float)
@@ -100,16 +101,16 @@ def test_queries_move_apart_as_far_as_is_proved_and_no_less(opened, queries, rel
         max(change[i] * queries[i].grid for i in range(3)) - min(change[i] * queries[i].grid for i in range(3))
         for change in corners(queries, neighbouring)
     )
-    assert bound.mechanism.sensitivity * bound.step >= spread
-    assert worst(bound.mechanism.unit) <= 1 + 1e-9
-    assert worst(Fraction(3) / (spread / bound.step)) > 1.4
+    assert mechanism.sensitivity * step >= spread
+    assert worst(mechanism.unit) <= 1 + 1e-9
+    assert worst(Fraction(3) / (spread / step)) > 1.4
 
 
 def test_a_keyed_query_scores_as_choose_does(opened):
     session, by_clinic = opened(budget=NO_NOISE), count().by("clinic", CLINICS)
     own = ExponentialMechanism(["N", "S", "E"], by_clinic, epsilon=1000)
     assert CLINICS["NSE".index(session.ask(own).value)] == session.ask(Choose(by_clinic, epsilon=1000)).value
-    assert own.bind(session.spine).mechanism.unit == 1000
+    assert score_choice(own, session.spine.rows.neighbouring)[0].unit == 1000
 
 
 @pytest.mark.parametrize("sensitivity", [Fraction(1), Fraction(3, 7), Fraction(10**6)])
@@ -207,17 +208,12 @@ def test_a_function_reads_its_columns_and_coins_alone(opened):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_the_distance_of_a_query_is_how_many_units_lie_between(opened, relation):
-    session = opened(relation=relation)
+def test_the_distance_of_a_query_is_how_many_units_lie_between(relation):
     costs = total("cost", bounds=(-2, 5), max_rows_per_unit=2)
-    bound = InverseSensitivityMechanism([0, 1, 25, "-7/2"], costs, epsilon=1).bind(session.spine)
-    moved = costs.sensitivity(Neighbouring(relation, "patient"))
+    neighbouring, candidates = Neighbouring(relation, "patient"), (0, 1, 25, "-7/2")
+    moved = costs.sensitivity(neighbouring)
     assert moved == (10 if relation == "add/remove" else 14)
-    drawn = []
-    found = type("Spy", (), {"pick": lambda self, distances, source: drawn.append(distances) or 0})()
-    object.__setattr__(bound, "mechanism", found)
-    for value in range(-30, 31):
-        bound.position([value], type("Data", (), {"source": None})())
+    drawn = [units_between(costs, neighbouring, value, candidates) for value in range(-30, 31)]
     for place, value in enumerate(range(-30, 31)):
         least = [math.ceil(abs(value - Fraction(t)) / moved) for t in (0, 1, 25, "-7/2")]
         assert drawn[place] == least
@@ -239,7 +235,7 @@ def test_a_renyi_filter_charges_the_bounded_range(opened, filter_):
         ExponentialMechanism(LETTERS, fixed([1, 2, 3]), sensitivity=1, epsilon="0.05"),
         InverseSensitivityMechanism(LETTERS, fixed([1, 2, 3]), epsilon="0.05"),
     ):
-        price = asked.bind(opened().spine).price(filter_)
+        price = asked.plan(opened().spine).price(filter_)
         narrow = filter_.price(ZeroConcentrated(Fraction(1, 3200)))
         assert (price.hit, price.miss) == (narrow.hit, narrow.miss)
         assert price.hit.main < filter_.price(Pure("0.05")).hit.main
@@ -249,11 +245,11 @@ def test_a_renyi_filter_charges_the_bounded_range(opened, filter_):
 def test_a_shortfall_holds_as_often_as_it_says(opened):
     """At the worst scores, one best and all others just as far below as the bound: 5 % and hardly fewer."""
     asked = ExponentialMechanism(list(range(50)), fixed([0]), sensitivity=2, epsilon="0.5")
-    bound = asked.bind(opened().spine)
-    short = bound.shortfall(Fraction(1, 20))
-    assert short < utility_loss_up(bound.mechanism.unit, 50, "0.05") * float(bound.step) + 1e-3
+    session = opened()
+    short, (mechanism, step) = session.quote(asked).shortfall, score_choice(asked, session.spine.rows.neighbouring)
+    assert short < utility_loss_up(mechanism.unit, 50, "0.05") * float(step) + 1e-3
     for below, exceeds in ((short, False), (0.99 * short, True)):
-        law = bound.mechanism.law(score_steps([0.0] + [-below] * 49, Fraction(2))).probabilities()
+        law = mechanism.law(score_steps([0.0] + [-below] * 49, Fraction(2))).probabilities()
         assert (1 - law[0] > 0.05) == exceeds
 
 
@@ -299,8 +295,8 @@ def test_a_series_is_scored_by_its_values():
     with chary.open_counts(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
         late = ScoreFunction("late", lambda values, candidates: [int(values[day]) for day in candidates])
         assert session.ask(ExponentialMechanism([0, 1, 2], late, sensitivity=3, epsilon=1000)).value == 1
-        keyed = ExponentialMechanism([0, 1, 2], session.series(), epsilon="0.1").bind(session.spine)
-        assert keyed.mechanism.sensitivity == 6
+        keyed = ExponentialMechanism([0, 1, 2], session.series(), epsilon="0.1")
+        assert score_choice(keyed, session.spine.rows.neighbouring)[0].sensitivity == 6
 
 
 def test_no_two_kinds_are_mistaken():

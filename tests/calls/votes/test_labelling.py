@@ -14,8 +14,8 @@ import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.calls import Agreement, ClearLabel, Label
-from chary.calls.choices import AskAgreement, AskClearLabel, AskLabel, Labelled
-from chary.data import Neighbouring, Votes
+from chary.calls.choices import Labelled, agreement_test, clear_choice, label_choice, label_event
+from chary.data import Votes
 from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
@@ -78,33 +78,30 @@ def pairs(request):
     return [(pair, low) for pair in neighbours(voters, options)]
 
 
-VOTERS = Neighbouring("replace", "teacher")
-
-
 def label(**options):
-    return AskLabel(Label(0, epsilon=EPSILON, **options), VOTERS, ballots().poll(0), None)
+    return label_choice(Label(0, epsilon=EPSILON, **options))
 
 
 def clear():
-    return AskClearLabel(ClearLabel(0, epsilon=EPSILON), VOTERS, ballots().poll(0), None)
+    return clear_choice(ClearLabel(0, epsilon=EPSILON))
 
 
 @pytest.mark.parametrize("flip", [False, True])
 def test_a_label_is_epsilon_private(pairs, flip):
-    mechanism = label(flip=flip).mechanism
+    mechanism = label(flip=flip)
     for pair, low in pairs:
         ours, theirs = laws(mechanism, pair, low)
         assert all(p <= q * math.exp(EPSILON) * (1 + 1e-12) for p, q in zip(ours, theirs, strict=True))
 
 
 def test_the_factor_of_two_cannot_be_dropped():
-    ours, theirs = laws(label().mechanism, ((120, 1), (121, 0)))
+    ours, theirs = laws(label(), ((120, 1), (121, 0)))
     assert max(math.log(p / q) for p, q in zip(ours, theirs, strict=True)) > 0.99 * EPSILON
 
 
 def test_log_ratios_of_a_label_lie_in_an_interval_of_length_epsilon(pairs):
     for pair, low in pairs:
-        ours, theirs = laws(label().mechanism, pair, low)
+        ours, theirs = laws(label(), pair, low)
         ratios = [math.log(p / q) for p, q in zip(ours, theirs, strict=True)]
         assert max(ratios) - min(ratios) <= EPSILON * (1 + Fraction(1, 10**9))
         for order in ORDERS:
@@ -113,7 +110,7 @@ def test_log_ratios_of_a_label_lie_in_an_interval_of_length_epsilon(pairs):
 
 
 def test_permute_and_flip_is_not_so_concentrated():
-    mechanism, order = label(flip=True).mechanism, ORDERS[1]
+    mechanism, order = label(flip=True), ORDERS[1]
     worst = max(moment(*laws(mechanism, pair), order, [0] * 2) for pair in neighbours(60, 2))
     assert math.log(worst) > float(ZeroConcentrated(EPSILON**2 / 8).log_moment_up(order))
 
@@ -121,8 +118,8 @@ def test_permute_and_flip_is_not_so_concentrated():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("flip", [False, True])
 def test_paying_only_for_other_labels_than_the_guess_covers_all(pairs, order, flip):
-    choice = label(guess=OPTIONS[0], flip=flip)
-    mechanism, psi = choice.mechanism, float(choice.event.hit_price_up(order))
+    asked = Label(0, epsilon=EPSILON, guess=OPTIONS[0], flip=flip)
+    mechanism, psi = label_choice(asked), float(label_event(asked).hit_price_up(order))
     for pair, low in pairs:
         ours, theirs = laws(mechanism, pair, low)
         for guess in range(len(ours)):
@@ -132,7 +129,7 @@ def test_paying_only_for_other_labels_than_the_guess_covers_all(pairs, order, fl
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_paying_only_for_boundaries_covers_all(pairs, order):
-    mechanism, psi = clear().mechanism, float(BoundaryCall(EPSILON).hit_price_up(order))
+    mechanism, psi = clear(), float(BoundaryCall(EPSILON).hit_price_up(order))
     for pair, low in pairs:
         ours, theirs = laws(mechanism, pair, low)
         assert all(p <= q * math.exp(BoundaryCall(EPSILON).epsilon) for p, q in zip(ours, theirs, strict=True))
@@ -141,13 +138,13 @@ def test_paying_only_for_boundaries_covers_all(pairs, order):
 
 
 def test_a_tenth_of_the_price_of_a_boundary_would_not_cover_all():
-    mechanism, order = clear().mechanism, ORDERS[1]
+    mechanism, order = clear(), ORDERS[1]
     psi = float(BoundaryCall(EPSILON).hit_price_up(order)) / 10
     assert max(moment(*laws(mechanism, pair), order, [psi, 0, 0]) for pair in neighbours(120, 2)) > 1
 
 
 def test_a_little_less_than_the_price_of_another_label_would_not_cover_all():
-    mechanism, order = label().mechanism, ORDERS[1]
+    mechanism, order = label(), ORDERS[1]
     psi = float(NarrowChoice(EPSILON).hit_price_up(order)) * 0.98
     assert max(moment(*laws(mechanism, pair), order, [0, psi]) for pair in neighbours(120, 2)) > 1
 
@@ -155,7 +152,7 @@ def test_a_little_less_than_the_price_of_another_label_would_not_cover_all():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("free", [0, 1])
 def test_paying_only_for_the_unexpected_level_covers_all(order, free):
-    mechanism = AskAgreement(Agreement(0, above=3, epsilon=EPSILON), VOTERS, ballots().poll(0)).mechanism
+    mechanism = agreement_test(Agreement(0, above=3, epsilon=EPSILON))
     psi = float(Targeted(EPSILON).hit_price_up(order))
     for pair in neighbours(4, 3):
         ours, theirs = [mechanism.law(max(votes)).probabilities() for votes in pair]
