@@ -1,20 +1,19 @@
 """Local reports of a column: each unit randomises its own value."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 
-from chary.accounting import Event, Pure
+from chary.accounting import Pure
 from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.answers import Answer, Ends, Table, scalar
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.fields import Keys, Name, Positive, Where
-from chary.core.plan import Data, Json, Result
+from chary.core.plan import ENCODER, Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
-from chary.data import Query, Relation, count
+from chary.data import Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import KRandomizedResponse, LocalEstimate, RandomizedResponse, ShareEstimate, UnaryEncoding
 from chary.mechanisms.local_reports import About, Integers, estimate
@@ -78,41 +77,28 @@ class Randomized(Call[RandomizedCounts]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"condition": body["query"]["where"]})
 
-    def bind(self, spine: Spine) -> "Respond":
+    def plan(self, spine: Spine) -> Plan[RandomizedCounts]:
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
             raise InvalidQuery(
                 "randomized answers tell how many units there are, which is secret unless neighbours replace a unit: "
                 f"open the table with relation='replace', or ask session.release(count({self.condition!r}), "
                 f"epsilon={float(self.epsilon):g})"
             )
-        return Respond(self, spine.rows.neighbouring)
+        asked, mechanism = count(self.condition), RandomizedResponse(self.epsilon)
 
+        def run(data: Data) -> Result:
+            units = data.integer(1)
+            return Result({"ones": mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
 
-@dataclass(frozen=True)
-class Respond(Bound[Randomized]):
-    """The randomized answers, as they are given."""
-
-    @cached_property
-    def mechanism(self) -> RandomizedResponse:
-        """The answer for one unit; refuses an epsilon out of range."""
-        return RandomizedResponse(self.call.epsilon)
-
-    @cached_property
-    def event(self) -> Event:
-        return Pure(self.mechanism.epsilon)
-
-    def body(self) -> Json:
-        return {"query": count(self.call.condition).body(), "epsilon": str(self.call.epsilon)}
-
-    def queries(self) -> Sequence[Query]:
-        return [count(self.call.condition), count()]
-
-    def run(self, data: Data) -> Result:
-        units = data.integer(1)
-        return Result({"ones": self.mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> RandomizedCounts:
-        return RandomizedCounts(call, answer["ones"], answer["units"], self.mechanism)
+        return Plan(
+            self.kind,
+            ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)}),
+            Pure(mechanism.epsilon),
+            run,
+            lambda answer, number: RandomizedCounts(number, answer["ones"], answer["units"], mechanism),
+            reading(asked, count()),
+            size=self.size(spine),
+        )
 
 
 # Randomized response with k values on behalf of every unit: how many reports speak for each value.
@@ -203,7 +189,7 @@ class RandomizedValues(Call[RandomizedTable]):
             return KRandomizedResponse(places, self.epsilon)
         return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
-    def bind(self, spine: Spine) -> "Report":
+    def plan(self, spine: Spine) -> Plan[RandomizedTable]:
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
             listed = list(self.among)
             values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
@@ -212,33 +198,22 @@ class RandomizedValues(Call[RandomizedTable]):
                 f"open the table with relation='replace', or ask "
                 f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
             )
-        return Report(self, spine.rows.neighbouring)
-
-
-@dataclass(frozen=True)
-class Report(Bound[RandomizedValues]):
-    """The randomized reports, as they are counted."""
-
-    @property
-    def event(self) -> Event:
-        return Pure(self.call.epsilon)
-
-    def queries(self) -> Sequence[Query]:
         # Only where a unit may have several rows must it be kept to one value.
-        kept = None if self.neighbouring.unit is None else 1
-        return [count(self.call.where).by(self.call.column, self.call.among, max_groups_per_unit=kept), count()]
+        kept = None if spine.rows.neighbouring.unit is None else 1
+        asked = count(self.where).by(self.column, self.among, max_groups_per_unit=kept)
+        keys = (*((value,) for value in self.among), (NONE,))
 
-    def run(self, data: Data) -> Result:
-        holders, units = data.integers(0), data.integer(1)
-        every = np.append(holders, units - int(holders.sum()))
-        made = self.call.of_reports()
-        return Result({"counts": _tallied(made, every, units, data.source), "units": units, "form": _form(made)}, 0, 0)
+        def run(data: Data) -> Result:
+            holders, units, made = data.integers(0), data.integer(1), self.of_reports()
+            counts = _tallied(made, np.append(holders, units - int(holders.sum())), units, data.source)
+            return Result({"counts": counts, "units": units, "form": _form(made)}, 0, 0)
 
-    def present(self, answer: Json, call: int) -> RandomizedTable:
-        asked = self.call
-        keys = (*((value,) for value in asked.among), (NONE,))
-        reports = asked.of_reports(answer["form"])
-        return RandomizedTable(call, (asked.column,), keys, tuple(answer["counts"]), answer["units"], reports)
+        def present(answer: Json, number: int) -> RandomizedTable:
+            counts, reports = tuple(answer["counts"]), self.of_reports(answer["form"])
+            return RandomizedTable(number, (self.column,), keys, counts, answer["units"], reports)
+
+        event, size = Pure(self.epsilon), self.size(spine)
+        return Plan(self.kind, self.text(), event, run, present, reading(asked, count()), size=size)
 
 
 def _form(made: KRandomizedResponse | UnaryEncoding) -> Form:

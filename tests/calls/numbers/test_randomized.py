@@ -9,7 +9,7 @@ from scipy import stats
 from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure
 from chary.calls import Randomized
-from chary.calls.local_reports import RandomizedCounts, Respond
+from chary.calls.local_reports import RandomizedCounts
 from chary.mechanisms import RandomizedResponse
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
@@ -106,10 +106,8 @@ def test_bad_questions_cost_nothing(replaced, ask):
 
 
 def test_questions_are_named_by_condition_and_size(replaced):
-    near = replaced().spine.rows.neighbouring
-    bodies = {
-        Respond(Randomized(c, epsilon=e), near).text() for c in (CONDITION, "age > 44") for e in ("0.1", "0.2", 0.1)
-    }
+    spine = replaced().spine
+    bodies = {Randomized(c, epsilon=e).plan(spine).body for c in (CONDITION, "age > 44") for e in ("0.1", "0.2", 0.1)}
     assert len(bodies) == 4
 
 
