@@ -90,7 +90,8 @@ class Call(ABC, Generic[AnswerT]):
 
     def text(self, **more: Any) -> str:
         """The question as the ledger stores it, with what the rows add to it."""
-        return ENCODER.encode({name: said for name, said in self.body().items() if name not in _UNASKED} | more)
+        asked = {name: said for name, said in self.body().items() if name not in _UNASKED}
+        return ENCODER.encode(stored(asked) | more)
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
         """Ask it; most calls are one plan."""
