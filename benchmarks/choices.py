@@ -145,7 +145,7 @@ def added() -> Iterator[list[str]]:
     budget = Budget(epsilon=1000, delta=1e-6)
     with chary.open(source, privacy_unit="unit", budget=budget, ledger=":memory:", on_step=clock) as session:
         for by in ("permute_and_flip", "exponential", "laplace"):
-            work = partial(session.ask, Choose(query, epsilon=EPSILON, by=by))
+            work = partial(session.ask, Choose(query, epsilon=EPSILON, mechanism=by))
             work()
             splits = [clock.split(work) for _ in range(ROUNDS)]
             adds = min(rest for _, rest in splits)

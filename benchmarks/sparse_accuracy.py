@@ -111,7 +111,7 @@ def shares() -> list[list[str]]:
             rows, privacy_unit="unit", budget=BUDGET, filter=filter_, ledger=":memory:", grain=0.02
         ) as session:
             costs = [
-                session.quote(SparseVector(above=0, hits=1, epsilon=size, form=form)).most_charged
+                session.quote(SparseVector(above=0, hits=1, epsilon=size, mechanism=form)).most_charged
                 for size in ("0.02", "0.1", "0.5")
             ]
             lines.append([name, *(f"{cost:.0%}" for cost in costs)])

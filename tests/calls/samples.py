@@ -106,7 +106,7 @@ SAMPLES = {
     "boundary": lambda: Boundary(even()),
     "call": lambda: RunAlgorithm(one(), prior=[1, "solution"]),
     "call_twice": lambda: Twice(one()),
-    "choose": lambda: Choose(KEYED, epsilon="0.01", by="exponential"),
+    "choose": lambda: Choose(KEYED, epsilon="0.01", mechanism="exponential"),
     "classify": lambda: Classify(KEYED, epsilon="0.01"),
     "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
     "cover": lambda: Cover(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
@@ -123,7 +123,7 @@ SAMPLES = {
     "inverse_sensitivity": lambda: InverseSensitivityMechanism([0, 50, 100], count(), epsilon="0.01"),
     "label": lambda: Label(0, guess="yes", epsilon="0.01"),
     "label_clear": lambda: ClearLabel(0, epsilon="0.01"),
-    "majority": lambda: Majority("age >= 44", epsilon="0.01", rule="inverse"),
+    "majority": lambda: Majority("age >= 44", epsilon="0.01", mechanism="inverse"),
     "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", max_groups_per_unit=1),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),
     "mode": lambda: Mode(KEYED, epsilon="0.01"),
@@ -138,7 +138,7 @@ SAMPLES = {
     "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
-    "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", form="symmetric"),
+    "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", mechanism="symmetric"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
@@ -159,7 +159,7 @@ SAMPLES = {
 # Second samples of kinds that are asked in two quite different ways.
 OTHERS = {
     "boundary of runs": lambda: Boundary(one(), runs=3),
-    "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, by="best"),
+    "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "reselect", "schedule"}

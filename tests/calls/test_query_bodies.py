@@ -1,6 +1,7 @@
 """Queries are read from their own JSON, whatever they ask."""
 
 import json
+from dataclasses import fields
 from datetime import date, datetime
 
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chary import InvalidInput, InvalidQuery, count, histogram, mean, total
+from chary.calls import kinds
 from chary.data.queries.bodies import body_of, query_of
-from chary.data.queries.stored import current, stored
+from chary.data.queries.stored import MECHANISM, current, stored
 from chary.data.series import Values
 from chary.service.core.requests import Wish
 
@@ -133,6 +135,27 @@ def test_stored_calls_are_said_in_the_words_of_today():
 def test_a_kept_job_is_read_in_the_words_of_today():
     kept = {"action": "ask", "run": None, "body": {"kind": "quantile", "column": "age", "rows_per_unit": 1}}
     assert Wish.of_written(json.dumps(kept)).body == {"kind": "quantile", "column": "age", "max_rows_per_unit": 1}
+
+
+@pytest.mark.parametrize("kind", MECHANISM)
+def test_the_mechanism_of_a_call_is_stored_under_the_word_of_its_kind(kind):
+    assert "mechanism" in {field.name for field in fields(kinds()[kind])}
+    grouped = {"kind": "count", "by": {"columns": ["clinic"], "keys": [["a", "b"]], "keep_per_unit": 1}}
+    kept = {"query": grouped, MECHANISM[kind]: "inverse"}
+    said = current(kept, kind)
+    assert said == {"query": current(grouped), "mechanism": "inverse"}
+    assert stored(said, kind) == kept
+    assert Wish.of_written(json.dumps({"action": "ask", "run": None, "body": kept | {"kind": kind}})).body == (
+        said | {"kind": kind}
+    )
+
+
+def test_the_words_of_one_kind_are_not_those_of_another():
+    said = {"query": {"kind": "count", "by": None}, "by": "x", "form": "x", "method": "x", "rule": "x"}
+    assert current(said) == current(said, "test") == said
+    assert current(said, "majority") == {name: word for name, word in said.items() if name != "rule"} | {
+        "mechanism": "x"
+    }
 
 
 def test_names_of_callers_are_never_changed():

@@ -164,7 +164,7 @@ def test_nothing_published_of_a_key_says_something_without_values_too(opened, va
     session = opened(budget=BUDGET, unsafe_noise=Seeded(5))
     agreed = session.start(PrepaidTests(tests=9, hits=9, part="0.5", misses="0.2", value="0.3" if values else None))
     sparse = session.start(SparseVector(above=900, hits=4, epsilon=5, values=values))
-    published = session.start(SparseVector(above=900, hits=4, epsilon=5, form="published"))
+    published = session.start(SparseVector(above=900, hits=4, epsilon=5, mechanism="published"))
     for answer in (agreed.ask(EVERY, above=900), sparse.ask(EVERY), published.ask(EVERY)):
         assert not answer.above
         assert 899 <= answer.others_at_most < 1100

@@ -82,7 +82,7 @@ CALLS = {
         PrepaidTests(tests=500, hits=20, part="0.5", value="0.2"),
     ),
     "between": (PUBLIC, f"--count --low 10 --high 20000 {SMALL}", Between(count(), low=10, high=20000, **SIZE)),
-    "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, by="laplace", **SIZE)),
+    "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, mechanism="laplace", **SIZE)),
     "classify": (PUBLIC, f"{KEYED} {SMALL}", Classify(KEYS, **SIZE)),
     "continual_count": (
         PUBLIC,
@@ -95,7 +95,11 @@ CALLS = {
     "growing_sparse_vector": (PUBLIC, f"--above 0.5 {SMALL}", GrowingTests(above="0.5", **SIZE)),
     "histogram": (UNITS, f"--column age --bins 0,18,65 {SMALL}", Histogram("age", bins=[0, 18, 65], **SIZE)),
     "individual_stream": (UNITS, f"--hits 2 {SMALL}", IndividualTests(hits=2, **SIZE)),
-    "majority": (UNITS, f"--condition age>=65 {SMALL} --rule inverse", Majority("age>=65", rule="inverse", **SIZE)),
+    "majority": (
+        UNITS,
+        f"--condition age>=65 {SMALL} --mechanism inverse",
+        Majority("age>=65", mechanism="inverse", **SIZE),
+    ),
     "marginal": (
         UNITS,
         f"--values clinic=a,b --values age=1..3 {SMALL} --assumed-groups-per-unit 1",

@@ -15,7 +15,7 @@ from tests.crash.asking_child import ask_until_refused, killing
 
 UNITS, HITS, PROCESSES = 50, 12, 2
 ROOT = Path(__file__).resolve().parents[2]
-SURE = {"above": 1, "epsilon": 1000, "form": "published"}
+SURE = {"above": 1, "epsilon": 1000, "mechanism": "published"}
 
 
 def opened(folder, on_step=None):

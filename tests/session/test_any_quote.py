@@ -59,7 +59,7 @@ def test_the_quoted_price_is_charged_at_most_and_a_quote_itself_costs_nothing(op
 def test_accuracy_is_told_where_something_is_chosen(opened):
     quote = opened(**ROOM).quote
     assert quote(Majority("age >= 44", epsilon="0.1")).shortfall > 0
-    assert quote(Majority("age >= 44", epsilon="0.1", rule="inverse")).shortfall > 20
+    assert quote(Majority("age >= 44", epsilon="0.1", mechanism="inverse")).shortfall > 20
     assert quote(Mode(KEYED, epsilon="0.1")).shortfall > quote(Mode(KEYED, epsilon="0.2")).shortfall > 0
     found = quote(ASKED["quantiles"])
     assert found.rank_error > 0
@@ -69,7 +69,7 @@ def test_accuracy_is_told_where_something_is_chosen(opened):
 def test_the_shortfall_of_a_majority_is_where_it_errs_as_often_as_said(opened):
     for relation, rule in (("add/remove", "noise"), ("replace", "noise"), ("replace", "exponential")):
         session = opened(relation=relation, **ROOM)
-        lead = int(session.quote(Majority("age >= 44", epsilon="0.1", rule=rule)).shortfall)
+        lead = int(session.quote(Majority("age >= 44", epsilon="0.1", mechanism=rule)).shortfall)
         moved = 2 if relation == "replace" else 1
         vote = MajorityVote("0.1", moved, rule)
         assert 1 - vote.chance(lead + 1) <= 0.05 < 1 - vote.chance(lead)

@@ -237,7 +237,7 @@ def _sparse(
 def _opening_call(wanted: options.Wanted, made: OpenSparse, form: Form, terms: dict[str, bool]) -> str:
     given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={options.written(Fraction(made.epsilon))}"]
     given += [f"delta={options.written(Fraction(made.delta))}"] if made.delta else []
-    given += [f"tests={made.tests}"] if form == "one-sided" else [f'form="{form}"']
+    given += [f"tests={made.tests}"] if form == "one-sided" else [f'mechanism="{form}"']
     given += [] if form == "published" else [f"monotone={terms['monotone']}"]
     given += ["values=True"] if wanted.values else []
     given += _unlike(wanted, "sensitivity") + _unlike(wanted, "grid")

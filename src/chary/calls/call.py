@@ -91,7 +91,7 @@ class Call(ABC, Generic[AnswerT]):
     def text(self, **more: Any) -> str:
         """The question as the ledger stores it, with what the rows add to it."""
         asked = {name: said for name, said in self.body().items() if name not in _UNASKED}
-        return ENCODER.encode(stored(asked) | more)
+        return ENCODER.encode(stored(asked, self.kind) | more)
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
         """Ask it; most calls are one plan."""
@@ -114,7 +114,7 @@ class Call(ABC, Generic[AnswerT]):
         Errors: those of the constructor, for what JSON cannot say, such as algorithms.
         """
         known = {field.name for field in dataclasses.fields(cast("Any", cls))}
-        return cls(**{name: value for name, value in current(body).items() if name in known})
+        return cls(**{name: value for name, value in current(body, cls.kind).items() if name in known})
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
@@ -148,7 +148,8 @@ class Bound(Interaction, Generic[CallT]):
         return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
 
     def body(self) -> Json:
-        return stored({name: value for name, value in self.call.body().items() if name not in _UNASKED})
+        asked = {name: value for name, value in self.call.body().items() if name not in _UNASKED}
+        return stored(asked, self.kind)
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:
@@ -345,7 +346,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "below_margin": "Ask although mostly false alarms are to be expected, which is refused otherwise.",
     "bins": "Public edges, increasing.",
     "bounds": "Values are clipped to this range.",
-    "by": "permute_and_flip, exponential or laplace (default: the best one).",
     "candidates": "A keyed query: its keys are the candidates.",
     "charged": "losses or hits: what a run is charged by (default: the cheaper).",
     "column": "The column that is asked.",
@@ -358,7 +358,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "exponent": "The exponent of the schedule of rounds.",
     "fineness": "Into how many steps half of a range is divided.",
     "follow_size": "Follow the number of rows as it grows.",
-    "form": "Which noise: one-sided, tuned, or published; which reports: category, optimised or symmetric.",
     "gap": "Stop where the next one is more than this below the last.",
     "grid": "The common step of the questions.",
     "held": "The number of the call that held its outcome back.",
@@ -370,7 +369,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "longest": "Longer rows are shortened to this, in halves of the ranges.",
     "low": "Below it the answer is low; smaller values count as this where values are clipped.",
     "measure": "classes or databases: what the synthetic databases are drawn from.",
-    "method": "tree or root (default: root with rho, tree with epsilon).",
+    "mechanism": "Which mechanism answers (default: the best one, or the usual one).",
     "misses": "Which part of what it takes is for misses (default: the best one).",
     "mixing": "How much of the uniform histogram is mixed in.",
     "monotone": "Whether no unit moves a value down (default: if neighbours add).",
@@ -391,7 +390,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "rounds": "How many rounds.",
     "rows": "How many rows (default: the best number).",
     "max_rows_per_unit": "Keep so many values of each unit, spread evenly.",
-    "rule": "noise, inverse or exponential: how the answer is drawn.",
     "runs": "Into how many parts delta is split.",
     "score": "How good each candidate is: a function, or a query for each.",
     "sensitivity": "How far one unit moves each single question.",

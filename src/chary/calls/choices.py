@@ -22,6 +22,7 @@ from chary.core.forecast import Forecast
 from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
+from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
@@ -359,7 +360,7 @@ class Choose(Call[ChosenKey]):
       down to a quarter, so up to twice the epsilon fits.
     - "laplace" is report noisy max with discrete Laplace noise.
 
-    Without `by` it is "exponential" where that costs half of a pure call or less, else "permute_and_flip".
+    Without `mechanism` it is "exponential" where that costs half of a pure call or less, else "permute_and_flip".
     Counts under add/remove, and totals of one sign, all move together; they take half the noise. Errors:
     `InvalidQuery` for a query without at least two keys.
     """
@@ -367,18 +368,18 @@ class Choose(Call[ChosenKey]):
     query: AnyQuery
     _: KW_ONLY
     epsilon: Positive
-    by: Way | None = None
+    mechanism: Way | None = None
 
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
         query = self.query
         if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
             raise InvalidQuery('choose is for at least two public keys: count().by("clinic", ["a", "b"])')
-        if self.by is None:
-            made = replace(self, by="exponential").plan(spine)
+        if self.mechanism is None:
+            made = replace(self, mechanism="exponential").plan(spine)
             narrow, usual = made.price(spine.filter).hit, spine.filter.price(made.event).hit
             half = narrow.times(2).fits_into(usual)
-            return made if half else replace(self, by="permute_and_flip").plan(spine)
-        by, keys = self.by, query.keys
+            return made if half else replace(self, mechanism="permute_and_flip").plan(spine)
+        by, keys = self.mechanism, query.keys
         mechanism = chooser(query, spine.rows.neighbouring, self.epsilon, by)
         unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
 
@@ -409,11 +410,11 @@ class MostCommon(Call[ChosenKey]):
     among: Keys
     epsilon: Positive
     where: Where = None
-    by: Way | None = None
+    mechanism: Way | None = None
 
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
         counts = count(self.where).by(self.column, self.among)
-        return Choose(counts, epsilon=self.epsilon, by=self.by).plan(spine)
+        return Choose(counts, epsilon=self.epsilon, mechanism=self.mechanism).plan(spine)
 
 
 @call("majority", subject="selection")
@@ -421,14 +422,14 @@ class Majority(Call[YesOrNo]):
     """Whether more units satisfy the condition than do not, up to noise; a tie is settled by a fair coin.
 
     Guarantee: `Pure(epsilon)` (`MajorityVote`); always charged. A unit that comes or goes moves the lead by one; one
-    that is replaced, by two. The default rule is wrong least often of all votes that treat both answers alike;
+    that is replaced, by two. The default is wrong least often of all votes that treat both answers alike;
     "inverse" and "exponential" are the published ones (`chary.mechanisms.MajorityVote`).
     """
 
     condition: Name
     _: KW_ONLY
     epsilon: Positive
-    rule: choices.Rule = "noise"
+    mechanism: choices.Rule = "noise"
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -436,10 +437,10 @@ class Majority(Call[YesOrNo]):
 
     def plan(self, spine: Spine) -> Plan[YesOrNo]:
         asked, mechanism = count(self.condition), majority_vote(self, spine.rows.neighbouring)
-        said = {"query": asked.body(), "epsilon": str(self.epsilon), "rule": self.rule}
+        said = {"query": asked.body(), "epsilon": str(self.epsilon), "mechanism": self.mechanism}
         return Plan(
             self.kind,
-            ENCODER.encode(said),
+            ENCODER.encode(stored(said, self.kind)),
             events.Pure(mechanism.epsilon),
             lambda data: Result({"yes": mechanism.step(2 * data.integer(0) - data.integer(1), data.source)}, 0, 0),
             lambda answer, number: YesOrNo(number, bool(answer["yes"])),
@@ -452,7 +453,7 @@ class Majority(Call[YesOrNo]):
 def majority_vote(call: Majority, neighbouring: Neighbouring) -> choices.MajorityVote:
     """The exact vote on the lead; refuses noise out of range."""
     moved = 2 if neighbouring.relation is Relation.REPLACE else 1
-    return choices.MajorityVote(call.epsilon, moved, call.rule)
+    return choices.MajorityVote(call.epsilon, moved, call.mechanism)
 
 
 # A choice among a list of public candidates: what is read for it, and what is told.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, cast
 
@@ -225,7 +225,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
     whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a total, whose noise is in
-    proportion to its bounds. Errors grow with the logarithm of `steps`. `method` is "tree", with epsilon or rho, or
+    proportion to its bounds. Errors grow with the logarithm of `steps`. `mechanism` is "tree", with epsilon or rho, or
     "root", with rho, the default there and about half as far off (docs/continual.md).
 
     It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
@@ -251,21 +251,21 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
     steps: Whole
     epsilon: Positive | None = None
     rho: Positive | None = None
-    method: Method | None = None
+    mechanism: Method | None = None
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("give the budget of all steps together as one of epsilon= and rho=")
-        if self.told_by == "root" and self.rho is None:
-            raise InvalidParameter('the root has Gaussian noise: give rho=, or epsilon= with method="tree"')
+        if self._usual == "root" and self.rho is None:
+            raise InvalidParameter('the root has Gaussian noise: give rho=, or epsilon= with mechanism="tree"')
 
     @property
-    def told_by(self) -> Method:
-        """The method, also where it was left out."""
-        return self.method or ("tree" if self.rho is None else "root")
+    def _usual(self) -> Method:
+        """The mechanism, also where it was left out."""
+        return self.mechanism or ("tree" if self.rho is None else "root")
 
     def bind(self, spine: Spine) -> "OpenContinual":
-        return OpenContinual(self, spine.rows.neighbouring)
+        return OpenContinual(replace(self, mechanism=self._usual), spine.rows.neighbouring)
 
 
 class OpenContinual(BoundOpening[ContinualCount]):
@@ -294,7 +294,7 @@ class OpenContinual(BoundOpening[ContinualCount]):
         size = {"steps": asked.steps, "keys": keys} | moved
         if asked.rho is None:
             return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
-        rule = BinaryTree if asked.told_by == "tree" else RootFactorisation
+        rule = BinaryTree if asked.mechanism == "tree" else RootFactorisation
         return rule.for_rho(asked.rho, **size)
 
     @property
@@ -306,9 +306,6 @@ class OpenContinual(BoundOpening[ContinualCount]):
         last, worst = (natural(most, grid) for most in (self.mechanism.error_bar(steps), self.mechanism.worst_error()))
         told = f"the last of {steps} steps is within {plain(last)} of the truth 95 times in 100"
         return f"{told}, all together within {plain(worst)}"
-
-    def body(self) -> Json:
-        return super().body() | {"method": self.call.told_by}
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         rows.prepare(self.query)

@@ -385,7 +385,7 @@ class GrowingRoundsState(GrowingState):
         given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
         error = growing_error_up(started.terms, **given, sensitivity=sensitivity, confidence=confidence)
         published = None
-        if started.call.form == "published":
+        if started.call.mechanism == "published":
             single = published_growing_error(started.terms, **given, confidence=confidence)
             published = single * float(started.call.sensitivity)
         unit = float(Fraction(started.call.grid))
@@ -654,7 +654,7 @@ class GrowingTests(Opening[GrowingRun]):
     values: fields.Flag = False
     rounds: fields.Whole | None = None
     exponent: fields.Exact = 1
-    form: Form = "tuned"
+    mechanism: Form = "tuned"
     sensitivity: fields.Positive = 1
     grid: fields.Positive = 1
     hits: fields.Whole | None = None
@@ -719,13 +719,13 @@ class OpenGrowingSparse(FreeOpening[GrowingTests]):
     def terms(self) -> GrowingRounds:
         """What rounds cost, by the size at which they begin."""
         asked = self.call
-        return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.form)
+        return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.mechanism)
 
     def round(self, epsilon: Fraction) -> OneRound:
         """The sparse vector that a round of this epsilon is; the threshold comes with each question."""
         asked = self.call
         sizes = (asked.sensitivity, asked.grid)
-        return OneRound(self.neighbouring, 0, 1, epsilon, 0, asked.form, False, asked.values, *sizes)
+        return OneRound(self.neighbouring, 0, 1, epsilon, 0, asked.mechanism, False, asked.values, *sizes)
 
     @cached_property
     def event(self) -> Event:
@@ -785,8 +785,9 @@ class KeptGrowing(AskedInRounds):
         if answer is None:
             told = "it was interrupted; open a new growing sparse vector"
             raise NotWithheld(f"call {self.number} keeps no rounds: {told}")
-        given = {name: value for name, value in self.terms.items() if name != "epsilon_per_round"}
-        opening, told = GrowingTests(epsilon=self.terms.get("epsilon_per_round"), **given), json.loads(answer)
+        terms = current(self.terms, self.kind)
+        given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
+        opening, told = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given), json.loads(answer)
         neighbouring, size = self.spine.rows.neighbouring, told["size"]
         if opening.epsilon is not None:
             return OpenGrowingSparse(opening, neighbouring, size)

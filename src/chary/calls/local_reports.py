@@ -157,8 +157,8 @@ class RandomizedValues(Call[RandomizedTable]):
 
     Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's value changes, and every unit's report is
     epsilon-DP on its own, as in a survey whose collector is not trusted (`KRandomizedResponse`, `UnaryEncoding`). A
-    unit with several of the values reports the first in the list, one with none of them reports that. `form` is that of
-    the reports; by default the one with the smaller variance for rare values. For the numbers alone `Histogram` or
+    unit with several of the values reports the first in the list, one with none of them reports that. `mechanism` says
+    which reports; by default those with the smaller variance for rare values. For the numbers alone `Histogram` or
     `Marginal` are far more accurate: their error does not grow with the number of units.
 
     Errors: `InvalidQuery` under add/remove, where the number of units is secret.
@@ -172,16 +172,16 @@ class RandomizedValues(Call[RandomizedTable]):
     among: Keys
     epsilon: Positive
     where: Where = None
-    form: Form | None = None
+    mechanism: Form | None = None
 
     def __post_init__(self) -> None:
         count(self.where).by(self.column, self.among)
         self.of_reports()
 
-    def of_reports(self, form: Form | None = None) -> KRandomizedResponse | UnaryEncoding:
+    def of_reports(self, mechanism: Form | None = None) -> KRandomizedResponse | UnaryEncoding:
         """The reports that are made, about positions in the list, the last one for none of the values."""
         places = range(len(list(self.among)) + 1)
-        chosen = form or self.form
+        chosen = mechanism or self.mechanism
         if chosen is None:
             one, other = category_channel(len(places), self.epsilon), optimised_channel(self.epsilon)
             chosen = "category" if one.variance(0) <= other.variance(0) else "optimised"

@@ -565,9 +565,10 @@ class Greedy(Call[Gathered]):
     """Private candidates chosen one after another, each by a score that may depend on what was chosen before.
 
     Candidates are private algorithms that return [score, solution] and take a parameter `chosen`: the list of
-    [name, solution] of all that were chosen before, which is public. `by="turn"` runs each once, in the order they are
-    listed, and chooses it if its score is `above` or more; `by="best"` runs all that are left in every round, and
-    chooses the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs out.
+    [name, solution] of all that were chosen before, which is public. `mechanism="turn"` runs each once, in the order
+    they are listed, and chooses it if its score is `above` or more; `mechanism="best"` runs all that are left in every
+    round, and chooses the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs
+    out.
 
     Guarantee: in turn each candidate is one conditional release (`PublishIf`), whose condition depends on what was
     published before; a round of the best is one-shot top-1 (`TopK`). So what is chosen is charged, each as one hit of
@@ -580,7 +581,7 @@ class Greedy(Call[Gathered]):
 
     >>> def adds(rows, source, chosen):
     ...     return [10 - 4 * len(chosen), "solution"]
-    >>> Greedy([Algorithm("first", adds, epsilon="0.02")], above=5).by
+    >>> Greedy([Algorithm("first", adds, epsilon="0.02")], above=5).mechanism
     'turn'
     """
 
@@ -588,7 +589,7 @@ class Greedy(Call[Gathered]):
     _: KW_ONLY
     above: Exact
     k: Whole | None = None
-    by: Literal["turn", "best"] = "turn"
+    mechanism: Literal["turn", "best"] = "turn"
 
     def __post_init__(self) -> None:
         if isinstance(self.candidates, Query):
@@ -605,7 +606,7 @@ class Greedy(Call[Gathered]):
         calls: list[int] = []
         left, tested = list(self._algorithms), 0
         while left and len(found) < self._most:
-            asked = left if self.by == "best" else left[:1]
+            asked = left if self.mechanism == "best" else left[:1]
             own = None if request is None else f"{request}/{len(calls)}"
             try:
                 number, chosen = self._told(self._step(asked, found).perform(spine, own), asked)
@@ -614,11 +615,13 @@ class Greedy(Call[Gathered]):
                     raise
                 break
             calls.append(number)
-            tested = max(tested, len(self._algorithms) if self.by == "best" else len(calls))
+            tested = max(tested, len(self._algorithms) if self.mechanism == "best" else len(calls))
             found += [] if chosen is None else [chosen]
-            if self.by == "best" and chosen is None:
+            if self.mechanism == "best" and chosen is None:
                 break
-            left = left[1:] if self.by == "turn" else [each for each in left if chosen and each.name != chosen.name]
+            left = (
+                left[1:] if self.mechanism == "turn" else [each for each in left if chosen and each.name != chosen.name]
+            )
         names = tuple((algorithm.name,) for algorithm in self._algorithms)
         return handed_out(Gathered(calls[-1], ("name",), names, tuple(found), tested, tuple(calls)), spine)
 
@@ -633,14 +636,14 @@ class Greedy(Call[Gathered]):
     def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> compute.PublishIf | TopK:
         public = [[chosen.name, chosen.solution] for chosen in found]
         told = [_knowing(algorithm, public) for algorithm in asked]
-        if self.by == "best":
+        if self.mechanism == "best":
             return TopK(told, k=1, above=self.above)
         bar = Fraction(self.above)
         return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
 
     def _told(self, answer: Any, asked: Sequence[Algorithm]) -> tuple[int, Chosen | None]:
         """The number of the call, and what it chose."""
-        if self.by == "best":
+        if self.mechanism == "best":
             return answer.call, (answer.best[0] if answer.best else None)
         chosen = Chosen(asked[0].name, *answer.value) if answer.published else None
         return answer.call, chosen

@@ -90,7 +90,7 @@ class OpenSparse(plan.Interaction):
 
     def _check_form(self) -> None:
         if self.form not in get_args(Form):
-            raise InvalidParameter(f"form is one of {', '.join(get_args(Form))}")
+            raise InvalidParameter(f"mechanism is one of {', '.join(get_args(Form))}")
         if self.form != "one-sided":
             if self.tests is not None:
                 raise InvalidParameter(
@@ -98,7 +98,7 @@ class OpenSparse(plan.Interaction):
                 )
             return
         if self.delta:
-            raise InvalidParameter('the one-sided form is pure: leave delta= out, or ask for form="published"')
+            raise InvalidParameter('the one-sided form is pure: leave delta= out, or ask for mechanism="published"')
         object.__setattr__(
             self, "tests", sparse_vector.USUAL_TESTS if self.tests is None else whole(self.tests, "tests")
         )
@@ -380,8 +380,8 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
     Guarantee: epsilon-DP for all of it, charged now and whole; (epsilon, delta)-DP in the published form with a
     `delta`. Afterwards questions are free, also those that hit. `values` publishes a noisy value with each hit, for
-    which part of epsilon is kept, with noise of its own. `form` is one-sided where none is said; its bar is placed so
-    that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says that
+    which part of epsilon is kept, with noise of its own. `mechanism` is one-sided where none is said; its bar is placed
+    so that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says that
     adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and totals
     of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid` their
     common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
@@ -397,7 +397,7 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     hits: fields.Whole
     epsilon: fields.Positive
     delta: fields.Exact = 0
-    form: Form | None = None
+    mechanism: Form | None = None
     monotone: fields.Flag | None = None
     values: fields.Flag = False
     sensitivity: fields.Positive = 1
@@ -405,15 +405,15 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     tests: fields.Whole | None = None
 
     def perform(self, spine: Spine, request: str | None = None) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
-        """Open it; a request that says no form finds one opened when the tuned form was what that meant."""
+        """Open it; a request that says no mechanism finds one opened when the tuned one was what that meant."""
         try:
             return super().perform(spine, request)
         except RequestConflict:
-            if self.form is not None:
+            if self.mechanism is not None:
                 raise
-            return replace(self, form="tuned", tests=None).perform(spine, request)
+            return replace(self, mechanism="tuned", tests=None).perform(spine, request)
 
     def bind(self, spine: Spine) -> OpenSparse:
-        form = "one-sided" if self.form is None else self.form
+        form = "one-sided" if self.mechanism is None else self.mechanism
         sizes = (self.delta, form, self.monotone, self.values, self.sensitivity, self.grid, self.tests)
         return OpenSparse(spine.rows.neighbouring, self.above, self.hits, self.epsilon, *sizes)

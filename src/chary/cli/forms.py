@@ -25,7 +25,6 @@ KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 QUESTIONS: Final = ("query", "question", "candidates")
 # Options that mean something else for the dataset or the question have another name here.
 NAMES: Final = {
-    "by": "mechanism",
     "sensitivity": "query_sensitivity",
     "value": "value_share",
 }

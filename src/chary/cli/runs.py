@@ -228,8 +228,8 @@ def _line() -> Any:
 
 SPARSE: Final = {
     "hits": FieldOption("hits", (stating("hits", int, "It ends at this many."),), lambda said, _: said["hits"]),
-    "form": FieldOption(
-        "form",
+    "mechanism": FieldOption(
+        "mechanism",
         (inspect.Parameter("published", KEYWORD, default=False, annotation=Published),),
         lambda said, _: "published" if said["published"] else None,
     ),

@@ -64,7 +64,7 @@ class Rivals:
         one_sided = float(
             sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(SURE))
         )
-        tuned = SparseVector(above=1, hits=self.hits, epsilon=epsilon, form="tuned", monotone=True)
+        tuned = SparseVector(above=1, hits=self.hits, epsilon=epsilon, mechanism="tuned", monotone=True)
         found = session.quote(tuned, tests=self.tests, confidence=str(SURE)).within
         released = self.released(self.tests)
         return [

@@ -8,8 +8,12 @@ from chary import count
 from tests.session.kit import PUBLIC, USUAL
 
 WARDS = count().by("ward", [0, 1, 2])
-EXACT = [{"epsilon": 3 * 10**5, "method": "tree"}, {"rho": 10**5, "method": "tree"}, {"rho": 10**5, "method": "root"}]
-STARVED = [{"epsilon": "0.4"}, {"rho": "0.001", "method": "tree"}, {"rho": "0.001"}]
+EXACT = [
+    {"epsilon": 3 * 10**5, "mechanism": "tree"},
+    {"rho": 10**5, "mechanism": "tree"},
+    {"rho": 10**5, "mechanism": "root"},
+]
+STARVED = [{"epsilon": "0.4"}, {"rho": "0.001", "mechanism": "tree"}, {"rho": "0.001"}]
 
 
 def rows(first, last):

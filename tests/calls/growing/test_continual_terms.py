@@ -26,8 +26,8 @@ def grown(opened):
         ({"steps": 2**16 + 1, "rho": "0.1"}, "at most 65536"),
         ({"steps": 9, "epsilon": 0}, "epsilon"),
         ({"steps": 9, "rho": float("nan")}, "rho"),
-        ({"steps": 9, "epsilon": 1, "method": "root"}, "Gaussian noise"),
-        ({"steps": 9, "epsilon": 1, "method": "leaf"}, "method .* 'tree' or 'root'"),
+        ({"steps": 9, "epsilon": 1, "mechanism": "root"}, "Gaussian noise"),
+        ({"steps": 9, "epsilon": 1, "mechanism": "leaf"}, "mechanism .* 'tree' or 'root'"),
     ],
 )
 def test_bad_terms_are_refused_before_anything_is_charged(grown, terms, match):

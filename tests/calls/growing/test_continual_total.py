@@ -42,7 +42,7 @@ def grown(opened):
 def test_without_noise_each_step_tells_the_totals_after_its_batch(grown, terms):
     # A step of the grid is told apart by as many times more budget as a row moves steps.
     more = {
-        name: size * (200 if name == "epsilon" else 200**2) if name != "method" else size
+        name: size * (200 if name == "epsilon" else 200**2) if name != "mechanism" else size
         for name, size in terms.items()
     }
     session = grown(budget=chary.Budget(epsilon=10**12, delta=1e-6))
@@ -66,7 +66,7 @@ def _whole(cost):
     return math.copysign(math.floor(abs(clipped) + 0.5), clipped)
 
 
-@pytest.mark.parametrize("terms", [{"epsilon": "0.4"}, {"rho": "0.001", "method": "tree"}, {"rho": "0.001"}])
+@pytest.mark.parametrize("terms", [{"epsilon": "0.4"}, {"rho": "0.001", "mechanism": "tree"}, {"rho": "0.001"}])
 def test_errors_are_in_units_and_in_proportion_to_the_bounds(grown, terms):
     session = grown(unsafe_noise=Seeded(2), budget=chary.Budget(epsilon=4, delta=1e-6))
     states = [session.start(ContinualCount(query, steps=20, **terms)).state for query in (count(), COST)]
@@ -163,7 +163,7 @@ def test_what_is_refused(opened):
     assert not session.history
 
 
-@pytest.mark.parametrize("terms", [{"epsilon": "0.1"}, {"rho": "0.01"}, {"rho": "0.01", "method": "tree"}])
+@pytest.mark.parametrize("terms", [{"epsilon": "0.1"}, {"rho": "0.01"}, {"rho": "0.01", "mechanism": "tree"}])
 def test_a_quote_tells_the_errors_that_the_run_tells(grown, terms):
     session, asked = grown(), ContinualCount(COST, steps=6, **terms)
     quote = session.quote(asked)

@@ -32,7 +32,7 @@ def rows(rows):
 
 @pytest.mark.parametrize("form", ["tuned", "published"])
 def test_a_round_has_the_noise_of_its_epsilon(form):
-    sizes = {"exponent": "0.5", "values": True, "form": form, "sensitivity": 6, "grid": "0.5"}
+    sizes = {"exponent": "0.5", "values": True, "mechanism": form, "sensitivity": 6, "grid": "0.5"}
     made = OpenGrowingSparse(GrowingTests(above="0.5", epsilon="0.3", **sizes), ROW, 100)
     opened = made.round(made.terms.epsilon_down(400))
     assert isinstance(opened, OneRound)
@@ -73,7 +73,7 @@ def test_answers_have_the_law_of_the_round_at_a_later_size_and_other_scales_have
 
 def test_accuracy_is_that_of_the_open_round_at_the_size_of_now(rows):
     session = rows()
-    published = {"form": "published", "sensitivity": 2, "grid": "0.5", "exponent": "0.5", "values": True}
+    published = {"mechanism": "published", "sensitivity": 2, "grid": "0.5", "exponent": "0.5", "values": True}
     growing = session.start(GrowingTests(above="0.5", epsilon="0.2", **published))
     first, terms = growing.state.accuracy(tests=50), growing.state._started.terms
     told = growing_error_up(terms, size=120, tests=50, sensitivity=4)
@@ -179,7 +179,7 @@ def test_thresholds_at_the_bounds_can_be_asked(rows, query, above):
         {"rounds": 0},
         {"rounds": True},
         {"rounds": 1.5},
-        {"form": "broken"},
+        {"mechanism": "broken"},
         {"values": 1},
         {"sensitivity": "0.5"},
         {"sensitivity": -1},

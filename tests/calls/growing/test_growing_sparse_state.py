@@ -24,7 +24,14 @@ def rows(rows):
 
 def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
     file, options = tmp_path / "visits.ledger", {"privacy_unit": None, "relation": "replace", "budget": PURE}
-    terms = {"above": "0.5", "epsilon": "0.01", "exponent": "0.5", "values": True, "rounds": 3, "form": "published"}
+    terms = {
+        "above": "0.5",
+        "epsilon": "0.01",
+        "exponent": "0.5",
+        "values": True,
+        "rounds": 3,
+        "mechanism": "published",
+    }
     with chary.open(visits(), ledger=file, **options) as session:
         growing = session.start(GrowingTests(**terms), request="one")
         growing.ask(count(), above=ALWAYS)

@@ -31,7 +31,7 @@ def rows(rows):
 def test_without_noise_it_tells_averages_right_at_every_size(rows, form):
     session, frame = rows(budget=NO_NOISE, filter="pure"), visits()
     old = int((frame.age >= 50).sum())
-    growing = session.start(GrowingTests(above=Fraction(old, 120), epsilon=PLENTY, values=True, form=form))
+    growing = session.start(GrowingTests(above=Fraction(old, 120), epsilon=PLENTY, values=True, mechanism=form))
     assert (growing.state.rounds, growing.state.open_round) == (0, None)
     assert not growing.ask(count("age >= 50"), above=Fraction(old, 120) + Fraction(1, 10**9))
     yes = growing.ask(count("age >= 50"))
@@ -94,9 +94,9 @@ def test_without_growth_one_round_is_a_sparse_vector_with_one_hit(rows, form):
         session, answers = rows(budget=Budget(epsilon=1000), unsafe_noise=Seeded(3)), []
         for _ in range(15):
             if grows:
-                opened = session.start(GrowingTests(above="0.5", epsilon="0.3", rounds=1, form=form))
+                opened = session.start(GrowingTests(above="0.5", epsilon="0.3", rounds=1, mechanism=form))
             else:
-                opened = session.start(SparseVector(above=60, hits=1, epsilon="0.3", form=form))
+                opened = session.start(SparseVector(above=60, hits=1, epsilon="0.3", mechanism=form))
             for question in questions:
                 answers.append(opened.ask(question).above)
                 if answers[-1]:

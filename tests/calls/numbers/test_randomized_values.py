@@ -34,7 +34,7 @@ def truth():
 
 def test_reports_without_noise(replaced):
     session = replaced(budget=NO_NOISE)
-    found = session.ask(RandomizedValues("clinic", among=CLINICS, epsilon=PLENTY, form="category"))
+    found = session.ask(RandomizedValues("clinic", among=CLINICS, epsilon=PLENTY, mechanism="category"))
     held, units = truth()
     assert found.counts == tuple(held)
     assert found.units == units == sum(found.counts)
@@ -48,10 +48,10 @@ def test_reports_without_noise(replaced):
 def test_the_law_of_the_counts(replaced, form):
     session = replaced(budget=Budget(epsilon=4000), unsafe_noise=Seeded(2))
     (held, units), size = truth(), 300
-    call = RandomizedValues("clinic", **ASKED, form=form)
+    call = RandomizedValues("clinic", **ASKED, mechanism=form)
     counts = np.array([session.ask(call, request=str(k)).counts for k in range(size)])
     for factor, follows in ((1, True), (2, False), (0.5, False)):
-        channel = RandomizedValues("clinic", among=CLINICS, epsilon=0.7 * factor, form=form).of_reports().channel
+        channel = RandomizedValues("clinic", among=CLINICS, epsilon=0.7 * factor, mechanism=form).of_reports().channel
         scores = []
         for place in range(len(held)):
             mean = held[place] * channel.held + (units - held[place]) * channel.other
@@ -104,7 +104,7 @@ def test_intervals_are_those_of_a_survey():
         lambda s: s.ask(RandomizedValues("clinic", among=[], epsilon=1)),
         lambda s: s.ask(RandomizedValues("clinic", among=["a", "a"], epsilon=1)),
         lambda s: s.ask(RandomizedValues("clinic", among=CLINICS, epsilon=0)),
-        lambda s: s.ask(RandomizedValues("clinic", **ASKED, form="hashed")),
+        lambda s: s.ask(RandomizedValues("clinic", **ASKED, mechanism="hashed")),
         lambda s: s.ask(RandomizedValues("age", among=CLINICS, epsilon=1)),
     ],
 )

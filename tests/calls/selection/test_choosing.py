@@ -33,23 +33,23 @@ def truth():
 def test_choices_without_noise(opened, by, relation):
     session = opened(budget=NO_NOISE, relation=relation)
     best = CLINICS[int(np.argmax(truth()))]
-    assert session.ask(Choose(BY_CLINIC, epsilon=PLENTY, by=by)).value == best
-    assert session.ask(MostCommon("clinic", among=CLINICS, epsilon=PLENTY, by=by)).value == best
+    assert session.ask(Choose(BY_CLINIC, epsilon=PLENTY, mechanism=by)).value == best
+    assert session.ask(MostCommon("clinic", among=CLINICS, epsilon=PLENTY, mechanism=by)).value == best
     assert session.ask(
         MostCommon("clinic", among=["south", "nowhere"], where="age < 0 OR age = 44", epsilon=PLENTY)
     ).value in (
         "south",
         "nowhere",
     )
-    assert session.ask(Choose(count().by("age", [10**6, 44]), epsilon=PLENTY, by=by)).value == 44
+    assert session.ask(Choose(count().by("age", [10**6, 44]), epsilon=PLENTY, mechanism=by)).value == 44
     assert session.ask(
-        Choose(count().by(["clinic", "age"], [("east", -1), ("north", 44)]), epsilon=PLENTY, by=by)
+        Choose(count().by(["clinic", "age"], [("east", -1), ("north", 44)]), epsilon=PLENTY, mechanism=by)
     ).value == (
         "north",
         44,
     )
     costs = total("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", ["north", "nowhere"])
-    assert session.ask(Choose(costs, epsilon=PLENTY, by=by)).value == "north"
+    assert session.ask(Choose(costs, epsilon=PLENTY, mechanism=by)).value == "north"
 
 
 def test_the_position_of_a_series():
@@ -69,7 +69,7 @@ def test_the_law_of_a_choice(opened, by, relation):
     """Counts move together under add/remove and take half of the noise; the wrong size is rejected."""
     session = opened(budget=Budget(epsilon=4000), unsafe_noise=Seeded(9), relation=relation, ledger=":memory:")
     size = 500
-    found = [session.ask(Choose(BY_CLINIC, epsilon="0.12", by=by)).value for _ in range(size)]
+    found = [session.ask(Choose(BY_CLINIC, epsilon="0.12", mechanism=by)).value for _ in range(size)]
     counts = [found.count(clinic) for clinic in CLINICS]
     unit = 0.12 if relation == "add/remove" else 0.06
     for used, follows in ((unit, True), (2 * unit, False), (unit / 2, False)):
@@ -120,7 +120,7 @@ def test_the_mechanism_has_the_sensitivity_of_the_query(opened):
         made = chooser(query, session.spine.rows.neighbouring, "0.1", by)
         assert type(made) is kind
         assert (made.sensitivity, made.monotone) == (21, True)
-        assert Choose(query, epsilon="0.1", by=by).plan(session.spine).event == Pure("0.1")
+        assert Choose(query, epsilon="0.1", mechanism=by).plan(session.spine).event == Pure("0.1")
 
 
 def test_the_exponential_mechanism_costs_a_quarter_under_a_renyi_filter(opened):
@@ -128,7 +128,7 @@ def test_the_exponential_mechanism_costs_a_quarter_under_a_renyi_filter(opened):
     prices = {}
     for by in WAYS:
         before = spent(session).main
-        session.ask(Choose(BY_CLINIC, epsilon="0.02", by=by))
+        session.ask(Choose(BY_CLINIC, epsilon="0.02", mechanism=by))
         prices[by] = spent(session).main - before
     filter_ = session.spine.filter
     assert prices["laplace"] == prices["permute_and_flip"] == filter_.price(Pure("0.02")).hit.main
@@ -142,7 +142,7 @@ def test_the_default_is_the_best_for_its_price(opened):
         session.ask(Choose(BY_CLINIC, epsilon="0.01"))
         assert session.history[-1].question["by"] == by
     loss = {
-        (by, size): renyi.quote(Choose(BY_CLINIC, epsilon=size, by=by)).shortfall
+        (by, size): renyi.quote(Choose(BY_CLINIC, epsilon=size, mechanism=by)).shortfall
         for by in WAYS
         for size in ("0.01", "0.02")
     }
@@ -167,7 +167,7 @@ def test_quotes_tell_how_much_may_be_lost(opened):
     assert session.history == []
     in_halves = total("cost", bounds=(0, 1), grid="0.5", max_rows_per_unit=1).by("clinic", CLINICS)
     steps = math.ceil(2 * math.log(2 * 0.95 / 0.05) / 0.1) - 1
-    assert session.quote(Choose(in_halves, epsilon="0.1", by="exponential")).shortfall == steps / 2
+    assert session.quote(Choose(in_halves, epsilon="0.1", mechanism="exponential")).shortfall == steps / 2
     assert session.quote(Release(BY_CLINIC, epsilon="0.1")).shortfall is None
 
 
@@ -179,7 +179,7 @@ def test_majorities_without_noise(opened, relation, rule):
     units = rows.patient.nunique()
     for bar in (0, 30, 44, 50, 60, 100):
         yes = rows[rows.age >= bar].patient.nunique()
-        assert session.ask(Majority(f"age >= {bar}", epsilon=PLENTY, rule=rule)).value == (2 * yes > units)
+        assert session.ask(Majority(f"age >= {bar}", epsilon=PLENTY, mechanism=rule)).value == (2 * yes > units)
     assert spent(session).main > 0
 
 
@@ -210,9 +210,9 @@ def test_the_law_of_a_majority(opened, relation):
         lambda s: s.ask(Choose("clinic", epsilon="0.1")),
         lambda s: s.ask(Choose(BY_CLINIC, epsilon=0)),
         lambda s: s.ask(Choose(BY_CLINIC, epsilon=math.nan)),
-        lambda s: s.ask(Choose(BY_CLINIC, epsilon="0.1", by="best")),
+        lambda s: s.ask(Choose(BY_CLINIC, epsilon="0.1", mechanism="best")),
         lambda s: s.ask(Choose(count().by("nothere", ["a", "b"]), epsilon="0.1")),
-        lambda s: s.ask(Choose(BY_CLINIC, epsilon=1e-14, by="laplace")),
+        lambda s: s.ask(Choose(BY_CLINIC, epsilon=1e-14, mechanism="laplace")),
         lambda s: s.ask(MostCommon("clinic", among=[], epsilon="0.1")),
         lambda s: s.ask(MostCommon("clinic", among=["a", None], epsilon="0.1")),
         lambda s: s.ask(MostCommon("age", among=[1, math.nan], epsilon="0.1")),
@@ -222,7 +222,7 @@ def test_the_law_of_a_majority(opened, relation):
         lambda s: s.ask(Majority("age >", epsilon="0.1")),
         lambda s: s.ask(Majority(None, epsilon="0.1")),
         lambda s: s.ask(Majority("age > 3", epsilon=-1)),
-        lambda s: s.ask(Majority("age > 3", epsilon="0.1", rule="best")),
+        lambda s: s.ask(Majority("age > 3", epsilon="0.1", mechanism="best")),
         lambda s: s.quote(Choose(count(), epsilon="0.1")),
     ],
 )

@@ -47,7 +47,7 @@ def test_in_turn_each_is_scored_by_what_was_chosen_before_it(opened):
 
 def test_the_best_of_every_round(opened):
     session = opened(**ROOMY)
-    found = session.ask(Greedy(sets(), above=1, by="best"))
+    found = session.ask(Greedy(sets(), above=1, mechanism="best"))
     assert [(chosen.name, chosen.score) for chosen in found.above] == [("w", 4), ("z", 1)]
     assert len(found.calls) == 3
     assert spent(session) == price(session, Extendable("0.01")).times(2)
@@ -56,7 +56,7 @@ def test_the_best_of_every_round(opened):
 @pytest.mark.parametrize("by", ["turn", "best"])
 def test_it_stops_after_so_many(opened, by):
     session = opened(**ROOMY)
-    found = session.ask(Greedy(sets(), above=1, k=1, by=by))
+    found = session.ask(Greedy(sets(), above=1, k=1, mechanism=by))
     assert (len(found.above), len(found.calls)) == (1, 1)
     assert found.untested == (("y", "z", "w") if by == "turn" else ())
 
@@ -64,7 +64,7 @@ def test_it_stops_after_so_many(opened, by):
 def test_all_rounds_by_hand_are_charged_alike(opened):
     """Metamorphic: round by round with the words of `TopK`."""
     one, other = opened(**ROOMY), opened(**ROOMY)
-    found = one.ask(Greedy(sets(), above=1, by="best"))
+    found = one.ask(Greedy(sets(), above=1, mechanism="best"))
     chosen = []
     while True:
         left = [adds(name) for name in SETS if name not in [taken for taken, _ in chosen]]
@@ -89,10 +89,10 @@ def test_an_interrupted_choice_goes_on_under_its_request(opened, by):
 
     session = opened(**ROOMY, on_step=lambda step: stop(step))
     with pytest.raises(KeyboardInterrupt):
-        session.ask(Greedy(sets(), above=1, by=by), request="greedy")
-    found = session.ask(Greedy(sets(), above=1, by=by), request="greedy")
+        session.ask(Greedy(sets(), above=1, mechanism=by), request="greedy")
+    found = session.ask(Greedy(sets(), above=1, mechanism=by), request="greedy")
     before = spent(session)
-    assert session.ask(Greedy(sets(), above=1, by=by), request="greedy") == found
+    assert session.ask(Greedy(sets(), above=1, mechanism=by), request="greedy") == found
     assert spent(session) == before
 
 
@@ -142,7 +142,7 @@ def test_what_returns_no_score_is_not_chosen_and_what_raises_is_charged(opened):
         lambda: Greedy(["age > 3"], above=1),
         lambda: Greedy(sets("xx"), above=1),
         lambda: Greedy(sets(), above=1, k=5),
-        lambda: Greedy(sets(), above=1, by="luck"),
+        lambda: Greedy(sets(), above=1, mechanism="luck"),
         lambda: Greedy(
             [Algorithm("a", lambda rows, source, chosen: [1, 1], "0.01", parameters={"chosen": 1})], above=1
         ),

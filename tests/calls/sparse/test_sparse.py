@@ -35,7 +35,7 @@ def test_without_noise_it_tells_the_truth_and_ends_at_the_last_hit(opened, form)
     session, frame = opened(budget=NO_NOISE, filter="pure"), visits()
     truth = {(clinic,): frame[frame.clinic == clinic].patient.nunique() for clinic in CLINICS}
     bar = sorted(truth.values())[1]
-    with session.start(SparseVector(above=bar, hits=4, epsilon=PLENTY, form=form, values=True)) as sparse:
+    with session.start(SparseVector(above=bar, hits=4, epsilon=PLENTY, mechanism=form, values=True)) as sparse:
         yes = sparse.ask(count())
         assert (yes.above, yes.value, yes.hits_left, bool(yes)) == (True, 51, 3, True)
         no = sparse.ask(count(), above=52)
@@ -80,10 +80,10 @@ def test_the_event_is_that_of_the_form(opened):
     assert uneven.epsilon == Fraction(1, 2) > uneven.reverse
     assert OpenSparse(near, 1, 2, "0.5", form="one-sided", monotone=False).event == Pure("0.5")
     session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
-    session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
+    session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", mechanism="published"))
     assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
     with pytest.raises(NotPriced, match="approximate_delta"):
-        opened(budget=PURE).start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
+        opened(budget=PURE).start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", mechanism="published"))
 
 
 def test_the_declared_sensitivity_counts_in_steps_of_the_grid():
@@ -126,7 +126,7 @@ def test_new_runs_are_one_sided_and_say_so(opened):
     for given, form, tests in (
         ({}, "one-sided", 1000),
         ({"tests": 7}, "one-sided", 7),
-        ({"form": "tuned"}, "tuned", None),
+        ({"mechanism": "tuned"}, "tuned", None),
     ):
         run = session.start(SparseVector(above=51, hits=2, epsilon="0.5", **given))
         body = session.history[-1].question
@@ -134,7 +134,7 @@ def test_new_runs_are_one_sided_and_say_so(opened):
         assert isinstance(run._kept.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
 
 
-@pytest.mark.parametrize("form", [{}, {"form": "tuned"}])
+@pytest.mark.parametrize("form", [{}, {"mechanism": "tuned"}])
 def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form):
     near = Neighbouring("add/remove", "patient")
     old = OpenSparse.of_body(BODY | {"values": True} | form, near)
@@ -146,23 +146,23 @@ def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form
 def test_a_repeated_request_finds_what_was_opened_when_tuned_was_the_default(opened):
     session = opened(budget=PURE)
     given = {"above": 51, "hits": 2, "epsilon": "0.5"}
-    old = session.start(SparseVector(**given, form="tuned"), request="one")
+    old = session.start(SparseVector(**given, mechanism="tuned"), request="one")
     assert session.start(SparseVector(**given), request="one").call == old.call
     assert session.start(SparseVector(**given, tests=9), request="one").call == old.call
-    for other in ({"form": "one-sided"}, {"above": 52}, {"values": True}):
+    for other in ({"mechanism": "one-sided"}, {"above": 52}, {"values": True}):
         with pytest.raises(RequestConflict):
             session.start(SparseVector(**(given | other)), request="one")
     new = session.start(SparseVector(**given), request="two")
     assert session.start(SparseVector(**given), request="two").call == new.call != old.call
     with pytest.raises(RequestConflict):
-        session.start(SparseVector(**given, form="tuned"), request="two")
+        session.start(SparseVector(**given, mechanism="tuned"), request="two")
     assert len(session.history) == 2
 
 
 def test_an_uneven_opening_costs_less_at_a_renyi_order(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), filter="renyi")
     given = {"above": 51, "hits": 3, "epsilon": "0.1"}
-    costs = [session.quote(SparseVector(**given, form=form)).most_charged for form in ("one-sided", "tuned")]
+    costs = [session.quote(SparseVector(**given, mechanism=form)).most_charged for form in ("one-sided", "tuned")]
     assert costs[0] < 0.95 * costs[1]
     session.start(SparseVector(**given))
     assert session.spent.share == costs[0]
@@ -273,7 +273,7 @@ def test_one_unit_in_every_key_costs_no_more(opened):
 )
 def test_monotone_is_the_default_where_it_holds(opened, relation, form, expected):
     session = opened(budget=PURE, relation=relation)
-    session.start(SparseVector(above=1, hits=2, epsilon=1, form=form))
+    session.start(SparseVector(above=1, hits=2, epsilon=1, mechanism=form))
     assert session.history[0].question["monotone"] is expected
 
 
@@ -404,7 +404,7 @@ def test_it_goes_on_while_the_table_grows(opened):
 
 def test_accuracy_and_quote_agree_and_the_published_form_has_its_bound(opened):
     session = opened(budget=PURE)
-    opening = SparseVector(above=1, hits=3, epsilon="0.5", form="published", values=True)
+    opening = SparseVector(above=1, hits=3, epsilon="0.5", mechanism="published", values=True)
     quote = session.quote(opening, tests=1000)
     assert session.history == []
     sparse = session.start(opening)
@@ -457,19 +457,19 @@ def test_a_question_to_it_is_quoted_as_free(opened):
         {"above": "many"},
         {"above": None},
         {"delta": "1e-7"},
-        {"form": "broken"},
+        {"mechanism": "broken"},
         {"tests": 0},
         {"tests": "7"},
-        {"form": "one-sided", "delta": "1e-7"},
-        {"form": "tuned", "tests": 7},
-        {"form": "published", "tests": 7},
+        {"mechanism": "one-sided", "delta": "1e-7"},
+        {"mechanism": "tuned", "tests": 7},
+        {"mechanism": "published", "tests": 7},
         {"monotone": 1},
         {"values": None},
         {"sensitivity": "0.5"},
         {"sensitivity": -1},
         {"grid": 0},
-        {"form": "published", "monotone": True},
-        {"form": "published", "delta": 1},
+        {"mechanism": "published", "monotone": True},
+        {"mechanism": "published", "delta": 1},
         {"call": 1},
     ],
 )

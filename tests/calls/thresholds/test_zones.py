@@ -124,7 +124,7 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
 def test_a_classification_takes_the_noise_of_a_choice(opened, relation, query):
     spine = opened(relation=relation).spine
     classified = Classify(query, epsilon="0.1").bind(spine).mechanism.chooser
-    chosen = Choose(query, epsilon="0.1", by="exponential").bind(spine).mechanism
+    chosen = Choose(query, epsilon="0.1", mechanism="exponential").bind(spine).mechanism
     assert (classified.unit, classified.monotone) == (chosen.unit, chosen.monotone)
     unit = query.contribution(spine.rows.neighbouring)
     assert chosen.monotone == (relation == "add/remove" and not unit.low < 0 < unit.high)

@@ -56,7 +56,9 @@ def small_database(k: int) -> calls.SmallDatabase:
 CHOICES = [
     WorstCase("choose", lambda k: calls.Choose(KEYED, epsilon=k), MOVED.opened),
     WorstCase(
-        "choose by the exponential mechanism", lambda k: calls.Choose(KEYED, epsilon=k, by="exponential"), SELDOM.opened
+        "choose by the exponential mechanism",
+        lambda k: calls.Choose(KEYED, epsilon=k, mechanism="exponential"),
+        SELDOM.opened,
     ),
     WorstCase("most_common", lambda k: calls.MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
     WorstCase("majority", lambda k: calls.Majority("place = 'a'", epsilon=k), MOVED.opened),
@@ -153,7 +155,7 @@ def in_turn(k: int) -> Script:
 
 def by_the_best(k: int) -> Script:
     """The better of two; where it has the lower score, so has the other."""
-    asked = calls.Greedy(bits(k, (1, 2)), above=1, k=1, by="best")
+    asked = calls.Greedy(bits(k, (1, 2)), above=1, k=1, mechanism="best")
 
     def script(session: Session) -> Any:
         return [[chosen.name, chosen.score] for chosen in session.ask(asked).above]

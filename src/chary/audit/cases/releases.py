@@ -96,7 +96,7 @@ def components(*columns: str, **size: Any) -> calls.PrincipalComponents:
 
 def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> calls.RandomizedValues:
     """The report of one unit."""
-    return calls.RandomizedValues("place", among=TWO_PLACES, epsilon=k, form=form)
+    return calls.RandomizedValues("place", among=TWO_PLACES, epsilon=k, mechanism=form)
 
 
 IN_EACH = [count(condition) for condition in CONDITIONS]

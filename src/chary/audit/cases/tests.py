@@ -181,7 +181,7 @@ TIPPED = Tables(
 def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
     """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
     hits is what uses up the noise of the threshold and that of a test."""
-    opening = calls.SparseVector(above=AT, hits=1, epsilon=2 * k, form=form, **options)
+    opening = calls.SparseVector(above=AT, hits=1, epsilon=2 * k, mechanism=form, **options)
     return Chained(opening, (lambda run: run.question(CROSSED_KEYS),))
 
 

@@ -13,34 +13,51 @@ STORED: Final[Mapping[str, str]] = {
     "assumed_groups_per_unit": "stated_per_unit",
 }
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
+# By the kind of a call the name under which its `mechanism` is stored.
+MECHANISM: Final[Mapping[str, str]] = {
+    "choose": "by",
+    "continual_count": "method",
+    "greedy": "by",
+    "growing_sparse_vector": "form",
+    "majority": "rule",
+    "most_common": "by",
+    "randomized_values": "form",
+    "sparse_vector": "form",
+}
 
 
-def stored(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A call or a query as ledgers hold it.
+def stored(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
+    """A call or a query as ledgers hold it; `kind` is that of a call whose body does not name it.
 
     >>> stored({"kind": "histogram", "column": "age", "max_groups_per_unit": 2})
     {'kind': 'histogram', 'column': 'age', 'keep_per_unit': 2}
     """
-    return _renamed(body, STORED)
+    word = MECHANISM.get(str(kind or body.get("kind")))
+    return _renamed(body, STORED, {} if word is None else {"mechanism": word})
 
 
-def current(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a ledger or a service holds of a call or a query, in the words of today.
+def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
+    """What a ledger or a service holds of a call or a query, in the words of today; `kind` as for `stored`.
 
     >>> current({"above": "5", "query": {"kind": "total", "column": "cost", "rows_per_unit": 2}})["query"]
     {'kind': 'total', 'column': 'cost', 'max_rows_per_unit': 2}
+    >>> current({"query": {"kind": "count"}, "rule": "inverse"}, "majority")
+    {'query': {'kind': 'count'}, 'mechanism': 'inverse'}
     """
-    return _renamed(body, CURRENT)
+    word = MECHANISM.get(str(kind or body.get("kind")))
+    return _renamed(body, CURRENT, {} if word is None else {word: "mechanism"})
 
 
-def _renamed(body: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): _within(name, value, names) for name, value in body.items()}
+def _renamed(body: Mapping[str, Any], names: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+    """With these names here and in what is inside of it, and those of its own kind here alone."""
+    here = {**names, **own}
+    return {here.get(name, name): _within(name, value, names) for name, value in body.items()}
 
 
 def _within(name: str, value: Any, names: Mapping[str, str]) -> Any:
     """A query in a call, its keys, and queries in a list; columns, parameters and keys of callers are no names."""
     if isinstance(value, Mapping) and (name == "by" or isinstance(value.get("kind"), str)):
-        return _renamed(value, names)
+        return _renamed(value, names, {})
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return [_within("", each, names) for each in value]
     return value
