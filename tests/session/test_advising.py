@@ -43,11 +43,11 @@ def kept(runs, successes):
 
 
 SPARSE = {
-    "sparse vector, published": {"mechanism": "published"},
-    "sparse vector, tuned": {"mechanism": "tuned", "monotone": False},
-    "sparse vector, tuned, monotone": {"mechanism": "tuned", "monotone": True},
-    "sparse vector, one-sided": {"mechanism": "one-sided", "monotone": False, "tests": 120},
-    "sparse vector, one-sided, monotone": {"mechanism": "one-sided", "monotone": True, "tests": 120},
+    "sparse vector, published": {"form": "published"},
+    "sparse vector, tuned": {"form": "tuned", "monotone": False},
+    "sparse vector, tuned, monotone": {"form": "tuned", "monotone": True},
+    "sparse vector, one-sided": {"form": "one-sided", "monotone": False, "tests": 120},
+    "sparse vector, one-sided, monotone": {"form": "one-sided", "monotone": True, "tests": 120},
 }
 
 

@@ -369,7 +369,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "longest": "Longer rows are shortened to this, in halves of the ranges.",
     "low": "Below it the answer is low; smaller values count as this where values are clipped.",
     "measure": "classes or databases: what the synthetic databases are drawn from.",
-    "mechanism": "Which mechanism answers (default: the best one, or the usual one).",
+    "mechanism": "Which mechanism answers (default: the best one).",
     "misses": "Which part of what it takes is for misses (default: the best one).",
     "mixing": "How much of the uniform histogram is mixed in.",
     "monotone": "Whether no unit moves a value down (default: if neighbours add).",

@@ -134,7 +134,7 @@ def test_new_runs_are_one_sided_and_say_so(opened):
         assert isinstance(run._kept.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
 
 
-@pytest.mark.parametrize("form", [{}, {"mechanism": "tuned"}])
+@pytest.mark.parametrize("form", [{}, {"form": "tuned"}])
 def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form):
     near = Neighbouring("add/remove", "patient")
     old = OpenSparse.of_body(BODY | {"values": True} | form, near)
