@@ -103,7 +103,7 @@ _HOMES: Final = {
     "open_votes": "chary.session",
     "open_counts": "chary.session",
 }
-_ROOMS: Final = (
+_PACKAGES: Final = (
     "accounting",
     "advise",
     "audit",
@@ -127,14 +127,14 @@ _ROOMS: Final = (
 if not TYPE_CHECKING:  # a checker would take every misspelt name for one that is found here
 
     def __getattr__(name: str) -> Any:
-        """A public name, or a room of the house, when it is first used."""
+        """A public name, or a package, when it is first used."""
         if name in _HOMES:
             found = globals()[name] = getattr(import_module(_HOMES[name]), name)
             return found
-        if name in _ROOMS:
+        if name in _PACKAGES:
             return import_module(f"chary.{name}")
         raise AttributeError(f"module 'chary' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__, *_PACKAGES})

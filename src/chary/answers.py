@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from chary.accounting.findings import Finding, Findings, Told
+from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
 from chary.charts import Chart, Shape, spot_of
 from chary.errors import InvalidParameter
@@ -208,7 +208,7 @@ class Table(Answer):
     def interval_says(self) -> str:
         if not self.value:
             return "no interval: nothing was published"
-        told: Told | None = getattr(self, "told", None)
+        told: Inference | None = getattr(self, "told", None)
         held = "the interval of each row holds 95 times in 100 for that row, not for all rows together"
         if told is not None and told.at_once:
             held = "the intervals hold 95 times in 100, of all rows together"
@@ -298,7 +298,7 @@ class NoisyNumber(Answer):
 
     value: Value
     error_bar: float | None
-    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
+    told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
@@ -322,7 +322,7 @@ class NoisyNumbers(Table):
 
     values: tuple[Value, ...]
     error_bar: float | None
-    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
+    told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def findings(self) -> Findings:
@@ -373,7 +373,7 @@ def raw(value: Any, ends: Ends | None) -> bool:
     return (low is not None and value < low) or (high is not None and value > high)
 
 
-def findings_of(call: int, values: Mapping[Any, Value | None], told: Told | None) -> Findings:
+def findings_of(call: int, values: Mapping[Any, Value | None], told: Inference | None) -> Findings:
     """The values of one call that were published in this way, by key."""
     if told is None:
         return Findings(())

@@ -61,7 +61,7 @@ from chary.accounting.events import (
     UnanimousCall,
     ZeroConcentrated,
 )
-from chary.accounting.findings import Alarms, Finding, Findings, Procedure, Told
+from chary.accounting.findings import Alarms, Finding, Findings, Inference, Procedure
 from chary.accounting.gaussian_noise import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
@@ -147,6 +147,7 @@ __all__ = [
     "Finding",
     "Findings",
     "GaussianLaw",
+    "Inference",
     "Interval",
     "Joint",
     "LaplaceLaw",
@@ -166,7 +167,6 @@ __all__ = [
     "StatedLaws",
     "Support",
     "Targeted",
-    "Told",
     "TwiceCall",
     "UnanimousCall",
     "ZeroConcentrated",

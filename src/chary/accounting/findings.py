@@ -33,7 +33,7 @@ _RULES: Final[dict[str, tuple[Rule, str]]] = {
 }
 
 
-class Told(Protocol):
+class Inference(Protocol):
     """How a value was published and what it says of its truth: `Publication`, `LargestOf`."""
 
     at_once: ClassVar[bool]
@@ -56,7 +56,7 @@ class Finding:
     call: int
     key: Any
     value: int | float
-    told: Told = field(repr=False)
+    told: Inference = field(repr=False)
 
     @property
     def interval(self) -> Interval:

@@ -14,7 +14,7 @@ from chary.calls import agreed_tests, sharpness, sparse_vector
 from chary.calls.call import Call
 from chary.core import forecast, plan
 from chary.core.quote import Alternative, Quote
-from chary.core.transaction import Door, Spine
+from chary.core.transaction import SessionBase, Spine
 from chary.data import Neighbouring, Relation
 from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
@@ -52,7 +52,7 @@ COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
 
 
 def advise_for(
-    session: Door,
+    session: SessionBase,
     *,
     hits: int,
     tests: int | None = None,

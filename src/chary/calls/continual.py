@@ -12,7 +12,7 @@ from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Json, Paid, Result, natural
-from chary.core.transaction import Spine, Told
+from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
 from chary.data import Count, Query, Reading, Relation, Rows, Total, count
 from chary.data.series import has_public_size
@@ -185,7 +185,9 @@ class CountingState:
     def __init__(self, spine: Spine, call: int, started: "OpenContinual") -> None:
         self.steps, self._call, self._spine, self._mechanism = started.call.steps, call, spine, started.mechanism
         self._grid = started.query.grid
-        self._told: Told[RunningCount] = Told(spine, StepContinual(call, started, version=0, known=None), after=call)
+        self._told: AnswerLog[RunningCount] = AnswerLog(
+            spine, StepContinual(call, started, version=0, known=None), after=call
+        )
 
     @property
     def latest(self) -> RunningCount | None:

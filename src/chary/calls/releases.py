@@ -106,7 +106,7 @@ class MeanNoise:
 
 @dataclass(frozen=True)
 class ToldMean:
-    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.findings.Told`)."""
+    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.findings.Inference`)."""
 
     made: MeanNoise
     parts: tuple[int, int]
@@ -609,7 +609,7 @@ class AskAll(Bound[ReleaseAll]):
 
 
 def _part(
-    query: Query, drawn: Additive, noisy: Sequence[int], told: accounting.Told, call: int
+    query: Query, drawn: Additive, noisy: Sequence[int], told: accounting.Inference, call: int
 ) -> NoisyNumber | NoisyNumbers:
     values, bar = tuple(plan.natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
     if query.keys is None:

@@ -17,7 +17,7 @@ from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Interaction, Json, Paid, Result
-from chary.core.transaction import Spine, Told
+from chary.core.transaction import AnswerLog, Spine
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.data.series import public_size
 from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
@@ -221,7 +221,7 @@ class ScheduleState:
         self.runs, self.law = runs, law
         self._spine, self._box, self._call = spine, box, call
         asked = RunSchedule(call, box, spine.rows.neighbouring, runs, first=None, last=None, size=0)
-        self._told: Told[ScheduledRun] = Told(spine, asked, after=call)
+        self._told: AnswerLog[ScheduledRun] = AnswerLog(spine, asked, after=call)
 
     @property
     def due(self) -> int | None:

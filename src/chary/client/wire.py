@@ -273,7 +273,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
 # made, whatever a text says. What is code, such as how an answer is revised, stays behind.
 
 # Where the classes of public values are: all of them hold figures and texts alone.
-_ROOMS: Final = (
+_MODULES: Final = (
     "chary.accounting",
     "chary.amounts",
     "chary.answers",
@@ -389,9 +389,9 @@ def _tag(kind: type) -> str:
 def _classes() -> Mapping[str, Any]:
     """The classes of public values by tag; no two in the house have the same."""
     import_module("chary.calls"), import_module("chary.report"), import_module("chary.session")
-    rooms = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _ROOMS]
-    found = [kind for room in rooms for kind in vars(room).values() if isinstance(kind, type)]
-    return {_tag(kind): kind for kind in found if kind.__module__.startswith(_ROOMS) and _is_value(kind)}
+    modules = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _MODULES]
+    found = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
+    return {_tag(kind): kind for kind in found if kind.__module__.startswith(_MODULES) and _is_value(kind)}
 
 
 def _is_value(kind: Any) -> bool:

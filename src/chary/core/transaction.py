@@ -321,7 +321,7 @@ class _Running:
 
 
 @dataclass(frozen=True)
-class Door:
+class SessionBase:
     """A group of methods of a session. Whatever they ask goes through the spine: reserve - run - settle."""
 
     spine: Spine
@@ -365,7 +365,7 @@ def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
 Answer = TypeVar("Answer")
 
 
-class Told(Generic[Answer]):
+class AnswerLog(Generic[Answer]):
     """The answers to one question that is asked again and again from an opening on, as the analyst sees them.
 
     Only what came since the last look is read. Calls that were under way are looked at again, one by one, since one

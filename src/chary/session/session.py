@@ -19,7 +19,7 @@ from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
 from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
-from chary.core.transaction import Door, openings
+from chary.core.transaction import SessionBase, openings
 from chary.core.versions import Arrivals, Version
 from chary.data import Batch, Rows, RowTable, Series, Values, has_public_size, public_size
 from chary.data.queries.query import AnsweredT
@@ -147,7 +147,7 @@ def _deltas_up(epsilon: Fraction, steps: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Growing(Door):
+class Growing(SessionBase):
     """Appending rows, and what is public about the growth; and which runs are asked after each append.
 
     Whoever sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
