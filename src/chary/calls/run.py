@@ -97,7 +97,7 @@ class Kept(Generic[AnswerT, StateT]):
 
     def follow(self) -> object:
         """What is done after each append where the session follows the run; most runs wait to be asked."""
-        raise InvalidParameter(f"a {self.kind} is asked, it does not follow arrivals: leave follow= out")
+        raise InvalidParameter(f"{self.kind} is asked, it does not follow arrivals: leave follow= out")
 
     @property
     @abstractmethod

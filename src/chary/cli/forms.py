@@ -244,7 +244,7 @@ def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None
     examples = [WAYS[way] for way in ways]
     if examples and not set(ways) & set(said):
         told = ", ".join(examples[:-1]) + (" or " if examples[1:] else "") + examples[-1]
-        raise output.Unsaid(f"a {name} has no usual cost: give {told}", examples[0])
+        raise output.Unsaid(f"{name} has no usual cost: give {told}", examples[0])
 
 
 @dataclass(frozen=True)

@@ -195,12 +195,12 @@ def _check(opened: Run[Any, Any], asks: bool, above: str | None) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
     if asks and word is None:
-        raise InvalidParameter(f"a {named(opened.kind)} knows its question: leave --count, --total and --mean out")
+        raise InvalidParameter(f"{named(opened.kind)} knows its question: leave --count, --total and --mean out")
     if not asks and word is not None and word.default is word.empty:
         raise InvalidParameter(f"say what to ask the {named(opened.kind)}, such as --count")
     bar = opened.words.get("above")
     if above is not None and bar is None:
-        raise InvalidParameter(f"a {named(opened.kind)} has no bar for each question: leave --above out")
+        raise InvalidParameter(f"{named(opened.kind)} has no bar for each question: leave --above out")
     if above is None and bar is not None and bar.default is bar.empty:
         raise InvalidParameter(f"a question to the {named(opened.kind)} has a bar, such as --above 500")
 

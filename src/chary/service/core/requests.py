@@ -130,7 +130,7 @@ def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     known = run.words
     allowed = [*known, *_BESIDE.get(run.kind, ())]
     missing = [name for name, word in known.items() if word.default is inspect.Parameter.empty and name not in said]
-    told = f"a {run.kind} is asked with {', '.join(allowed) or 'no words'}"
+    told = f"{run.kind} is asked with {', '.join(allowed) or 'no words'}"
     check_fields(said, allowed, told)
     if missing:
         raise InvalidParameter(f"{told}; {missing[0]} is missing")
