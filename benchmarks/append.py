@@ -52,7 +52,7 @@ def session(folder: Path, *, in_file: bool, **more: object) -> Session:
     where = {"source": stored(folder), "table": "stream"} if in_file else {"source": batch(0), "dataset": "stream"}
     terms = {
         "privacy_unit": None,
-        "relation": "replace",
+        "neighbors": "replace",
         "ledger": folder / "stream.ledger",
         "budget": Budget(epsilon=1),
     }

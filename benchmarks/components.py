@@ -17,7 +17,7 @@ import pyarrow.csv
 import chary
 from chary import Budget
 from chary.calls import PrincipalComponents
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.mechanisms import Gaussian
 from chary.mechanisms.workloads import MomentNoise
 from chary.noise import OperatingSystem
@@ -74,7 +74,7 @@ SIZES = {
 def moments(rows: pa.Table, size: dict[str, Any]) -> tuple[list[int], np.ndarray, np.ndarray]:
     """The exact answers, the matrix of mean products and the means, as rows are counted."""
     asked, d = PrincipalComponents(RANGES, **size).query(), len(RANGES)
-    table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", None))
+    table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", None))
     truth = [int(value) for value in table.prepare(asked).run()]
     squares = np.zeros((d, d))
     squares[np.triu_indices(d)] = np.array(truth[d + 1 :]) / truth[0] / asked.steps**2

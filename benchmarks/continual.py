@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 import chary
-from chary import Budget, Neighbouring, count
+from chary import Budget, NeighborRelation, count
 from chary.accounting.continual import (
     MOST_ROOT_STEPS,
     MOST_STEPS,
@@ -35,7 +35,7 @@ from measuring import announce, duration, full, show
 
 START, BATCH, BETA, RUNS = 10_000, 100, 0.05, 40 if full() else 8
 EPSILON, RHO, DELTA = 1, "0.02", 1e-6
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 SOURCE = OperatingSystem()
 
 Errors = Callable[[], np.ndarray]
@@ -163,7 +163,7 @@ def times() -> None:
     ):
         table.append([f"{name}, mechanism alone", *(duration(each) for each in mechanism_times(made))])
     data = pl.DataFrame({"key": np.arange(10**5) % 20})
-    options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=10, delta=DELTA)}
+    options = {"privacy_unit": None, "neighbors": "replace", "budget": Budget(epsilon=10, delta=DELTA)}
     with chary.open(data, ledger=":memory:", **options) as session:
         for name, terms in (("tree", {"epsilon": "0.1"}), ("root", {"rho": "0.001"})):
             counting = session.start(ContinualCount("key = 3", steps=1500, **terms))

@@ -80,7 +80,7 @@ def task(people: pl.DataFrame, run: int) -> Task:
 
 def opened(task: Task, *, pure: bool) -> chary.Session:
     budget = chary.Budget(epsilon=1, delta=0 if pure else DELTA)
-    terms = {"privacy_unit": None, "relation": "replace", "budget": budget, "ledger": ":memory:"}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": budget, "ledger": ":memory:"}
     return chary.open(task.people[:BATCH], **terms, unsafe_noise=Seeded(task.run))
 
 

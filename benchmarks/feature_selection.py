@@ -17,7 +17,7 @@ import pyarrow.csv
 import chary
 from chary import Budget, total
 from chary.calls import PrepaidTests, SparseVector
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.session import findings
 from measuring import full, machine, show
 
@@ -48,7 +48,7 @@ def main() -> None:
     print(machine())
     rows = people()
     asked = [total("weight", bounds=(-1, 3), where=feature) for feature in features(rows)]
-    table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", None))
+    table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", None))
     truth = [int(table.prepare(query).run()) for query in asked]
     openings = {
         "sparse vector": lambda: SparseVector(

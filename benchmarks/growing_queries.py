@@ -64,7 +64,7 @@ class InSession(Way):
     def __init__(self, table: GrowingTable, budget: Budget = BUDGET, **options: object) -> None:
         super().__init__(table)
         self.size = table.sizes[0]
-        first, terms = table.rows[: self.size], {"privacy_unit": None, "relation": "replace"}
+        first, terms = table.rows[: self.size], {"privacy_unit": None, "neighbors": "replace"}
         self.session: Session = chary.open(first, **terms, budget=budget, ledger=":memory:", **options)
 
     def grow(self, size: int) -> None:

@@ -164,7 +164,7 @@ def sharp_stream(sampler: SharpSampler, number: int) -> tuple[float, int]:
 def times() -> None:
     """Seconds for a question in an open round, and for one that begins and ends a round."""
     rows = pl.DataFrame({"age": np.arange(10**5) % 100})
-    options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1000)}
+    options = {"privacy_unit": None, "neighbors": "replace", "budget": Budget(epsilon=1000)}
     with chary.open(rows, ledger=":memory:", **options) as session:
         growing = session.start(GrowingTests(above="0.5", epsilon="0.1"))
         plan = session.spine.rows.prepare(count("age < 30"))

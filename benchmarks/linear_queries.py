@@ -58,7 +58,7 @@ def edges(query: ColumnAverage) -> list[tuple[str, Fraction]]:
 
 def session(table: pa.Table, budget: int) -> chary.Session:
     terms = Budget(epsilon=budget, delta=1e-6)
-    return chary.open(table, privacy_unit=None, relation="replace", ledger=":memory:", budget=terms)
+    return chary.open(table, privacy_unit=None, neighbors="replace", ledger=":memory:", budget=terms)
 
 
 def line(name: str, told: list[float], truths: list[float], spent: str) -> list[str]:

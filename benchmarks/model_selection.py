@@ -30,7 +30,7 @@ from sklearn.base import clone
 
 import chary
 from chary.accounting import Event, Extendable, Pure, Targeted, ZeroConcentrated
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import Budget, RenyiFilter
 from chary.learning.features import Categorical, Cells, Cuts, Feature, Span
 from chary.learning.naive_bayes import CountingBayes
@@ -100,7 +100,7 @@ class Task:
 
     def candidates(self, number: int, epsilon: Fraction | int) -> list[Candidate]:
         search = PrivateSearch(self.learner, GRIDS[number], label=LABEL, epsilon=epsilon, **SPLIT)
-        return search._candidates(Neighbouring("add/remove", None))
+        return search._candidates(NeighborRelation("add_remove", None))
 
     def best(self, candidates: list[Candidate], source: Seeded) -> float:
         """The accuracy of the candidate that scores best."""

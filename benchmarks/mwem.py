@@ -36,7 +36,7 @@ def opened(rows: pl.DataFrame, on_step: object = None) -> chary.Session:
     """A session with room for everything."""
     given = {} if on_step is None else {"on_step": on_step}
     budget = Budget(epsilon=1000, delta=1e-6)
-    return chary.open(rows, privacy_unit=None, relation="replace", budget=budget, ledger=":memory:", **given)
+    return chary.open(rows, privacy_unit=None, neighbors="replace", budget=budget, ledger=":memory:", **given)
 
 
 def made_up(shape: tuple[int, ...], rows: int) -> tuple[pl.DataFrame, Universe, list[str]]:

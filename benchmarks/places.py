@@ -191,8 +191,8 @@ def write_rows(path: Path, rows: int, first: int, last: int) -> None:
 def terms(unit: str | None) -> dict[str, Any]:
     """What a session is opened with."""
     budget = Budget(epsilon=10**6, delta=1e-6)
-    relation = "replace" if unit is None else "add/remove"
-    return {"privacy_unit": unit, "relation": relation, "budget": budget, "ledger": ":memory:", "dataset": "visits"}
+    neighbors = "replace" if unit is None else "add_remove"
+    return {"privacy_unit": unit, "neighbors": neighbors, "budget": budget, "ledger": ":memory:", "dataset": "visits"}
 
 
 def _held(pid: int) -> float:

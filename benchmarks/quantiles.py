@@ -25,7 +25,7 @@ from chary import Budget, mean
 from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
 from chary.calls import Quantiles
 from chary.calls.releases import halves, laplace_mean, noises
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
@@ -181,8 +181,8 @@ def means() -> Iterator[list[str]]:
     generator, source, size = np.random.default_rng(SEED), Seeded(SEED), 10_000
     values, asked = generator.integers(17, 61, size), mean("age", bounds=(0, 120))
     filled = mean("age", bounds=(0, 120), missing=60)
-    for relation in ("add/remove", "replace"):
-        near = Neighbouring(relation, None)
+    for neighbors in ("add_remove", "replace"):
+        near = NeighborRelation(neighbors, None)
         drawn = noises(asked, near, epsilon=Fraction(1, 10))
         errors = []
         tenth = Fraction(1, 10)
@@ -190,8 +190,8 @@ def means() -> Iterator[list[str]]:
             parts = made.parts(np.array([int((values - 60).sum())]), np.array([size]))
             noisy = [each.apply(np.repeat(part, 4000), source) for each, part in zip(made.noises, parts, strict=True)]
             errors.append(float(np.abs(np.array(made.values(*noisy)) - values.mean()).mean()))
-        known = f"{120 / (size / 10):.4f}" if relation == "replace" else "-"
-        yield [relation, *(f"{error:.4f}" for error in errors), known]
+        known = f"{120 / (size / 10):.4f}" if neighbors == "replace" else "-"
+        yield [neighbors, *(f"{error:.4f}" for error in errors), known]
 
 
 # Gaussian noise by (epsilon, delta)

@@ -67,7 +67,7 @@ def times() -> None:
     """Seconds for what is due, and for nothing due, beside a plain release of the same counts."""
     data = pl.DataFrame({"key": np.arange(10**5) % KEYS})
     box, table = BOXES["Gaussian, rho 0.02"][0], []
-    options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1, delta=DELTA)}
+    options = {"privacy_unit": None, "neighbors": "replace", "budget": Budget(epsilon=1, delta=DELTA)}
     with chary.open(data, ledger=":memory:", **options) as session:
         schedule = session.start(Rerun(box, rho="0.01", beta=BETA, exponent="0.1"))
         calls = {

@@ -28,7 +28,7 @@ import pyarrow as pa
 import chary
 from chary import Algorithm, Budget, Session, count
 from chary.calls import RunAlgorithm
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.session.opening import BudgetChoice, Place, session_of
 from measuring import QueryClock, Work, announce, seconds, show
 from recording import Against
@@ -67,7 +67,7 @@ class Answered:
     """Rows whose every plan answers at once."""
 
     schema: ClassVar = {"patient": "int64", "age": "int64"}
-    neighbouring = Neighbouring("add/remove", "patient")
+    neighbor_relation = NeighborRelation("add_remove", "patient")
     query = QUERY
 
     def fingerprint(self) -> str:

@@ -62,7 +62,7 @@ def speed(cells: int, queries: int, rows: int, measure: str) -> list[str]:
 def errors(name: str, table: pl.DataFrame, task: Task, epsilon: str) -> Iterator[list[str]]:
     """Some numbers of rows with both measures, beside noise on each query."""
     universe, queries = task
-    options = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": Budget(epsilon=10**6)}
+    options = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "budget": Budget(epsilon=10**6)}
     session = chary.open(table, **options)
     truths = np.array([table.filter(pl.sql_expr(query)).height / table.height for query in queries])
     workload = Workload.of(universe, queries, session.schema)
@@ -88,7 +88,7 @@ def noise(size: int, queries: int, epsilon: float) -> list[str]:
 
 def growing(table: pl.DataFrame, task: Task) -> Iterator[list[str]]:
     """What schedules promise for ever, at the number of rows and the growth of least error."""
-    session = chary.open(table, privacy_unit=None, relation="replace", ledger=":memory:", budget=Budget(epsilon=1))
+    session = chary.open(table, privacy_unit=None, neighbors="replace", ledger=":memory:", budget=Budget(epsilon=1))
     workload = Workload.of(*task, session.schema)
     session.close()
     published = published_small_database_law(cells=task[0].cells, queries=len(task[1]))

@@ -24,7 +24,7 @@ class Agreed:
     """
 
     def __init__(self, filter_, call, bars, keys, moved):
-        opening = call.bind(SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_))
+        opening = call.bind(SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_))
         price = opening.price(filter_)
         ran = opening.run(Data([], None, None, None, price))
         self.charged = opening.final(price, ran, opening.most_hits).main

@@ -21,12 +21,12 @@ from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndiv
 from chary.calls.sharpness import HitTerms
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Data
-from chary.data import Bins, Neighbouring
+from chary.data import Bins, NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
 from tests.adversary.told import Told, law, with_fields
 
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 
 
 class Remembering:

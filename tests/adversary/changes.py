@@ -18,7 +18,7 @@ class Changes:
     """One count of 0 or 1, asked again and again with steps of these sizes."""
 
     def __init__(self, filter_, steps, **how):
-        spine = SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_)
+        spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
         self.filter = filter_
         self.calls = [OnChange(count(), step=step, **how) for step in steps]
         self.sharpness = [call.sharpness(filter_, 1, count().grid, call.value_share) for call in self.calls]

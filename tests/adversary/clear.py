@@ -34,7 +34,7 @@ class Clear:
     """Any number of such calls on counts of 0 or 1 for each key; `moved` are the keys that differ."""
 
     def __init__(self, filter_, calls, keys=1, moved=frozenset({0})):
-        spine = SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_)
+        spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
         self.filter, self.keys, self.moved = filter_, keys, moved
         self.made = [call.bind(spine) for call in calls]
         self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))

@@ -11,11 +11,11 @@ from chary import count
 from chary.calls.selection import TopK, TopKeys
 from chary.calls.thresholds import AskTracked, AskWatch, OnChange, Watch
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 
 
 class Counts:

@@ -8,11 +8,11 @@ from chary import Algorithm, count
 from chary.calls.compute import AskAlgorithm, RunAlgorithm
 from chary.calls.thresholds import AskReleaseIf, AskRevise, ReleaseIf, Revise
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 LOW, HIGH = -1, 3
 
 

@@ -14,13 +14,13 @@ from chary.calls import IndividualTests
 from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
 from chary.calls.sparse_vector import AskSparseOnce
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms import HiddenThreshold
 from chary.noise import Seeded
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 
 
 class OneUnit:

@@ -12,12 +12,12 @@ from chary import count
 from chary.calls import ThresholdTest, Watch
 from chary.calls.thresholds import AskSharpTest
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 
 
 class ToldHits:
@@ -40,7 +40,7 @@ class Sharp:
     """Any number of sharp calls, on counts of 0 or 1 for each key; `moved` are the keys that differ."""
 
     def __init__(self, filter_, calls, keys, moved):
-        spine = SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_)
+        spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
         self.filter, self.keys, self.moved = filter_, keys, moved
         self.made = [call.bind(spine) for call in calls]
         self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))

@@ -8,14 +8,14 @@ import pytest
 from chary import Budget
 from chary.accounting import Pure
 from chary.calls.sparse_vector import OpenSparse
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters
 from tests.adversary.kit import STEPS, Best, Moment
 from tests.adversary.openings import Sparse, Stream
 
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 
 
 def reached(game, calls):

@@ -25,7 +25,7 @@ def of_halves(machine, half, transcripts):
     """Neighbours with one unit, which is in all places of the first half, or of the second."""
     pair = [pa.table({"unit": [0] * half, "place": list(range(first, first + half))}) for first in (0, half)]
     asked = sparse_vectors.as_algorithm(machine, half)
-    return audit(asked, *pair, privacy_unit="unit", relation="replace", transcripts=transcripts, seed=1)
+    return audit(asked, *pair, privacy_unit="unit", neighbors="replace", transcripts=transcripts, seed=1)
 
 
 @pytest.mark.statistical

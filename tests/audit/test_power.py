@@ -13,7 +13,7 @@ from chary.audit.auditor import audit_case, worst_cases
 from chary.audit.enumeration import LOST, Enumeration, TooMany
 from chary.audit.exact_audits import _hit_law, by_own_law, of_run
 from chary.audit.transcripts import ReadOnce, kept, renyi
-from chary.data import Neighbouring, count
+from chary.data import NeighborRelation, count
 from chary.data.rows import Rooms
 from chary.data.table import living
 from chary.mechanisms import Distinct
@@ -101,7 +101,7 @@ def test_a_round_is_held_against_what_it_says_of_itself():
 
 
 def test_living_units_are_kept_as_they_are_read():
-    rows = ReadOnce.open(pa.table({"unit": [1, 2, 3]}), neighbouring=Neighbouring("add/remove", "unit"))
+    rows = ReadOnce.open(pa.table({"unit": [1, 2, 3]}), neighbor_relation=NeighborRelation("add_remove", "unit"))
     plan = living(rows, count())
     one = kept(plan)
     for spent in ([], [2]):

@@ -29,7 +29,7 @@ burst = 1000
 [dataset.{dataset}]
 file = "people.csv"
 each-row = true
-relation = "replace"
+neighbors = "replace"
 columns = {columns}
 budget-epsilon = 1
 budget-delta = "1e-6"

@@ -201,8 +201,8 @@ def answering(kind, opened, **options):
         ballots = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
         return open_votes(ballots, **({"dataset": "data", "ledger": ":memory:"} | options))
     if kind in OF_ROWS:
-        return opened(relation="replace", privacy_unit=None, **options)
-    session = opened(**(options | ({"relation": "replace"} if kind in OF_REPLACED else {})))
+        return opened(neighbors="replace", privacy_unit=None, **options)
+    session = opened(**(options | ({"neighbors": "replace"} if kind in OF_REPLACED else {})))
     if kind in AFTER:
         AFTER[kind](session, None)
     return session

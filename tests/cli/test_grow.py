@@ -22,7 +22,7 @@ def call(call, tmp_path):
     return call
 
 
-RULES = "--each-row --relation replace --infer-types --budget-epsilon 5 --budget-delta 1e-6 --ledger wards.ledger"
+RULES = "--each-row --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6 --ledger wards.ledger"
 RULES += " --count --by ward --keys 0,1,2"
 
 
@@ -114,10 +114,10 @@ def test_a_picture_that_cannot_be_written_charges_nothing(call, tmp_path):
 
 
 def test_a_secret_size_is_refused(call):
-    code, _out, err = call(f"rerun first.csv {RULES.replace('--relation replace', '')} --rho 0.05")
+    code, _out, err = call(f"rerun first.csv {RULES.replace('--neighbors replace', '')} --rho 0.05")
     assert code == 2
     assert "secret" in err
-    assert "--each-row --relation replace" in err
+    assert "--each-row --neighbors replace" in err
     assert not Path("wards.ledger").exists()
 
 

@@ -67,7 +67,7 @@ CELLS = "--bins age=0,50,100 --values clinic=a,b,c"
 EACH = {"assumed_groups_per_unit": 1}
 SMALL = "--epsilon 0.01"
 SIZE = {"epsilon": "0.01"}
-PUBLIC = "--each-row --relation replace --infer-types"
+PUBLIC = "--each-row --neighbors replace --infer-types"
 UNITS = "--unit patient_id --infer-types"
 # For each kind which rows are asked, the options of its command, and the call that a program would make.
 CALLS = {
@@ -169,11 +169,11 @@ BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
 def opened(visits, rows, grain=None):
     unit = "patient_id" if rows == UNITS else None
-    relation = "add/remove" if rows == UNITS else "replace"
+    neighbors = "add_remove" if rows == UNITS else "replace"
     return chary.open(
         str(visits),
         privacy_unit=unit,
-        relation=relation,
+        neighbors=neighbors,
         infer_types=True,
         budget=Budget(1, "1e-6"),
         grain=grain,
@@ -237,7 +237,7 @@ def test_a_kind_tells_what_its_docstring_says_and_what_each_option_means(call, k
 @pytest.mark.parametrize("kind", CALLS)
 def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
     rows, options, _ = CALLS[kind]
-    wrong = [f"{options} --nothing 1", f"{options} --relation sideways"]
+    wrong = [f"{options} --nothing 1", f"{options} --neighbors sideways"]
     wrong += [options.replace("--epsilon 0.01", "--epsilon nan")] if SMALL in options else []
     wrong += [options.split(" --", 1)[1]] if kind not in ("release", "individual_stream") else []
     for line in wrong:

@@ -25,7 +25,7 @@ ledger = "books.ledger"
 [dataset.other]
 file = "other.csv"
 each-row = true
-relation = "replace"
+neighbors = "replace"
 budget-epsilon = 2.50
 """
 KEYED = "--count --by clinic --above 1000 --max-groups-per-unit 1 --hits 10"
@@ -69,8 +69,8 @@ def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
     toml(TOML)
     visits.with_name("other.csv").write_text(visits.read_text())
     one, other = held("visits.csv"), held("other.csv")
-    assert (one["unit"], one["relation"]) == (("patient_id", "chary.toml"), ("add/remove", "default"))
-    assert (other["each-row"], other["relation"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
+    assert (one["unit"], one["neighbors"]) == (("patient_id", "chary.toml"), ("add_remove", "default"))
+    assert (other["each-row"], other["neighbors"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
     assert other["budget-epsilon"] == ("2.50", "chary.toml")
     assert one["budget-delta"] == other["budget-delta"] == ("1e-6", "chary.toml")
     assert one["keys.clinic"] == ('"a","b","c"', "chary.toml")
@@ -104,11 +104,11 @@ def test_it_is_looked_for_here_then_beside_the_file_or_named(held, call, visits,
 def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, visits, toml):
     visits.write_text(visits.read_text().replace(",", ";"))
     written = "--csv-format delimiter=; --csv-format quote="
-    first = f"test {visits} --each-row --relation replace --infer-types {written} --count"
+    first = f"test {visits} --each-row --neighbors replace --infer-types {written} --count"
     assert call(f"{first} --above 10 --hits 10 --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     recorded = held(visits)
     assert recorded["each-row"] == (True, "ledger")
-    assert recorded["relation"] == ("replace", "ledger")
+    assert recorded["neighbors"] == ("replace", "ledger")
     assert recorded["csv-format"] == (["delimiter=;", "quote="], "ledger")
     assert recorded["infer-types"] == (True, "ledger")
     assert call(f"test {visits} --count --where age>=65 --above 10 --hits 10")[0] == 0

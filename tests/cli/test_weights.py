@@ -18,7 +18,7 @@ def visits(tmp_path):
     return path
 
 
-ROWS = "--each-row --relation replace --infer-types --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.02"
+ROWS = "--each-row --neighbors replace --infer-types --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.02"
 CELLS = "--alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m"
 WOMEN = ("--where", "sex = 'f'")
 
@@ -127,7 +127,7 @@ def test_answers_before_one_that_is_refused_are_shown(call, visits):
 
 
 def test_the_call_that_is_told_can_be_exported(call, visits):
-    rows = "--each-row --relation replace --infer-types"
+    rows = "--each-row --neighbors replace --infer-types"
     told = json.loads(call(f"pmw {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
     assert call(f"export synthetic {visits} made.csv {rows} --call {told}")[0] == 0
 
@@ -163,14 +163,14 @@ def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visi
 
 def test_a_secret_size_is_refused(call, visits):
     """Before a ledger is made that would keep the wrong neighbours."""
-    for wrong in (ROWS.replace("replace", "add/remove"), ROWS.replace("--each-row", "--unit age")):
+    for wrong in (ROWS.replace("replace", "add_remove"), ROWS.replace("--each-row", "--unit age")):
         code, _, err = call(f"pmw {visits} {wrong} {CELLS}", *WOMEN)
         assert code == 2
         assert "the number of rows is secret" in err
-        assert "give --each-row --relation replace" in err
+        assert "give --each-row --neighbors replace" in err
     assert not visits.with_name("visits.csv.ledger").exists()
 
 
 def test_a_ledger_without_a_budget_says_which_options(call, visits):
-    code, _, err = call(f"pmw {visits} --each-row --relation replace {CELLS} --hits 3", *WOMEN)
+    code, _, err = call(f"pmw {visits} --each-row --neighbors replace {CELLS} --hits 3", *WOMEN)
     assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in err) == (2, True)

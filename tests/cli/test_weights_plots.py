@@ -14,7 +14,7 @@ from chary.calls import PMW, WeightedAnswer
 from chary.errors import InvalidParameter
 from chary.growth.plots import KINDS, draw_answers, draw_synthetic, marginal
 
-ROWS = "--each-row --relation replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
+ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 ASKED = [
     ("clinic = 'a'", WeightedAnswer(3, 0.4, True, True, 0.02)),
@@ -34,7 +34,7 @@ def drawn(monkeypatch):
 @pytest.fixture(scope="module")
 def weights():
     rows = pl.DataFrame({"age": [i % 100 for i in range(3000)], "clinic": ["ab"[i % 4 == 0] for i in range(3000)]})
-    terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=4000)}
+    terms = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=4000)}
     with chary.open(rows, **terms) as session:
         universe = {"age": Bins([0, 50, 100]), "clinic": ["a", "b"]}
         made = session.start(PMW(universe=universe, alpha="0.1", epsilon=100))
@@ -107,7 +107,7 @@ def test_no_answer_is_covered_or_cut(weights, drawn, tmp_path, asked):
 
 def test_one_column_fills_the_picture(drawn, tmp_path):
     rows = pl.DataFrame({"clinic": ["a", "b"] * 50})
-    terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=1)}
+    terms = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=1)}
     with chary.open(rows, **terms) as session:
         weights = session.start(PMW(universe={"clinic": ["a", "b"]}, alpha="0.1", epsilon="0.1"))
         draw_synthetic(weights.state, pa.table({"clinic": ["a"]}), tmp_path / "made.png")

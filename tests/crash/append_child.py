@@ -16,7 +16,7 @@ from chary.ledger import SqlLedger
 
 BATCH = pa.table({"unit": list(range(1000, 4000)), "age": [50] * 3000})
 PLACES = ("connected", "inserted", "remembered", "committed", "noting", "noted")
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
+PUBLIC = {"privacy_unit": None, "neighbors": "replace"}
 SECRET = {"privacy_unit": "unit"}
 
 

@@ -21,7 +21,7 @@ TERMS = [{"epsilon": "0.1"}, {"rho": "0.001"}]
 
 def opened(folder, on_step=None):
     budget = chary.Budget(epsilon=1, delta=1e-6)
-    terms = {"privacy_unit": None, "relation": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
     return chary.open(pl.DataFrame({"ward": range(SIZE)}), ledger=Path(folder) / "wards.ledger", **terms)
 
 

@@ -27,7 +27,7 @@ REQUEST = "the one question"
 BOX = CountsBox(chary.count("ward <= 1"))
 PUBLIC = {
     "privacy_unit": None,
-    "relation": "replace",
+    "neighbors": "replace",
     "dataset": "wards",
     "budget": chary.Budget(epsilon=1000, delta=1e-6),
 }
@@ -156,7 +156,7 @@ def test_a_batch_and_the_run_that_it_made_due(tmp_path, step):
 
 
 def line(folder):
-    rules = "--each-row --relation replace --table wards --budget-epsilon 5 --count --by ward --keys 0,1,2"
+    rules = "--each-row --neighbors replace --table wards --budget-epsilon 5 --count --by ward --keys 0,1,2"
     terms = "--epsilon 1 --growth 0.1"
     files = [part for name in ("first", "second") for part in ("--append", str(folder / f"{name}.csv"))]
     ledger = str(folder / "wards.ledger")

@@ -24,7 +24,7 @@ EPSILON, COST = "0.25", 0.125
 
 def opened(folder, on_step=None, size=START):
     rows = pl.DataFrame({"ward": [i % 3 for i in range(size)]})
-    terms = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=2), "dataset": "wards"}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=2), "dataset": "wards"}
     return chary.open(rows, ledger=Path(folder) / "wards.ledger", on_step=on_step, **terms)
 
 

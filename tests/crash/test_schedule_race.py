@@ -25,7 +25,7 @@ def rows(size):
 def opened(folder, on_step=None, size=START):
     budget = chary.Budget(epsilon=1, delta=1e-6)
     place = Path(folder) / "wards.ledger"
-    terms = {"privacy_unit": None, "relation": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
     return chary.open(rows(size), ledger=place, **terms)
 
 

@@ -27,7 +27,7 @@ EASY, HARD = "ward >= 9", "ward = 0"
 def opened(folder, on_step=None):
     rows = pl.DataFrame({"ward": [0] * 360 + [1] * 40})
     place, budget = folder / "wards.ledger", chary.Budget(epsilon=4500)
-    terms = {"privacy_unit": None, "relation": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
     return chary.open(rows, ledger=place, **terms)
 
 

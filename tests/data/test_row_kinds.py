@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from chary import InvalidQuery, count
-from chary.data import Neighbouring, Predicate, RowTable
+from chary.data import NeighborRelation, Predicate, RowTable
 from chary.data.queries.overlap import row_kinds
 
 DAYS = [date(2026, 1, 1), date(2026, 2, 1), date(2026, 3, 1), None]
@@ -61,7 +61,7 @@ def table():
     types |= {"at": pa.timestamp("us"), "id": pa.int64()}
     given = columns | {"id": range(len(ROWS))}
     rows = pa.table({name: pa.array(values, types[name]) for name, values in given.items()})
-    return RowTable.open(rows, neighbouring=Neighbouring("add/remove", None))
+    return RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", None))
 
 
 def held(table, text):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from chary import EngineError, InvalidQuery, SchemaMismatch, Votes
-from chary.data import Neighbouring, RowTable, Series, public_size
+from chary.data import NeighborRelation, RowTable, Series, public_size
 
 ROWS = pd.DataFrame({"unit": [1, 1, None, 3], "x": [1.0, None, 2.0, 3.0]})
 
@@ -28,7 +28,7 @@ def table(request, tmp_path):
         source = tmp_path / "rows.parquet"
     elif request.param == "duckdb":
         source, options = in_file(tmp_path)
-    opened = RowTable.open(source, neighbouring=Neighbouring("replace", None), **options)
+    opened = RowTable.open(source, neighbor_relation=NeighborRelation("replace", None), **options)
     yield opened
     opened.close()
 
@@ -40,10 +40,10 @@ def test_every_row_counts_and_later_ones_too(table):
     assert "6" not in repr(batch)
 
 
-@pytest.mark.parametrize(("relation", "unit"), [("add/remove", None), ("add/remove", "unit"), ("replace", "unit")])
-def test_a_size_in_which_neighbours_differ_is_not_told(relation, unit):
+@pytest.mark.parametrize(("neighbors", "unit"), [("add_remove", None), ("add_remove", "unit"), ("replace", "unit")])
+def test_a_size_in_which_neighbours_differ_is_not_told(neighbors, unit):
     with pytest.raises(InvalidQuery, match="privacy_unit=None"):
-        public_size(RowTable.open(ROWS, neighbouring=Neighbouring(relation, unit)))
+        public_size(RowTable.open(ROWS, neighbor_relation=NeighborRelation(neighbors, unit)))
 
 
 def test_a_series_has_its_length_and_votes_have_none():
@@ -90,7 +90,7 @@ def test_a_file_keeps_its_batches_by_table(tmp_path):
         connection.execute("CREATE TABLE other AS FROM t")
     for expected in (1, 2):
         for name in ("t", "other"):
-            table = RowTable.open(path, neighbouring=Neighbouring("replace", None), table=name)
+            table = RowTable.open(path, neighbor_relation=NeighborRelation("replace", None), table=name)
             assert table.append(pa.table({"unit": [5], "x": [1.0]})).number == expected
             assert len(table.batches()) == expected
             table.close()

@@ -5,7 +5,7 @@ from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from tests.engines.cells import DATES, KEYS, MOMENTS
 
-NEIGHBOURS = [("add/remove", "u"), ("replace", "v"), ("add/remove", None), ("replace", None)]
+NEIGHBOURS = [("add_remove", "u"), ("replace", "v"), ("add_remove", None), ("replace", None)]
 CONDITIONS = [
     None,
     None,
@@ -162,9 +162,9 @@ def _shifted(pick, limits):
 def rows_of():
     """What the forms are: (form, relation, unit, limits)."""
     for form, (kind, limits, _) in ANSWERED.items():
-        for relation, unit in NEIGHBOURS:
+        for neighbors, unit in NEIGHBOURS:
             if kind in ("both", "row" if unit is None else "unit"):
-                yield from ((form, relation, unit, limit) for limit in limits)
+                yield from ((form, neighbors, unit, limit) for limit in limits)
 
 
 def orders(pick, limits):

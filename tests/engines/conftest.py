@@ -2,7 +2,7 @@ import zlib
 
 import pytest
 
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from tests.engines.cells import HEAVY, HEAVY_SCHEMA, ROWS, frame
 from tests.engines.openers import PARAMETERS, Place, Tested
 from tests.engines.tally import PROPERTY
@@ -32,8 +32,8 @@ def opened(engine, tmp_path_factory, request):
     """Opens rows on the engine; whatever is open in the end is closed."""
     place, held = Place(tmp_path_factory.mktemp("engine"), request.getfixturevalue), []
 
-    def opening(arrow, relation="add/remove", unit=None, **said):
-        held.append(engine.opened(place, arrow, neighbouring=Neighbouring(relation, unit), **said))
+    def opening(arrow, neighbors="add_remove", unit=None, **said):
+        held.append(engine.opened(place, arrow, neighbor_relation=NeighborRelation(neighbors, unit), **said))
         return held[-1]
 
     yield opening
@@ -46,10 +46,10 @@ def shared(opened):
     """The same for rows that nobody adds to, which are opened once."""
     tables = {}
 
-    def found(name, relation="add/remove", unit=None):
-        if (name, relation, unit) not in tables:
-            tables[name, relation, unit] = opened(FRAMES[name](), relation, unit)
-        return tables[name, relation, unit]
+    def found(name, neighbors="add_remove", unit=None):
+        if (name, neighbors, unit) not in tables:
+            tables[name, neighbors, unit] = opened(FRAMES[name](), neighbors, unit)
+        return tables[name, neighbors, unit]
 
     return found
 

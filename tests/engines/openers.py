@@ -40,7 +40,7 @@ class Place:
 class Tested:
     """An engine under test.
 
-    `opened(place, arrow, neighbouring=..., limit=...)` puts the rows where the engine reads them and opens them.
+    `opened(place, arrow, neighbor_relation=..., limit=...)` puts the rows where the engine reads them and opens them.
     `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
     `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
     whether rows can be appended at all. `differs` is where the engine says of itself that it differs, which is in

@@ -7,13 +7,13 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.data.engines.duckdb.engine import DuckDialect
 from tests.engines import meanings
 from tests.engines.asked import ANSWERED, Picker
 from tests.engines.cells import ROWS, frame, world
 
-BY_UNIT, BY_ROW = Neighbouring("replace", "u"), Neighbouring("replace", None)
+BY_UNIT, BY_ROW = NeighborRelation("replace", "u"), NeighborRelation("replace", None)
 
 
 def changed(column, change):
@@ -60,11 +60,11 @@ COMPUTED = {
 }
 
 
-def differs(table, form, neighbouring, tries=40):
+def differs(table, form, neighbor_relation, tries=40):
     """Whether some answer of this form is not what it means."""
     drawn = random.Random(form)
     for number in range(tries):
-        pick = Picker(drawn, None if number % 2 else drawn.choice(range(24)), neighbouring)
+        pick = Picker(drawn, None if number % 2 else drawn.choice(range(24)), neighbor_relation)
         pick.grid = lambda: drawn.choice(
             [("x", (-2, 3), 1), ("x", ("-0.5", "1.5"), "0.5"), ("i", (-(2**53), 2**53), 1)]
         )
@@ -72,7 +72,7 @@ def differs(table, form, neighbouring, tries=40):
         for query in ANSWERED[form][2](pick, {}):
             found = table.prepare(query).run()
             listed = found if isinstance(found, int) else found.tolist()
-            if listed != meanings.answer(query, world(pick.world), neighbouring.unit):
+            if listed != meanings.answer(query, world(pick.world), neighbor_relation.unit):
                 return True
     return False
 
@@ -86,22 +86,22 @@ KEYS = [
 
 @pytest.mark.parametrize("what", READ)
 def test_rows_that_are_read_otherwise(what):
-    rows, form, neighbouring = READ[what]
-    table = RowTable.open(rows, neighbouring=neighbouring)
-    assert differs(table, form, neighbouring)
+    rows, form, neighbor_relation = READ[what]
+    table = RowTable.open(rows, neighbor_relation=neighbor_relation)
+    assert differs(table, form, neighbor_relation)
     table.close()
 
 
 @pytest.mark.parametrize("what", COMPUTED)
 def test_numbers_that_are_rounded_otherwise(monkeypatch, what):
     monkeypatch.setattr(DuckDialect, "nearest", COMPUTED[what])
-    table = RowTable.open(frame(ROWS), neighbouring=BY_ROW)
+    table = RowTable.open(frame(ROWS), neighbor_relation=BY_ROW)
     assert differs(table, "total of rows", BY_ROW)
     table.close()
 
 
 def test_an_engine_that_is_as_it_should_be_does_not_differ():
-    table = RowTable.open(frame(ROWS), neighbouring=BY_ROW)
+    table = RowTable.open(frame(ROWS), neighbor_relation=BY_ROW)
     assert not any(
         differs(table, form, BY_ROW, tries=4) for form in ("count", "total of rows", "count by keys of rows")
     )

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from chary import Budget
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.noise import Seeded
 from chary.session.opening import BudgetChoice, Place, session_of
 from tests.engines.openers import ENGINES
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.parametrize(
 def neighbours(kind):
     if kind in OF_ROWS:
         return "replace", None
-    return ("replace" if kind in OF_REPLACED else "add/remove"), "patient"
+    return ("replace" if kind in OF_REPLACED else "add_remove"), "patient"
 
 
 def frame():
@@ -47,13 +47,13 @@ def told(table, kind):
 @functools.cache
 def usual(kind):
     """The same in memory."""
-    relation, unit = neighbours(kind)
-    return told(RowTable.open(frame(), neighbouring=Neighbouring(relation, unit)), kind)
+    neighbors, unit = neighbours(kind)
+    return told(RowTable.open(frame(), neighbor_relation=NeighborRelation(neighbors, unit)), kind)
 
 
 @pytest.fixture(scope="module")
 def tables(opened):
-    return functools.cache(lambda relation, unit: opened(frame(), relation, unit))
+    return functools.cache(lambda neighbors, unit: opened(frame(), neighbors, unit))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, Predicate, count, ordered, total
+from chary.data import NeighborRelation, Predicate, count, ordered, total
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -22,36 +22,36 @@ def listed(found):
     return found if isinstance(found, int) else found.tolist()
 
 
-def shown(relation, unit):
-    return f"{relation}, {'each row' if unit is None else 'a unit'}"
+def shown(neighbors, unit):
+    return f"{neighbors}, {'each row' if unit is None else 'a unit'}"
 
 
-def picks(engine, relation, unit, form):
+def picks(engine, neighbors, unit, form):
     """What is left open, drawn: of all worlds, of one of many rows, of one with hardly any; alike everywhere."""
-    drawn = random.Random(f"{form} {relation} {unit}")
+    drawn = random.Random(f"{form} {neighbors} {unit}")
     for number in range(engine.times(TIMES)):
         some = drawn.choice([range(4, WORLDS), range(4)][number // 2 % 2])
-        yield Picker(drawn, some if number % 2 else None, Neighbouring(relation, unit))
+        yield Picker(drawn, some if number % 2 else None, NeighborRelation(neighbors, unit))
 
 
-@pytest.mark.parametrize(("form", "relation", "unit", "limits"), list(asked.rows_of()), ids=str)
-def test_answers(engine, shared, tally, form, relation, unit, limits):
-    table, cases = shared("cells", relation, unit), 0
-    for pick in picks(engine, relation, unit, f"{form} {limits}"):
+@pytest.mark.parametrize(("form", "neighbors", "unit", "limits"), list(asked.rows_of()), ids=str)
+def test_answers(engine, shared, tally, form, neighbors, unit, limits):
+    table, cases = shared("cells", neighbors, unit), 0
+    for pick in picks(engine, neighbors, unit, f"{form} {limits}"):
         for query in ANSWERED[form][2](pick, limits):
             found = listed(table.prepare(query).run())
             assert found == meanings.answer(query, world(pick.world), unit), query.body()
             cases += 1
-    tally(form, cases, shown(relation, unit), named(limits))
+    tally(form, cases, shown(neighbors, unit), named(limits))
 
 
-@pytest.mark.parametrize(("relation", "unit"), NEIGHBOURS)
+@pytest.mark.parametrize(("neighbors", "unit"), NEIGHBOURS)
 @pytest.mark.parametrize(("of_unit", "most"), OF_UNIT)
-def test_values_in_order(engine, shared, tally, relation, unit, of_unit, most):
+def test_values_in_order(engine, shared, tally, neighbors, unit, of_unit, most):
     if unit is None and of_unit != "spread":
         pytest.skip("of a unit with one row there is nothing to choose")
-    table, limits = shared("cells", relation, unit), {"of_unit": of_unit, "max_rows_per_unit": most} if unit else {}
-    for pick in picks(engine, relation, unit, "ordered"):
+    table, limits = shared("cells", neighbors, unit), {"of_unit": of_unit, "max_rows_per_unit": most} if unit else {}
+    for pick in picks(engine, neighbors, unit, "ordered"):
         query = asked.orders(pick, limits)
         found, expected = table.ordered(query).run(), meanings.ordered(query, world(pick.world), unit)
         if of_unit == "random" and unit:
@@ -59,7 +59,7 @@ def test_values_in_order(engine, shared, tally, relation, unit, of_unit, most):
             continue
         assert dict(zip(found.places.tolist(), found.counts.tolist(), strict=True)) == expected, query.body()
         assert found.places.tolist() == sorted(found.places.tolist())
-    tally("values in order", engine.times(TIMES), shown(relation, unit), named(limits))
+    tally("values in order", engine.times(TIMES), shown(neighbors, unit), named(limits))
 
 
 def in_units(found):
@@ -71,15 +71,15 @@ def in_units(found):
     return sorted(sorted(places) for places in units.values())
 
 
-@pytest.mark.parametrize(("relation", "unit"), NEIGHBOURS)
+@pytest.mark.parametrize(("neighbors", "unit"), NEIGHBOURS)
 @pytest.mark.parametrize(
     "limits", [None, {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 9}], ids=str
 )
-def test_elements(engine, shared, tally, relation, unit, limits):
+def test_elements(engine, shared, tally, neighbors, unit, limits):
     if (unit is None) != (limits is None) and unit is None:
         pytest.skip("a row has one value")
-    table = shared("cells", relation, unit)
-    for pick in picks(engine, relation, unit, "elements"):
+    table = shared("cells", neighbors, unit)
+    for pick in picks(engine, neighbors, unit, "elements"):
         query = Elements(where=Predicate.of(pick.where())) if limits is None and unit else None
         query = query or asked.element_sets(pick, limits or {})
         if query.of == "x" and "doubles" in engine.differs:
@@ -90,7 +90,7 @@ def test_elements(engine, shared, tally, relation, unit, limits):
     tally(
         "elements" if limits is not None or unit is None else "units as elements",
         engine.times(TIMES),
-        shown(relation, unit),
+        shown(neighbors, unit),
         named(limits or {}),
     )
 
@@ -99,16 +99,16 @@ def rooms(left, hits, kind):
     return Rooms(pa.table({"unit": pa.array(list(left), kind), "room": pa.array(left.values(), pa.int64())}), hits)
 
 
-@pytest.mark.parametrize(("relation", "unit"), UNITED)
+@pytest.mark.parametrize(("neighbors", "unit"), UNITED)
 @pytest.mark.parametrize("limits", [None, *KEEPS, *ROWS_KEPT, ROWS_KEPT[1] | KEEPS[2]], ids=str)
-def test_living_units(engine, shared, tally, relation, unit, limits):
-    table, kind = shared("cells", relation, unit), pa.string() if unit == "u" else pa.int64()
+def test_living_units(engine, shared, tally, neighbors, unit, limits):
+    table, kind = shared("cells", neighbors, unit), pa.string() if unit == "u" else pa.int64()
     form = (
         "total of living units"
         if limits and set(limits) & {"max_rows_per_unit", "unit_total"}
         else "count of living units"
     )
-    for pick in picks(engine, relation, unit, f"living {limits}"):
+    for pick in picks(engine, neighbors, unit, f"living {limits}"):
         query = living_query(pick, limits, form)
         hits = pick.drawn.randint(1, 3)
         there = sorted({row[unit] for row in world(pick.world)} - {None})
@@ -121,7 +121,7 @@ def test_living_units(engine, shared, tally, relation, unit, limits):
             took = units.of(chosen).to_pydict()
         used = {each: sum(each in expected[place] for place in chosen) for cell in expected for each in cell}
         assert dict(zip(took["unit"], took["used"], strict=True)) == {each: n for each, n in used.items() if n}
-    tally(form, engine.times(TIMES), shown(relation, unit), named(limits or {}))
+    tally(form, engine.times(TIMES), shown(neighbors, unit), named(limits or {}))
 
 
 def living_query(pick, limits, form):
@@ -170,5 +170,5 @@ def test_the_sums_of_many_large_numbers(shared, tally):
 
 def test_texts_are_kept_as_they_are(shared):
     """Nothing is folded, trimmed or normalised on the way in: as many units as there are spellings."""
-    table = shared("cells", "add/remove", "u")
+    table = shared("cells", "add_remove", "u")
     assert table.prepare(count()).run() == len({row["u"] for row in ROWS} - {None}) == len(UNITS) - 1

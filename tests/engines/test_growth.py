@@ -55,7 +55,7 @@ def more(**columns):
 def test_answers_after_appending_are_those_of_all_rows(opened, tally):
     """Plans that were made before the rows came read them, too."""
     first, *later = batches(1)
-    table, there = opened(frame(first), "add/remove", "u"), list(first)
+    table, there = opened(frame(first), "add_remove", "u"), list(first)
     plans = [table.prepare(query) for query in QUERIES]
     values = ordered("x", bounds=(-2, 3), step="0.5", max_rows_per_unit=2)
     order, living_plan, words = table.ordered(values), living(table, QUERIES[2]), table.elements(Elements()).run()
@@ -82,7 +82,7 @@ def test_answers_after_appending_are_those_of_all_rows(opened, tally):
 
 
 def test_a_request_is_one_batch_however_often_it_comes(opened, tally):
-    table = opened(frame(ROWS[:9]), "add/remove", "u")
+    table = opened(frame(ROWS[:9]), "add_remove", "u")
     first = table.append(more(), request="monday")
     assert table.append(more(), request="monday") == first
     assert table.append(frame(ROWS[:3]), request="monday") == first
@@ -95,7 +95,7 @@ def test_a_request_is_one_batch_however_often_it_comes(opened, tally):
 
 
 def test_batches_that_outlive_the_table_are_told(engine, opened):
-    table = opened(frame(ROWS[:9]), "add/remove", "u")
+    table = opened(frame(ROWS[:9]), "add_remove", "u")
     assert table.keeps_batches is engine.keeps
 
     def refuse(batch):
@@ -123,7 +123,7 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_what_does_not_fit_is_refused_before_anything_is_written(opened, tally, what):
-    table = opened(frame(ROWS[:9]), "add/remove", "u")
+    table = opened(frame(ROWS[:9]), "add_remove", "u")
     batch = more(**{name: values for name, values in BAD[what].items() if name != "more"})
     if "more" in BAD[what]:
         batch = batch.append_column("more", pa.array(BAD[what]["more"]))
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(opened, tally, 
 
 def test_types_fit_by_class(opened, tally):
     """Whole numbers go into doubles, narrow ones into wide ones, NULL anywhere; columns may come in any order."""
-    table = opened(frame(ROWS[:9]), "add/remove", "u")
+    table = opened(frame(ROWS[:9]), "add_remove", "u")
     before = {name: table.prepare(count(f"{name} IS NULL")).run() for name in "xik"}
     row = more(x=[2**53], i=pa.array([1], pa.int8()).to_pylist())
     row = row.set_column(row.schema.get_field_index("i"), "i", pa.array([3], pa.int16()))
@@ -175,7 +175,7 @@ def test_a_limit_on_entries_holds_for_what_is_added(opened, tally):
 
 
 def test_a_closed_table_neither_grows_nor_answers(opened):
-    table = opened(frame(ROWS[:9]), "add/remove", "u")
+    table = opened(frame(ROWS[:9]), "add_remove", "u")
     plans = [
         table.prepare(count()),
         table.snapshot(["n"]),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, count, histogram, mean, ordered, total
+from chary.data import NeighborRelation, count, histogram, mean, ordered, total
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
@@ -22,7 +22,7 @@ KEYS = ["a", "b"]
 CELLS = [(key, x) for key in [*KEYS, "elsewhere"] for x in (None, -5, -1, 0, 2, 9)]
 UNITS = [rows for size in range(3) for rows in itertools.combinations_with_replacement(CELLS, size)]
 SINGLE = [(), *((cell,) for cell in CELLS)]
-RELATIONS = pytest.mark.parametrize("relation", ["add/remove", "replace"])
+NEIGHBORS = pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 # Units at the edges, for what is asked world by world.
 FEW = [(), *(((key, x),) for key in KEYS for x in (9, -5)), *((("a", x), ("b", y)) for x in (9, -5) for y in (9, -5))]
 FEW += [(("a", 9), ("a", 9)), (("a", None),)]
@@ -69,10 +69,10 @@ def vectors(table, query, size):
     return table.prepare(type(query)(**fields).by(columns, keys, **limits)).run().reshape(size, -1)
 
 
-def moved(lines, relation, *, empty_too):
+def moved(lines, neighbors, *, empty_too):
     """All changes between neighbours, a line each; world 0 is without the unit."""
-    lines = np.unique(lines, axis=0) if relation == "replace" and empty_too else lines
-    if relation == "add/remove":
+    lines = np.unique(lines, axis=0) if neighbors == "replace" and empty_too else lines
+    if neighbors == "add_remove":
         return lines - lines[0]
     some = lines if empty_too else lines[1:]
     return (some[:, None, :] - some[None, :, :]).reshape(-1, lines.shape[1])
@@ -86,9 +86,9 @@ def measured(changes):
     return tuple(map(int, found))
 
 
-def claimed(query, neighbouring):
+def claimed(query, neighbor_relation):
     found = (query.sensitivity, query.reach, query.l1, query.together)
-    return tuple(each(neighbouring) for each in found)
+    return tuple(each(neighbor_relation) for each in found)
 
 
 def limited():
@@ -105,27 +105,27 @@ def limited():
         yield asked if keep == 0 else asked.by("k", KEYS, max_groups_per_unit=keep)
 
 
-@RELATIONS
-def test_of_units(unit_worlds, tally, relation):
-    neighbouring = Neighbouring(relation, "u")
-    parts = mean("x", bounds=(0, 3), max_rows_per_unit=2).by("k", KEYS).parts(neighbouring)
+@NEIGHBORS
+def test_of_units(unit_worlds, tally, neighbors):
+    neighbor_relation = NeighborRelation(neighbors, "u")
+    parts = mean("x", bounds=(0, 3), max_rows_per_unit=2).by("k", KEYS).parts(neighbor_relation)
     queries = [*limited(), parts[0]]
     for query in queries:
-        changes = moved(vectors(unit_worlds, query, len(UNITS)), relation, empty_too=True)
-        assert measured(changes) == claimed(query, neighbouring), query.body()
-    tally("neighbours: moved as far as claimed", len(queries) * len(UNITS), f"{relation}, a unit")
+        changes = moved(vectors(unit_worlds, query, len(UNITS)), neighbors, empty_too=True)
+        assert measured(changes) == claimed(query, neighbor_relation), query.body()
+    tally("neighbours: moved as far as claimed", len(queries) * len(UNITS), f"{neighbors}, a unit")
 
 
-@RELATIONS
-def test_of_rows(row_worlds, tally, relation):
-    neighbouring = Neighbouring(relation, None)
+@NEIGHBORS
+def test_of_rows(row_worlds, tally, neighbors):
+    neighbor_relation = NeighborRelation(neighbors, None)
     queries = [count("x IS NOT NULL"), count("x > 0", without="x = 9")]
     queries += [total("x", bounds=bounds) for bounds in ((-2, 3), (1, 3), (-3, -1))]
-    queries += [mean("x", bounds=(0, 3)).parts(neighbouring)[0]]
+    queries += [mean("x", bounds=(0, 3)).parts(neighbor_relation)[0]]
     for query in [*queries, *(query.by("k", KEYS) for query in queries)]:
-        changes = moved(vectors(row_worlds, query, len(SINGLE)), relation, empty_too=False)
-        assert measured(changes) == claimed(query, neighbouring), query.body()
-    tally("neighbours: moved as far as claimed", 2 * len(queries) * len(SINGLE), f"{relation}, each row")
+        changes = moved(vectors(row_worlds, query, len(SINGLE)), neighbors, empty_too=False)
+        assert measured(changes) == claimed(query, neighbor_relation), query.body()
+    tally("neighbours: moved as far as claimed", 2 * len(queries) * len(SINGLE), f"{neighbors}, each row")
 
 
 def world_by_world(table, ask):
@@ -146,13 +146,13 @@ ONE_BY_ONE = {
 @pytest.mark.parametrize("form", ONE_BY_ONE)
 def test_world_by_world(few_worlds, tally, form):
     lines = world_by_world(few_worlds, ONE_BY_ONE[form])
-    for relation in ("add/remove", "replace"):
-        neighbouring, query = Neighbouring(relation, "u"), ONE_BY_ONE[form](None)
-        found, bounds = measured(moved(lines, relation, empty_too=True)), claimed(query, neighbouring)
+    for neighbors in ("add_remove", "replace"):
+        neighbor_relation, query = NeighborRelation(neighbors, "u"), ONE_BY_ONE[form](None)
+        found, bounds = measured(moved(lines, neighbors, empty_too=True)), claimed(query, neighbor_relation)
         assert all(got <= most for got, most in zip(found, bounds, strict=True)), form
         # What several columns have in common bounds all the moments together less tightly than each.
         assert found[:2] == bounds[:2], form
-        tally("neighbours: moved as far as claimed", len(FEW), f"{relation}, a unit")
+        tally("neighbours: moved as far as claimed", len(FEW), f"{neighbors}, a unit")
 
 
 @pytest.mark.parametrize(("of_unit", "most"), [("spread", 1), ("spread", 2), ("mean", 1), ("weighted", 3)])
@@ -162,13 +162,13 @@ def test_values_in_order(few_worlds, tally, of_unit, most):
         asked = ordered("x", bounds=(-5, 9), where=f"w = {world}", max_rows_per_unit=most, of_unit=of_unit)
         values = few_worlds.ordered(asked).run()
         found.append(Counter(dict(zip(values.places.tolist(), values.counts.tolist(), strict=True))))
-    for relation in ("add/remove", "replace"):
-        others = found[:1] if relation == "add/remove" else found
+    for neighbors in ("add_remove", "replace"):
+        others = found[:1] if neighbors == "add_remove" else found
         gone = max((one - other).total() for one, other in itertools.product(found, others))
         come = max((other - one).total() for one, other in itertools.product(found, others))
-        moves = asked.moves(Neighbouring(relation, "u"))
-        assert (gone, come) == ((moves, 0) if relation == "add/remove" else (moves, moves))
-        tally("neighbours: moved as far as claimed", len(FEW), f"{relation}, a unit")
+        moves = asked.moves(NeighborRelation(neighbors, "u"))
+        assert (gone, come) == ((moves, 0) if neighbors == "add_remove" else (moves, moves))
+        tally("neighbours: moved as far as claimed", len(FEW), f"{neighbors}, a unit")
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_elements(few_worlds, tally, limits):
         # Units of different worlds have different names.
         assert {len(words) for words in found} == {2, 3}
         return
-    for relation in ("add/remove", "replace"):
-        others = found[:1] if relation == "add/remove" else found
+    for neighbors in ("add_remove", "replace"):
+        others = found[:1] if neighbors == "add_remove" else found
         changed = max(len(one ^ other) for one, other in itertools.product(found, others))
-        assert changed == asked.reach(Neighbouring(relation, "u"))
-        tally("neighbours: moved as far as claimed", len(FEW), f"{relation}, a unit")
+        assert changed == asked.reach(NeighborRelation(neighbors, "u"))
+        tally("neighbours: moved as far as claimed", len(FEW), f"{neighbors}, a unit")

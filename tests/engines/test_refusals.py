@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, count, histogram, ordered, total
+from chary.data import NeighborRelation, count, histogram, ordered, total
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
@@ -59,7 +59,7 @@ def test_readings_that_do_not_fit_are_refused_when_they_are_made(shared, tally):
 
 def test_a_unit_that_is_no_column_is_refused(opened, tally):
     with pytest.raises(SchemaMismatch, match="nobody"):
-        opened(pa.table({"n": [1]}), "add/remove", "nobody")
+        opened(pa.table({"n": [1]}), "add_remove", "nobody")
     tally("refused sources", 1)
 
 
@@ -74,7 +74,7 @@ def test_columns_may_have_any_name(opened, tally):
     """Also those that statements use inside."""
     names = ["unit", "value", "position", "k0", "answer", "rank", 'say "hi"; --', "high", "select", "ü\U0001f642"]
     names += ["weight", "times", "used", "room", "rowid", "element", "word", "a" * 60]
-    table = opened(pa.table({name: pa.array([1, 1, 2], pa.int64()) for name in names}), "add/remove", "unit")
+    table = opened(pa.table({name: pa.array([1, 1, 2], pa.int64()) for name in names}), "add_remove", "unit")
     assert list(table.schema) == names
     for name in names[1:]:
         quoted = '"' + name.replace('"', '""') + '"'
@@ -90,7 +90,7 @@ def test_columns_may_have_any_name(opened, tally):
 
 
 def test_nothing_that_is_made_of_rows_is_shown(opened):
-    table = opened(pa.table({"unit": ["SECRET"], "x": [98765.5]}), "add/remove", "unit")
+    table = opened(pa.table({"unit": ["SECRET"], "x": [98765.5]}), "add_remove", "unit")
     made = [table, table.held, table.prepare(count()), table.snapshot(["x"]), table.elements(Elements())]
     made += [table.elements(Elements()).words("key")[1]]
     shown = " ".join(map(repr, made))
@@ -99,6 +99,6 @@ def test_nothing_that_is_made_of_rows_is_shown(opened):
 
 
 def test_an_open_table_says_who_neighbours_are(opened):
-    assert opened(pa.table({"u": [1]}), "replace", "u").neighbouring == Neighbouring("replace", "u")
+    assert opened(pa.table({"u": [1]}), "replace", "u").neighbor_relation == NeighborRelation("replace", "u")
     with pytest.raises(CharyError):
-        opened(pa.table({"u": [1]}), "bounded change", None)
+        opened(pa.table({"u": [1]}), "bounded_change", None)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, ordered, total
+from chary.data import NeighborRelation, RowTable, count, ordered, total
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -92,7 +92,7 @@ def test_moments_of_a_zone_are_not_those_of_none(engine, opened, tally):
         [datetime(2020, 5, 5, tzinfo=UTC), None, datetime(2020, 5, 6, tzinfo=UTC)], pa.timestamp("us", "UTC")
     )
     try:
-        table = opened(pa.table({"t": moments, "n": [1, 2, 3]}), "add/remove")
+        table = opened(pa.table({"t": moments, "n": [1, 2, 3]}), "add_remove")
     except (SchemaMismatch, InvalidParameter):
         return
     assert table.schema["t"] != "timestamp"
@@ -107,7 +107,7 @@ def test_moments_of_a_zone_are_not_those_of_none(engine, opened, tally):
 
 def nowhere(engine, place):
     """Sources that are not there, each opened."""
-    said = {"neighbouring": Neighbouring("add/remove", None)}
+    said = {"neighbor_relation": NeighborRelation("add_remove", None)}
     (place / "empty").mkdir()
     yield lambda: RowTable.open(place / "none.parquet", **said)
     yield lambda: RowTable.open(place / "empty", **said)
@@ -135,7 +135,7 @@ def kept(engine, request):
         pytest.skip("nobody else can write where the rows of this engine are while they are open")
     server = request.getfixturevalue("postgres")
     name = stored(server, pairs(range(10)))
-    table = RowTable.open(server.url(), table=name, neighbouring=Neighbouring("replace", "u"))
+    table = RowTable.open(server.url(), table=name, neighbor_relation=NeighborRelation("replace", "u"))
     yield table, lambda sql: server.execute(sql.format(name))
     table.close()
 

@@ -57,7 +57,7 @@ def test_the_page_has_every_engine_and_no_failure():
 def test_the_page_has_what_the_suite_asks():
     """Of every form, for all neighbours and limits, on each of these engines."""
     engines, cells = page()
-    for form, relation, unit, limits in rows_of():
-        row = form, f"{relation}, {'each row' if unit is None else 'a unit'}", named(limits)
+    for form, neighbors, unit, limits in rows_of():
+        row = form, f"{neighbors}, {'each row' if unit is None else 'a unit'}", named(limits)
         for each in ENGINES:
             assert each.marks or cells[row][engines.index(each.name)].isdigit(), (row, each.name)

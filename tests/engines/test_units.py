@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -51,7 +51,7 @@ def units_of(opened, name, times=3):
     column = pa.ExtensionArray.from_storage(pa.uuid(), column) if name == "uuid" else column
     frame = pa.table({"unit": column, "n": pa.array(range(len(column)), pa.int64())})
     try:
-        return opened(frame, "add/remove", "unit")
+        return opened(frame, "add_remove", "unit")
     except SchemaMismatch as refused:
         pytest.skip(f"refused at the opening: {refused}")
 
@@ -169,7 +169,7 @@ def test_doubles_have_the_shortest_texts(engine, opened, tally):
     doubles += [
         float(2**power + more) for power in (54, 60, 70) for more in range(0, 2 ** (power - 48), 2 ** (power - 52))
     ]
-    table = opened(pa.table({"x": doubles}), "add/remove")
+    table = opened(pa.table({"x": doubles}), "add_remove")
     if refused(engine, "double", lambda: table.elements(Elements(of="x"))):
         return
     found = table.elements(Elements(of="x")).run().words("key")[0].tolist()
@@ -179,7 +179,7 @@ def test_doubles_have_the_shortest_texts(engine, opened, tally):
 
 def test_the_two_zeros_are_one_unit_and_nan_is_nobody(engine, opened):
     frame = pa.table({"unit": pa.array([0.0, -0.0, math.nan, None, 1.0], pa.float64(), from_pandas=False)})
-    table = opened(frame, "add/remove", "unit")
+    table = opened(frame, "add_remove", "unit")
     assert table.prepare(count()).run() == 2
     if refused(engine, "double", lambda: living(table, count())):
         return
@@ -195,7 +195,7 @@ def test_numbers_beyond_64_bits_are_the_nearest_doubles_but_for_units(opened, ta
     exact = pa.table({"n": pa.array([Decimal("0.1"), Decimal("12345678901234567.5"), None], pa.decimal128(30, 3))})
     for frame, above, most in ((huge, "n > 9.2e18", 2), (exact, "n = 0.1", 1)):
         try:
-            table = opened(frame, "add/remove")
+            table = opened(frame, "add_remove")
         except CharyError as refused:
             pytest.skip(f"refused at the opening: {refused}")
         assert table.schema == {"n": "float64"}
@@ -205,11 +205,11 @@ def test_numbers_beyond_64_bits_are_the_nearest_doubles_but_for_units(opened, ta
 
 def test_units_that_cannot_be_met_again_are_refused(opened):
     with pytest.raises(CharyError):
-        opened(pa.table({"unit": pa.array([b"x"], pa.binary()), "n": [1]}), "add/remove", "unit").held.check_units()
+        opened(pa.table({"unit": pa.array([b"x"], pa.binary()), "n": [1]}), "add_remove", "unit").held.check_units()
 
 
 def test_whether_rows_are_the_same_dataset_does_not_follow_from_the_engine(opened):
     frame = pa.table({"unit": pa.array([1], pa.int64()), "n": pa.array([1.5]), "s": pa.array(["a"])})
-    here = RowTable.open(frame, neighbouring=Neighbouring("add/remove", "unit"))
-    assert opened(frame, "add/remove", "unit").fingerprint() == here.fingerprint()
+    here = RowTable.open(frame, neighbor_relation=NeighborRelation("add_remove", "unit"))
+    assert opened(frame, "add_remove", "unit").fingerprint() == here.fingerprint()
     here.close()

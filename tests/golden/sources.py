@@ -24,7 +24,7 @@ def of_table(ledger, **options):
 
 def of_replaced(ledger, **options):
     """Patients, replaced."""
-    return of_table(ledger, relation="replace", **options)
+    return of_table(ledger, neighbors="replace", **options)
 
 
 def of_rows(ledger, **options):

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary import Algorithm, InvalidParameter, InvalidQuery, Neighbouring, count, histogram, total
+from chary import Algorithm, InvalidParameter, InvalidQuery, NeighborRelation, count, histogram, total
 from chary.accounting.accuracy import rank_errors_up
 from chary.accounting.schedules import Law
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox
 
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 SIZE = 1000
 
 

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 
 import chary
-from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring
+from chary import Bins, InvalidParameter, InvalidQuery, NeighborRelation
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, Rerun
 from chary.growth import MWEMBox
 from chary.noise import Seeded
 
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 UNIVERSE = {"ward": range(5), "age": Bins(range(0, 91, 10))}
 QUERIES = ["ward = 0", "ward IN (1, 2) AND age >= 30", "age < 50", "ward = 3 OR age >= 80"]
 
@@ -31,7 +31,7 @@ def exactly(rows, text):
 
 
 def opened(rows, **options):
-    given = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=5, delta=1e-6)}
+    given = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=5, delta=1e-6)}
     return chary.open(rows, **(given | options))
 
 
@@ -116,7 +116,7 @@ def test_the_law_holds_within_its_failure_probability(gaussian):
         (lambda: MWEMBox(UNIVERSE, QUERIES, rounds=0), InvalidParameter),
         (lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5, gaussian=1), InvalidParameter),
         (
-            lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5).interaction(Fraction(1), Neighbouring("replace", "a")),
+            lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5).interaction(Fraction(1), NeighborRelation("replace", "a")),
             InvalidQuery,
         ),
     ],

@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from chary import Bins, Budget, InvalidParameter, InvalidQuery, Neighbouring, count
+from chary import Bins, Budget, InvalidParameter, InvalidQuery, NeighborRelation, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Rerun
 from chary.growth import SmallDatabaseBox, draw_schedule
 from tests.session.kit import PUBLIC, sessions, spent
 
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 SCHEMA = {"ward": "int64", "age": "int64"}
 UNIVERSE = {"ward": [0, 1, 2], "age": Bins([0, 30, 60, 90])}
 QUERIES = ["ward = 0", "age >= 30", "ward = 1 AND age < 60"]

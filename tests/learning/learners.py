@@ -13,8 +13,8 @@ class Majority(ClassifierMixin, BaseEstimator):
 
     columns = ()
 
-    def __init__(self, epsilon=None, relation="add/remove", source=None, flip=False, mode="fine"):
-        self.epsilon, self.relation, self.source, self.flip, self.mode = epsilon, relation, source, flip, mode
+    def __init__(self, epsilon=None, neighbors="add_remove", source=None, flip=False, mode="fine"):
+        self.epsilon, self.neighbors, self.source, self.flip, self.mode = epsilon, neighbors, source, flip, mode
 
     def fit(self, rows, labels):
         if self.mode == "raises":

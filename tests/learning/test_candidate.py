@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
 from chary.learning import search as candidate_module
 from chary.learning.features import Categorical, Span
@@ -24,11 +24,11 @@ EPSILON = Fraction(1, 2)
 REACH = 60
 
 
-def made(learner, relation="add/remove", unit=None, baseline="0.75", epsilon=EPSILON):
-    return Candidate(learner, "majority", "label", Neighbouring(relation, unit), epsilon, "0.3", baseline)
+def made(learner, neighbors="add_remove", unit=None, baseline="0.75", epsilon=EPSILON):
+    return Candidate(learner, "majority", "label", NeighborRelation(neighbors, unit), epsilon, "0.3", baseline)
 
 
-def law_of(labels, relation, baseline, monkeypatch, scale=1):
+def law_of(labels, neighbors, baseline, monkeypatch, scale=1):
     """The law of (choice, score in steps), the score's noise widened by `scale`."""
     rows = pa.table({"label": pa.array(labels, pa.int64())})
     share, right = 0.3, math.exp(EPSILON) / (1 + math.exp(EPSILON))
@@ -38,7 +38,7 @@ def law_of(labels, relation, baseline, monkeypatch, scale=1):
         monkeypatch.setattr(candidate_module, "bernoulli", lambda *_, coins=coins: np.array(coins, dtype=bool))
         weight = share ** sum(coins) * (1 - share) ** (len(coins) - sum(coins))
         for flip, chance in ((False, right), (True, 1 - right)):
-            tried = made(Majority(flip=flip), relation, baseline=baseline)
+            tried = made(Majority(flip=flip), neighbors, baseline=baseline)
             score, state = tried.run(rows, OperatingSystem())
             away = np.abs(np.arange(-REACH, REACH + 1) - score * denominator)
             step = 1 / (float(tried.noise.scale) * scale)
@@ -47,30 +47,30 @@ def law_of(labels, relation, baseline, monkeypatch, scale=1):
 
 
 @pytest.mark.parametrize("baseline", ["0", "0.5", "0.75", "1"])
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_a_candidate_is_as_private_as_it_says(relation, baseline, monkeypatch):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_a_candidate_is_as_private_as_it_says(neighbors, baseline, monkeypatch):
     """All small datasets and all their neighbours; the coins, the model and the noise of the score are summed out."""
     monkeypatch.setattr(Laplace, "draw_one", lambda self, source: 0)
-    sizes = range(4) if relation == "add/remove" else [3]
+    sizes = range(4) if neighbors == "add_remove" else [3]
     datasets = [
         labels for size in sizes for labels in itertools.product([0, 1], repeat=size) if sorted(labels) == [*labels]
     ]
-    laws = {labels: law_of(labels, relation, baseline, monkeypatch) for labels in datasets}
-    tight = {labels: law_of(labels, relation, baseline, monkeypatch, scale=0.5) for labels in datasets}
+    laws = {labels: law_of(labels, neighbors, baseline, monkeypatch) for labels in datasets}
+    tight = {labels: law_of(labels, neighbors, baseline, monkeypatch, scale=0.5) for labels in datasets}
 
     def worst(found):
-        return max(np.abs(np.log(found[here] / found[there])).max() for here, there in neighbours(datasets, relation))
+        return max(np.abs(np.log(found[here] / found[there])).max() for here, there in neighbours(datasets, neighbors))
 
     assert all(law.sum() == pytest.approx(1, abs=1e-3) for law in laws.values())
     assert 0.5 * EPSILON < worst(laws) <= EPSILON + 1e-9
     assert worst(tight) > EPSILON
 
 
-def neighbours(datasets, relation):
+def neighbours(datasets, neighbors):
     """Pairs of sorted datasets that differ in one unit."""
     for here, there in itertools.permutations(datasets, 2):
         apart = abs(sum(here) - sum(there)), abs((len(here) - sum(here)) - (len(there) - sum(there)))
-        if apart in ([(1, 1)] if relation == "replace" else [(0, 1), (1, 0)]):
+        if apart in ([(1, 1)] if neighbors == "replace" else [(0, 1), (1, 0)]):
             yield here, there
 
 
@@ -139,13 +139,13 @@ def test_the_score_is_that_of_a_model_written_out_by_hand(baseline, monkeypatch)
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("relation", "baseline", "scale"), [("add/remove", "0.75", 6), ("add/remove", "0.25", 6), ("replace", "0.75", 8)]
+    ("neighbors", "baseline", "scale"), [("add_remove", "0.75", 6), ("add_remove", "0.25", 6), ("replace", "0.75", 8)]
 )
-def test_the_noise_of_a_score_is_as_wide_as_one_unit_moves_it(relation, baseline, scale, monkeypatch):
+def test_the_noise_of_a_score_is_as_wide_as_one_unit_moves_it(neighbors, baseline, scale, monkeypatch):
     """Mean absolute noise in quarters of an answer at alpha 1e-6; 2/3 and 3/2 of the scale are rejected."""
     rows, source = pa.table({"label": [1] * 40}), Seeded(5)
     toss(monkeypatch, [False] * 20 + [True] * 20)
-    tried = made(Majority(), relation, baseline=baseline)
+    tried = made(Majority(), neighbors, baseline=baseline)
     exact = 20 * (1 - float(baseline))
     noise = np.abs([4 * (tried.run(rows, source)[0] - exact) for _ in range(1500)])
 
@@ -160,11 +160,11 @@ def test_the_noise_of_a_score_is_as_wide_as_one_unit_moves_it(relation, baseline
     assert not likely(3 / 2)
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_learner_trains_with_the_epsilon_and_the_relation_of_its_candidate(relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_learner_trains_with_the_epsilon_and_the_relation_of_its_candidate(neighbors):
     learner = CountingBayes([Categorical("kind", [0])], classes=[0, 1], epsilon=None)
-    restored = made(learner, relation).restored({"counts": [5, 6, 0, 1, 2, 3]})
-    assert (restored.epsilon, restored.relation, learner.epsilon) == (EPSILON, relation, None)
+    restored = made(learner, neighbors).restored({"counts": [5, 6, 0, 1, 2, 3]})
+    assert (restored.epsilon, restored.neighbors, learner.epsilon) == (EPSILON, neighbors, None)
 
 
 @pytest.mark.parametrize("awkward", ["not a number", "", "12", "1e999"])
@@ -185,6 +185,6 @@ def test_what_cannot_be_a_candidate():
     with pytest.raises(InvalidParameter, match="the label 'label'"):
         made(reads_label)
     with pytest.raises(InvalidParameter, match="no privacy units"):
-        made(Majority(), "bounded change")
+        made(Majority(), "bounded_change")
     with pytest.raises(InvalidParameter):
         made(Majority(), baseline=f"1/{10**40}")

@@ -55,12 +55,12 @@ def test_one_row_changes_one_count_for_the_class_and_one_for_each_feature(use):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("relation", "sides"), [("add/remove", 1), ("replace", 2)])
-def test_the_noise_is_as_wide_as_the_counts_can_change(relation, sides):
+@pytest.mark.parametrize(("neighbors", "sides"), [("add_remove", 1), ("replace", 2)])
+def test_the_noise_is_as_wide_as_the_counts_can_change(neighbors, sides):
     """Mean absolute noise of counts far from 0; alpha 1e-6, and 2/3 or 3/2 of the scale are rejected."""
     rows = {"age": np.full(4_000, 30), "gain": np.zeros(4_000), "sex": np.full(4_000, "f")}
     labels, source = np.repeat(CLASSES, 2_000), Seeded(3)
-    model = learner(epsilon="0.1", relation=relation)
+    model = learner(epsilon="0.1", neighbors=neighbors)
     exact = learner().fit(rows, labels).counts_
     large = exact > 1_000
     noise = [clone(model).set_params(source=source).fit(rows, labels).counts_[large] - exact[large] for _ in range(300)]
@@ -145,7 +145,7 @@ def test_it_is_rebuilt_from_its_state():
         ({"use": ["height"]}, "features"),
         ({"use": []}, "features"),
         ({"features": [FEATURES[0], FEATURES[0]]}, "features"),
-        ({"relation": "bounded change"}, "relation"),
+        ({"neighbors": "bounded_change"}, "neighbors"),
     ],
 )
 def test_what_cannot_be_right_is_refused(options, message):

@@ -76,14 +76,14 @@ def test_orders_are_uniform_also_of_a_table_without_a_row():
         assert np.abs(counts - runs / kinds).max() < 6 * np.sqrt(runs / kinds)
 
 
-@pytest.mark.parametrize(("relation", "change"), [("replace", 2), ("add/remove", 1)])
-def test_a_row_moves_no_height_by_more_than_one(relation, change):
-    assert MedianSlope("x", "y", relation=relation).height(0.5, 1).parameters["change"] == change
+@pytest.mark.parametrize(("neighbors", "change"), [("replace", 2), ("add_remove", 1)])
+def test_a_row_moves_no_height_by_more_than_one(neighbors, change):
+    assert MedianSlope("x", "y", neighbors=neighbors).height(0.5, 1).parameters["change"] == change
     most, told = 0.0, {"x": "x", "y": "y", "change": change, "slope": 0.5, "center": 1.0}
     for seed in range(60):
         x, y = points(11, seed)
         tables = [pa.table({"x": x, "y": y}), pa.table({"x": x[1:], "y": y[1:]})]
-        if relation == "replace":
+        if neighbors == "replace":
             tables[1] = pa.table({"x": np.append(x[1:], 3.0), "y": np.append(y[1:], (-1) ** seed * 90.0)})
         one, two = (height_distances(table, CANDIDATES, **told) for table in tables)
         most = max(most, np.abs(one - two).max())
@@ -97,9 +97,14 @@ def test_a_line_is_found_through_spoiled_rows():
     y[:400] = 1e6
     rows = pa.table({"x": pa.array(x), "y": pa.array(np.where(np.arange(4000) % 100, y, np.nan), from_pandas=True)})
     with chary.open(
-        rows, privacy_unit=None, relation="replace", budget=Budget(epsilon=3), ledger=":memory:", unsafe_noise=Seeded(6)
+        rows,
+        privacy_unit=None,
+        neighbors="replace",
+        budget=Budget(epsilon=3),
+        ledger=":memory:",
+        unsafe_noise=Seeded(6),
     ) as session:
-        line, slopes = MedianSlope("x", "y", relation="replace"), [k / 100 for k in range(-200, 201)]
+        line, slopes = MedianSlope("x", "y", neighbors="replace"), [k / 100 for k in range(-200, 201)]
         slope = session.ask(InverseSensitivityMechanism(slopes, line.slope(), epsilon=1)).value
         heights = [k / 10 for k in range(-500, 501)]
         height = session.ask(InverseSensitivityMechanism(heights, line.height(slope, 30), epsilon=1)).value
@@ -114,22 +119,22 @@ def test_equal_rows_are_no_reason_to_fail():
     assert excess(np.array([]), [1, 2]).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("options", [{"relation": "bounded change"}, {"relation": "replace", "matchings": 0}])
+@pytest.mark.parametrize("options", [{"neighbors": "bounded_change"}, {"neighbors": "replace", "matchings": 0}])
 def test_what_is_no_line_is_refused(options):
     with pytest.raises(InvalidParameter):
         MedianSlope("x", "y", **options)
 
 
-@pytest.mark.parametrize("wrong", [{"relation": "add/remove"}, {"privacy_unit": "u"}])
+@pytest.mark.parametrize("wrong", [{"neighbors": "add_remove"}, {"privacy_unit": "u"}])
 def test_a_session_with_other_neighbours_refuses_the_distances(wrong):
     """Where one row moves a distance by more than 1, or a unit has several rows, nothing of it would be private."""
     rows = pa.table({"u": [0, 0, 1, 2], "x": [1.0, 2.0, 3.0, 4.0], "y": [2.0, 1.0, 4.0, 3.0]})
-    options = {"privacy_unit": None, "relation": "replace"} | wrong
-    line = MedianSlope("x", "y", relation="replace", matchings=2)
+    options = {"privacy_unit": None, "neighbors": "replace"} | wrong
+    line = MedianSlope("x", "y", neighbors="replace", matchings=2)
     with chary.open(rows, budget=Budget(epsilon=1), ledger=":memory:", **options) as session:
         for distances in (line.slope(), line.height(0.5, center=2)):
             asked = InverseSensitivityMechanism([0, 1, 2], distances, epsilon="0.5")
             for ask in (session.quote, session.ask):
-                with pytest.raises(InvalidQuery, match="privacy_unit=None, relation='replace'"):
+                with pytest.raises(InvalidQuery, match="privacy_unit=None, neighbors='replace'"):
                     ask(asked)
         assert session.spent.share == 0

@@ -20,7 +20,7 @@ BUDGET = Budget(1, "1e-6")
 
 
 def opened(rows, **options):
-    given = {"privacy_unit": None, "relation": "replace", "budget": BUDGET, "ledger": ":memory:"}
+    given = {"privacy_unit": None, "neighbors": "replace", "budget": BUDGET, "ledger": ":memory:"}
     return chary.open(rows, **(given | options))
 
 
@@ -135,7 +135,7 @@ def test_how_far_answers_are_off():
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: holding(table(1, 4), table(1, 4), relation="add/remove"), InvalidQuery),
+        (lambda: holding(table(1, 4), table(1, 4), neighbors="add_remove"), InvalidQuery),
         (lambda: holding(table(1, 4), table(1, 4), privacy_unit="x"), InvalidQuery),
         (lambda: holding(table(1, 4), table(0, 0)), InvalidParameter),
         (lambda: holding(table(1, 4), table(1, 4), tolerance=0), InvalidParameter),

@@ -57,10 +57,10 @@ def opened():
         session.close()
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_without_noise_it_is_the_exhaustive_search(opened, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_without_noise_it_is_the_exhaustive_search(opened, neighbors):
     rows = patients()
-    session = opened(rows, budget=NO_NOISE, grain=None, relation=relation)
+    session = opened(rows, budget=NO_NOISE, grain=None, neighbors=neighbors)
     result = search(epsilon=1000, k=9, baseline="0.9").run(session)
     truth = {}
     for bins, use in itertools.product(*GRID.values()):

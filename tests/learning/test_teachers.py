@@ -65,19 +65,19 @@ def test_every_teacher_votes_once_on_every_point(estimator):
     assert (votes.sum(axis=1) == 16).all()
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("seed", range(6))
-def test_one_unit_moves_one_vote(relation, seed):
+def test_one_unit_moves_one_vote(neighbors, seed):
     """The shards of other units are the same draws; teachers are 2, 4 or 8, for which no draw is made again."""
     rows, labels = problem(40, seed)
     units = np.arange(40) // 2
     other_rows, other_labels = rows.copy(), labels.copy()
     other_rows[38:], other_labels[38:] = -5, "high"
-    kept = slice(0, 38 if relation == "add/remove" else 40)
+    kept = slice(0, 38 if neighbors == "add_remove" else 40)
     neighbour = (other_rows[kept], other_labels[kept])
     moved = 0
     for teachers in (2, 4, 8):
-        options = {"relation": relation, "teachers": teachers}
+        options = {"neighbors": neighbors, "teachers": teachers}
         points = problem(300, seed=9)[0]
         here = train(rows, labels, units=units, unsafe_noise=Seeded(seed), **options).votes(points)
         there = train(*neighbour, units=units[kept], unsafe_noise=Seeded(seed), **options).votes(points)
@@ -154,7 +154,7 @@ def test_data_is_in_no_error(labels, rows):
         ({"estimator": LinearRegression()}, "must be a classifier"),
         ({"estimator": Grumpy(level=0.0)}, "made-up rows: ValueError"),
         ({"estimator": "GaussianNB"}, "made-up rows: TypeError"),
-        ({"relation": "bounded change"}, "relation must be"),
+        ({"neighbors": "bounded_change"}, "neighbors must be"),
         ({"jobs": 0}, "jobs must be"),
     ],
 )

@@ -13,7 +13,7 @@ from chary import InvalidQuery, count, total
 from chary.accounting import laplace_deviation
 from chary.accounting.accuracy import gaussian_sum_error_up, laplace_multiple_up, laplace_sum_error_up
 from chary.accounting.intervals import Combination
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms.workloads import (
     CellChange,
     LinearQueries,
@@ -44,9 +44,9 @@ WORKLOADS = {
 CELLS = {"prefixes": line(12), "ranges": line(9), "marginals": GRID, "rows": line(4)}
 
 
-def changes(query, relation, size):
+def changes(query, neighbors, size):
     """All changes of the cells by one unit, of a small query, by brute force."""
-    cell = query.contribution(Neighbouring(relation, "patient"))
+    cell = query.contribution(NeighborRelation(neighbors, "patient"))
     parts = range(cell.low, cell.high + 1)
     each = [
         row
@@ -57,7 +57,7 @@ def changes(query, relation, size):
         and sum(map(abs, row)) <= (cell.rows or cell.spread) * max(-cell.low, cell.high)
     ]
     arrays = np.array(each)
-    if relation == "replace":
+    if neighbors == "replace":
         return np.unique((arrays[:, None, :] - arrays[None, :, :]).reshape(-1, size), axis=0)
     return np.concatenate([arrays, -arrays])
 
@@ -71,14 +71,16 @@ KEYED = {
 }
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("limit", KEYED)
 @pytest.mark.parametrize("noising", [LAPLACE, GAUSS], ids=["laplace", "gauss"])
-def test_the_noise_of_every_strategy_makes_it_private(relation, limit, noising):
+def test_the_noise_of_every_strategy_makes_it_private(neighbors, limit, noising):
     """All changes of four cells: the losses of all sums together stay within the size, and some come near."""
-    query, neighbouring = KEYED[limit](range(4)), Neighbouring(relation, "patient")
-    change = CellChange(query.sensitivity(neighbouring), query.together(neighbouring), query.l1(neighbouring))
-    moved, tight = changes(query, relation, 4), 0.0
+    query, neighbor_relation = KEYED[limit](range(4)), NeighborRelation(neighbors, "patient")
+    change = CellChange(
+        query.sensitivity(neighbor_relation), query.together(neighbor_relation), query.l1(neighbor_relation)
+    )
+    moved, tight = changes(query, neighbors, 4), 0.0
     assert np.abs(moved).max() == change.single
     asked = LinearQueries.of([[1, 1, 0, 0], [0, 2, -1, 1], [0, 0, 1, 1]], line(4), ("k",))
     for strategy in strategies(asked, line(4)):

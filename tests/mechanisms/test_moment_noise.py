@@ -10,7 +10,7 @@ from scipy import stats
 
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.accuracy import angle_up, gaussian_norm_up, laplace_norm_up, length_up, spectrum
-from chary.data import Neighbouring, second_moments
+from chary.data import NeighborRelation, second_moments
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Gaussian, Laplace
@@ -183,13 +183,13 @@ def test_eigenvalues_and_spaces_are_off_by_no_more_than_the_matrix():
 
 def test_contributions_need_a_limit_and_know_their_range():
     asked = second_moments({"a": (0, 1), "b": (0, 1)}, steps=10)
-    assert asked.contribution(Neighbouring("add/remove", None)).high == 100
+    assert asked.contribution(NeighborRelation("add_remove", None)).high == 100
     with pytest.raises(InvalidQuery, match="max_rows_per_unit=1"):
-        asked.contribution(Neighbouring("add/remove", "u"))
+        asked.contribution(NeighborRelation("add_remove", "u"))
     limited = second_moments({"a": (0, 1)}, steps=10, max_rows_per_unit=3)
-    assert limited.contribution(Neighbouring("add/remove", "u")).high == 300
+    assert limited.contribution(NeighborRelation("add_remove", "u")).high == 300
     with pytest.raises(InvalidQuery):
-        limited.contribution(Neighbouring("add/remove", None))
+        limited.contribution(NeighborRelation("add_remove", None))
     assert second_moments({"a": (0, 1), "b": (0, 1)}, steps=10, longest=1).squared == 100
     for wrong in (
         {},

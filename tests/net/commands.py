@@ -23,7 +23,7 @@ from tests.net.kept import masked, told
 WIDTH = {"COLUMNS": "120", "TERMINAL_WIDTH": "120", "NO_COLOR": "1"}
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
-UNITS, EACH = "--unit patient_id --infer-types", "--each-row --relation replace --infer-types"
+UNITS, EACH = "--unit patient_id --infer-types", "--each-row --neighbors replace --infer-types"
 KEYED = "--count --by clinic --keys a,b,c"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.1"
 SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"

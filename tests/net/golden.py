@@ -66,7 +66,7 @@ PLAIN = _these(EVERY.keys() - OF_VOTES - OF_REPLACED - OF_ROWS)
 # How each ledger is opened, and what is asked of it; of pure and exact filters what they sell.
 LEDGERS = {
     "table": (of_visits(dataset="table"), PLAIN),
-    "replaced": (of_visits(dataset="replaced", relation="replace"), _these(OF_REPLACED)),
+    "replaced": (of_visits(dataset="replaced", neighbors="replace"), _these(OF_REPLACED)),
     "rows": (of_visits(dataset="rows", **PUBLIC), _these(OF_ROWS)),
     "votes": (of_votes, _these(OF_VOTES)),
     "pure": (of_visits(dataset="pure", budget=Budget(epsilon=20)), PLAIN),
@@ -179,7 +179,7 @@ def grown(folder):
     return known
 
 
-RULES = "--each-row --relation replace --infer-types --budget-epsilon 5 --budget-delta 1e-6"
+RULES = "--each-row --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6"
 GROW = f"rerun wards.csv {RULES} --ledger wards.ledger --count --by ward --keys 0,1,2 --rho 0.05 --json"
 GROW_FILE = f"rerun wards.duckdb --table wards {RULES.replace('--infer-types ', '')} --ledger file.ledger --count"
 WEIGHTS = f"pmw people.csv {RULES} --alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m --ledger people.ledger"

@@ -33,9 +33,9 @@ FILTERS = {
     "pure": {"budget": PURE},
     "exact": {"budget": ROOM, "filter": "exact", "grain": GRAIN},
 }
-RELATIONS = {
-    "add/remove": {"privacy_unit": "patient"},
-    "replace": {"privacy_unit": "patient", "relation": "replace"},
+NEIGHBORS = {
+    "add_remove": {"privacy_unit": "patient"},
+    "replace": {"privacy_unit": "patient", "neighbors": "replace"},
     "rows": PUBLIC,
 }
 # What else would do at the same price takes a second each to find: it is asked here alone.
@@ -44,8 +44,8 @@ COMPARED = ("renyi", "replace")
 
 def cases(recipe):
     """The filters and the neighbours under which a recipe is asked."""
-    between = ["votes"] if recipe in OF_VOTES else RELATIONS
-    return [(kind, relation) for kind in FILTERS for relation in between]
+    between = ["votes"] if recipe in OF_VOTES else NEIGHBORS
+    return [(kind, neighbors) for kind in FILTERS for neighbors in between]
 
 
 def transcript(recipe):
@@ -53,25 +53,25 @@ def transcript(recipe):
     return [case(recipe, *each) for each in cases(recipe)]
 
 
-def case(recipe, kind, relation):
+def case(recipe, kind, neighbors):
     """One session, from its opening to its statement."""
     source, lines = Seeded(zlib.crc32(recipe.encode())), []
-    with opened(kind, relation, source) as session:
-        with recording(session, lines, compared=(kind, relation) == COMPARED), contextlib.suppress(CharyError):
+    with opened(kind, neighbors, source) as session:
+        with recording(session, lines, compared=(kind, neighbors) == COMPARED), contextlib.suppress(CharyError):
             EVERY[recipe](session, "one")("monday")
         ended = ending(session)
-    return {"case": f"{kind}, {relation}", "asked": lines} | ended
+    return {"case": f"{kind}, {neighbors}", "asked": lines} | ended
 
 
 @contextlib.contextmanager
-def opened(kind, relation, source):
+def opened(kind, neighbors, source):
     """The visits of the sessions' tests, or votes, under one filter."""
     given = FILTERS[kind] | {"ledger": ":memory:", "dataset": "data", "unsafe_noise": source}
-    if relation == "votes":
+    if neighbors == "votes":
         votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
         session = open_votes(votes, **given)
     else:
-        session = chary.open(visits(), **given, **RELATIONS[relation])
+        session = chary.open(visits(), **given, **NEIGHBORS[neighbors])
     with session:
         yield session
 

@@ -131,7 +131,7 @@ def test_a_count_below_zero_is_drawn_below_its_interval():
 
 
 def test_growing_counts_are_drawn_with_their_intervals(opened, tmp_path):
-    session = opened(privacy_unit=None, relation="replace")
+    session = opened(privacy_unit=None, neighbors="replace")
     for query in (count(), count().by("clinic", ["north", "south"])):
         run = session.start(ContinualCount(query, steps=5, epsilon="0.1"))
         run.ask(), run.ask()

@@ -43,7 +43,7 @@ def session_for(kind):
     if kind in OF_ROWS:
         return chary.open(visits(), **PUBLIC, **options)
     return chary.open(
-        visits(), privacy_unit="patient", **options, **({"relation": "replace"} if kind in OF_REPLACED else {})
+        visits(), privacy_unit="patient", **options, **({"neighbors": "replace"} if kind in OF_REPLACED else {})
     )
 
 

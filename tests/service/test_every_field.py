@@ -46,7 +46,7 @@ def test_a_wrong_field_is_told_in_the_words_of_the_constructor(service, http, ki
 
 WORDS = {"query": {"kind": "count"}, "above": 5, "where": "clinic = 'north'", "only_new": True}
 OPENINGS = [name for name in ASKED if issubclass(readable_kinds()[name], Opening)]
-RICH = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=50, delta=1e-6)}
+RICH = {"privacy_unit": None, "neighbors": "replace", "budget": Budget(epsilon=50, delta=1e-6)}
 
 
 @pytest.mark.parametrize("kind", OPENINGS)

@@ -13,6 +13,8 @@ from chary import BudgetExceeded, LedgerLocked
 from chary.amounts import Amount
 from chary.client import wire
 from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
+from chary.data import NeighborRelation
+from chary.data.rows import fingerprint, fingerprint_of
 from chary.errors import CharyError, InvalidInput, InvalidParameter
 from chary.ledger.records import CapReached
 from chary.session import Spending
@@ -118,3 +120,16 @@ def test_what_nobody_foresaw_tells_nothing():
         assert "SECRETNAME" not in str(told)
     assert isinstance(error_of("no JSON object", 502), Refusal)
     assert not isinstance(error_of(problem(LedgerLocked("later")), 409), InvalidInput)
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"), [("add_remove", "add/remove"), ("replace", "replace"), ("bounded_change", "bounded change")]
+)
+def test_neighbours_keep_their_words(how, kept):
+    value = NeighborRelation(how, None)
+    fields = {"relation": {"of": "Relation", "fields": {"value": kept}}, "unit": None}
+    assert in_typed(value) == {"of": "Neighbouring", "fields": fields}
+    assert of_typed(in_typed(value)) == value
+    assert fingerprint_of({"age": "BIGINT"}, value) == fingerprint([["age", "BIGINT"]], kept, None)
+    with pytest.raises(InvalidParameter):
+        of_typed({"of": "Relation", "fields": {"value": "add_remove"}})

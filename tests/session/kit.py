@@ -23,7 +23,7 @@ PLENTY = 1000
 PAID = Price(Amount(1), Amount(0))
 USUAL = Budget(epsilon=1, delta=1e-6)
 # Each row is a unit, and how many there are is public.
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
+PUBLIC = {"privacy_unit": None, "neighbors": "replace"}
 # What people are not told unless they ask.
 WORDS_OF_ACCOUNTING = re.compile(r"\b(order|rho|alpha|lambda|epsilon)\b|log.?moment")
 

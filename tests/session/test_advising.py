@@ -69,7 +69,7 @@ def crossings(option, error, made, tests, hits, runs):
 def test_sparse_vectors_keep_their_error_and_not_two_thirds_of_it(name):
     tests, hits, runs = 120, 4, 300
     option = named(advise(epsilon=1, tests=tests, hits=hits))[name]
-    made = OpenSparse(chary.Neighbouring("add/remove", None), 0, hits, option.epsilon, values=True, **SPARSE[name])
+    made = OpenSparse(chary.NeighborRelation("add_remove", None), 0, hits, option.epsilon, values=True, **SPARSE[name])
     assert kept(runs, crossings(option, int(option.error), made, tests, hits, runs))
     assert not kept(runs, crossings(option, int(option.error) * 2 // 3, made, tests, hits, runs))
 
@@ -239,7 +239,7 @@ def test_what_does_not_apply_says_why():
     assert "delta" in told["target charging, renyi filter"]
     assert "publishes no values" in told["Gaussian above threshold"]
     assert "range" in reasons(advise(epsilon=1, tests=100, hits=3, values=False))["Gaussian above threshold"]
-    replaced = reasons(advise(epsilon=1, delta=DELTA, tests=100, hits=3, relation="replace"))
+    replaced = reasons(advise(epsilon=1, delta=DELTA, tests=100, hits=3, neighbors="replace"))
     assert "replace" in replaced["sparse vector, tuned, monotone"]
 
 
@@ -336,15 +336,15 @@ def test_bad_input_is_refused(opened, wrong):
         advise(**({"epsilon": 1, "delta": DELTA, "tests": 10, "hits": 2} | wrong))
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"delta": 1}, {"epsilon": math.nan}, {"relation": "near"}], ids=str)
+@pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"delta": 1}, {"epsilon": math.nan}, {"neighbors": "near"}], ids=str)
 def test_bad_budgets_are_refused(wrong):
     with pytest.raises(CharyError):
         advise(**({"epsilon": 1, "delta": DELTA, "tests": 10, "hits": 2} | wrong))
 
 
 def test_monotone_questions_need_neighbours_that_add():
-    with pytest.raises(InvalidParameter, match="add/remove"):
-        advise(epsilon=1, tests=10, hits=2, monotone=True, relation="replace")
+    with pytest.raises(InvalidParameter, match="add_remove"):
+        advise(epsilon=1, tests=10, hits=2, monotone=True, neighbors="replace")
 
 
 def test_figures_are_rounded_up_in_the_table():
@@ -361,7 +361,7 @@ def test_a_series_is_asked_whole(position):
     rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
     with chary.open_counts(rows, column="trips", sensitivity=2, ledger=":memory:", budget=USUAL) as session:
         advice = advise_for(session, tests=30, hits=3, sensitivity=2)
-        assert "bounded change" in reasons(advice)["sparse vector, tuned, monotone"]
+        assert "bounded_change" in reasons(advice)["sparse vector, tuned, monotone"]
         option = [option for option in advice.options if option.code is not None][position]
         names = CALLS | {"session": session, "query": session.series(), "above": 250}
         found = eval(option.code, names)

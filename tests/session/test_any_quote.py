@@ -67,10 +67,10 @@ def test_accuracy_is_told_where_something_is_chosen(opened):
 
 
 def test_the_shortfall_of_a_majority_is_where_it_errs_as_often_as_said(opened):
-    for relation, rule in (("add/remove", "noise"), ("replace", "noise"), ("replace", "exponential")):
-        session = opened(relation=relation, **ROOM)
+    for neighbors, rule in (("add_remove", "noise"), ("replace", "noise"), ("replace", "exponential")):
+        session = opened(neighbors=neighbors, **ROOM)
         lead = int(session.quote(Majority("age >= 44", epsilon="0.1", mechanism=rule)).shortfall)
-        moved = 2 if relation == "replace" else 1
+        moved = 2 if neighbors == "replace" else 1
         vote = MajorityVote("0.1", moved, rule)
         assert 1 - vote.chance(lead + 1) <= 0.05 < 1 - vote.chance(lead)
 

@@ -34,9 +34,9 @@ def kind(request):
 def opened(request, opened):
     """Opens votes where the kind asks votes, and units that are replaced where their number must be public."""
     if request.node.callspec.params["kind"] in OF_ROWS:
-        return lambda **options: opened(relation="replace", privacy_unit=None, **options)
+        return lambda **options: opened(neighbors="replace", privacy_unit=None, **options)
     if request.node.callspec.params["kind"] in OF_REPLACED:
-        return lambda **options: opened(relation="replace", **options)
+        return lambda **options: opened(neighbors="replace", **options)
     if request.node.callspec.params["kind"] not in OF_VOTES:
         return opened
     given = {"dataset": "data", "ledger": ":memory:"}

@@ -42,7 +42,7 @@ def test_a_public_stream_has_sizes(opened, place):
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("whose", [{}, {"relation": "replace"}, {"privacy_unit": None}])
+@pytest.mark.parametrize("whose", [{}, {"neighbors": "replace"}, {"privacy_unit": None}])
 def test_where_the_size_is_secret_nothing_tells_it(opened, whose):
     session = opened(**whose)
     session.append(MORE)

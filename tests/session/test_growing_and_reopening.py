@@ -101,13 +101,13 @@ def test_appending_leaves_the_ledger_open_to_the_dataset(opened, tmp_path):
         {"budget": Budget(epsilon=1)},
         {"privacy_unit": None},
         {"privacy_unit": "note"},
-        {"relation": "replace"},
+        {"neighbors": "replace"},
         {"rows": visits().drop(columns="cost")},
         {"rows": visits().assign(age=1.5)},
         {"filter": "pure"},
         {"filter": "exact", "grain": "0.02"},
     ],
-    ids=["epsilon", "delta", "pure", "rows", "unit", "relation", "column", "type", "filter", "exact"],
+    ids=["epsilon", "delta", "pure", "rows", "unit", "neighbors", "column", "type", "filter", "exact"],
 )
 @pytest.mark.parametrize("kind", [MemoryLedger, SqlLedger])
 def test_other_terms_do_not_open_the_ledger(opened, tmp_path, kind, other):
@@ -166,8 +166,8 @@ def test_a_session_closes_what_it_opened(tmp_path):
         {"privacy_unit": "nobody"},
         {"privacy_unit": ""},
         {"privacy_unit": 5},
-        {"relation": "both"},
-        {"relation": "bounded change"},
+        {"neighbors": "both"},
+        {"neighbors": "bounded_change"},
         {"filter": "best"},
         {"filter": "exact"},
         {"filter": "exact", "grain": "0.02", "budget": Budget(epsilon=1)},
@@ -221,17 +221,17 @@ def test_a_refused_opening_lets_go_of_the_rows(tmp_path):
     duckdb.connect(str(path)).close()
 
 
-OPENED_ONCE = {"relation": "replace", "budget": Budget(epsilon=1)}
+OPENED_ONCE = {"neighbors": "replace", "budget": Budget(epsilon=1)}
 
 
-@pytest.mark.parametrize("other", [{"relation": "add/remove"}, {"budget": Budget(epsilon=1, delta=1e-6)}])
+@pytest.mark.parametrize("other", [{"neighbors": "add_remove"}, {"budget": Budget(epsilon=1, delta=1e-6)}])
 def test_a_ledger_that_was_never_asked_may_go(opened, tmp_path, other):
     path = tmp_path / "visits.ledger"
     recorded(opened(ledger=path, **(OPENED_ONCE | other))).close()
     with pytest.raises(LedgerMismatch, match=r"ever asked or charged in this ledger.*delete its file") as told:
         opened(ledger=path, **OPENED_ONCE)
     assert "fingerprint" not in str(told.value)
-    assert "relation" not in other or 'relation is "add/remove" in the ledger, not "replace";' in str(told.value)
+    assert "neighbors" not in other or 'relation is "add/remove" in the ledger, not "replace";' in str(told.value)
     path.unlink()
     opened(ledger=path, **OPENED_ONCE).close()
 
@@ -244,6 +244,6 @@ def test_a_ledger_with_a_free_answer_stays(opened, tmp_path):
     assert spent(first) == Amount(0)
     recorded(opened(ledger=path, dataset="other")).close()
     with pytest.raises(LedgerMismatch, match=r'relation is "add/remove" in the ledger, not "replace"$'):
-        opened(ledger=path, relation="replace", **visited)
+        opened(ledger=path, neighbors="replace", **visited)
     with pytest.raises(LedgerMismatch, match=r"asked of 'other' or charged: .* take another ledger file$"):
-        opened(ledger=path, dataset="other", relation="replace")
+        opened(ledger=path, dataset="other", neighbors="replace")

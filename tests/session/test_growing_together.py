@@ -112,7 +112,7 @@ def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path)
 @pytest.mark.parametrize("options", [FILTERS["renyi"], FILTERS["approximate"], FILTERS["pure"]])
 def test_entry_budgets_hold_all_kinds(opened, options):
     """The statement names the budget of an entry and that of a household, whose two entries are two steps."""
-    limited = {"privacy_unit": "household", "relation": "replace", "entries_per_unit": 2, "ledger": ":memory:"}
+    limited = {"privacy_unit": "household", "neighbors": "replace", "entries_per_unit": 2, "ledger": ":memory:"}
     with chary.open(people(0, 900), **limited, **options) as session:
         made = opening(session, {})
         made["above"].ask(count("ill"))
@@ -249,6 +249,6 @@ def test_a_tiny_price_is_never_told_as_nothing(office):
 
 
 def test_the_delta_set_aside_is_that_of_one_entry():
-    limited = {"privacy_unit": "household", "relation": "replace", "entries_per_unit": 2, "ledger": ":memory:"}
+    limited = {"privacy_unit": "household", "neighbors": "replace", "entries_per_unit": 2, "ledger": ":memory:"}
     with pytest.raises(InvalidParameter, match=r"greater than approximate_delta: 1\.\d*e-07 is not more than 5e-07"):
         chary.open(people(0, 9), **limited, budget=BUDGET, approximate_delta="5e-7")

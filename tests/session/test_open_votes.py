@@ -8,7 +8,7 @@ import pytest
 
 from chary import Budget
 from chary.calls import Algorithm, RunAlgorithm
-from chary.data import Neighbouring, Relation, RowTable, Votes
+from chary.data import NeighborRelation, Neighbors, RowTable, Votes
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.session import open_votes
 from tests.session.kit import USUAL, recorded
@@ -65,6 +65,6 @@ def test_votes_are_not_read_row_by_row():
 
 
 def test_a_table_is_no_votes():
-    rows = RowTable.open(pd.DataFrame({"age": [1, 2]}), neighbouring=Neighbouring(Relation.ADD_REMOVE, None))
+    rows = RowTable.open(pd.DataFrame({"age": [1, 2]}), neighbor_relation=NeighborRelation(Neighbors.ADD_REMOVE, None))
     with closing(rows), pytest.raises(InvalidParameter, match="tables by"):
         open_votes(rows, dataset="people", ledger=":memory:", budget=USUAL)

@@ -89,11 +89,11 @@ def test_an_ordinary_release_costs_its_event(opened, place):
         assert spent(session) - before == price(event).hit
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_relation_decides_the_sensitivity(opened, relation):
-    session = opened(relation=relation)
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_relation_decides_the_sensitivity(opened, neighbors):
+    session = opened(neighbors=neighbors)
     session.release(total("cost", bounds=(-5, 5), max_rows_per_unit=1), epsilon="0.1")
-    change = {"add/remove": 5, "replace": 10}[relation]
+    change = {"add_remove": 5, "replace": 10}[neighbors]
     assert spent(session) == session.spine.filter.price(DiscreteLaplace(change * 10, change)).hit
 
 
@@ -141,7 +141,7 @@ def test_a_watch_charges_the_hits_where_they_are_fewer(charging):
 
 
 def test_replacing_a_unit_reaches_twice_as_many_keys(opened):
-    session = opened(relation="replace", filter="renyi", grain="0.02")
+    session = opened(neighbors="replace", filter="renyi", grain="0.02")
     session.watch(count().by("age", range(20, 81), max_groups_per_unit=2), above=SURE, epsilon="0.02")
     assert spent(session) == hit_price(session).times(4)
     session.watch(count().by("clinic", CLINICS, max_groups_per_unit=2), above=SURE, epsilon="0.02")

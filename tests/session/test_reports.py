@@ -13,16 +13,16 @@ from tests.session.kit import CLINICS, spent
 NEVER, SURE = 10**9, -(10**9)
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["patient", None])
-def test_a_statement_names_unit_relation_and_budget(opened, unit, relation):
-    session = opened(privacy_unit=unit, relation=relation)
+def test_a_statement_names_unit_relation_and_budget(opened, unit, neighbors):
+    session = opened(privacy_unit=unit, neighbors=neighbors)
     session.release(count(), epsilon="0.1")
     session.test(count(), above=SURE, epsilon="0.02")
     said = session.statement()
     for told in (f"one {unit or 'row'}", "'data'", "(1, 1e-06)-differentially private", "a Renyi filter", "2 calls"):
         assert told in said
-    assert {"add/remove": "added or removed", "replace": "replaced"}[relation] in said
+    assert {"add_remove": "added or removed", "replace": "replaced"}[neighbors] in said
     assert f"{session.spent} of this budget" in said
 
 

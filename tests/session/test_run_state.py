@@ -9,7 +9,7 @@ import pytest
 from chary.accounting import gaussian_selection
 from chary.calls import GaussianAboveThreshold
 from chary.calls.gaussian_runs import OpenThreshold, RunState
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.noise import Deviate, Seeded, deviate
 
 
@@ -20,7 +20,7 @@ def terms(threshold, threshold_noise, query_noise, low, high, sensitivity=None):
 
 
 RUN = {"threshold": "1/3", "threshold_noise": 2, "low": 0, "high": 1}
-USUAL = Neighbouring("add/remove", "u")
+USUAL = NeighborRelation("add_remove", "u")
 TERMS = terms("0.5", "0.2", None, 0, 1)
 
 

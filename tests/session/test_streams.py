@@ -14,7 +14,7 @@ from chary import Budget, InvalidInput, InvalidParameter, LedgerMismatch, Schema
 from chary.session import entry_budget, unit_budget
 from tests.session.kit import error_texts, recorded, shows_data, visits
 
-WHOSE = {"privacy_unit": "patient", "relation": "replace", "entries_per_unit": 3, "dataset": "visits"}
+WHOSE = {"privacy_unit": "patient", "neighbors": "replace", "entries_per_unit": 3, "dataset": "visits"}
 # A million epsilon for each entry, without a delta that so much would leave nothing of.
 PURE = Budget(epsilon=10**6)
 NOBODY = visits().head(2).assign(patient=None).astype({"patient": "Int64"})
@@ -79,7 +79,7 @@ def test_the_ledger_holds_the_limit(streamed, tmp_path):
     for other in [*others, {"budget": Budget(epsilon=1, delta=1e-6)}]:
         with pytest.raises(LedgerMismatch):
             streamed(**options, **other) if "budget" not in other else streamed(**(options | other))
-    plain = {"privacy_unit": None, "relation": "replace", "dataset": "visits", "ledger": options["ledger"]}
+    plain = {"privacy_unit": None, "neighbors": "replace", "dataset": "visits", "ledger": options["ledger"]}
     with pytest.raises(LedgerMismatch):
         chary.open(visits(), **plain)
 
@@ -99,7 +99,7 @@ def test_the_statement_tells_what_units_have(streamed):
         {"privacy_unit": ""},
         {"privacy_unit": None},
         {"privacy_unit": "nobody"},
-        {"relation": "add/remove"},
+        {"neighbors": "add_remove"},
         {"budget": 1},
         {"budget": Budget(epsilon=10**4, delta=0.5), "entries_per_unit": 10},
     ],

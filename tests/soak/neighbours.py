@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 
-from chary.data import Neighbouring, Query, RowTable, count, total
+from chary.data import NeighborRelation, Query, RowTable, count, total
 from chary.errors import CharyError
 from tests.soak.figures import Figures, Until
 from tests.soak.hostile import FORMS, NOTES, TYPES, UNITS, csv, line, odd, odd_lines, usual
 
-UNIT = Neighbouring("add/remove", "unit")
+UNIT = NeighborRelation("add_remove", "unit")
 CONDITIONS = (
     "note = 'a'", "note = '03/05/2020'", "note IS NULL", "note LIKE '%x%'", "age >= 17", "age IS NULL", "cost > 0.25",
     "cost IS NULL", "day = DATE '2020-03-05'", "day > DATE '2000-01-01'", "day IS NULL", "at >= TIMESTAMP '2020-05-03'",
@@ -116,7 +116,7 @@ def _told(*pairs: tuple[list, list] | None) -> str:
 def _seen(opened: Opened, case: Case, version: int) -> Seen:
     options = {"columns": TYPES} if case.form == "csv" else {"table": "rows"} if case.form == "duckdb" else {}
     try:
-        table = opened(case.first[version], neighbouring=UNIT, **options)
+        table = opened(case.first[version], neighbor_relation=UNIT, **options)
     except CharyError as error:
         return Seen(type(error).__name__)
     try:

@@ -9,7 +9,7 @@ from random import Random
 
 import pyarrow as pa
 
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.errors import CharyError
 from tests.data.oracle import compare, like, missing
 from tests.soak.figures import Figures, Until
@@ -87,7 +87,7 @@ def _found(counted: Callable[[RowTable, str], int], table: RowTable, text: str) 
 def _table(random: Random) -> tuple[RowTable, list[Row]]:
     rows = [{name: _value(name, random) for name in SCHEMA.names} for _ in range(random.choice([0, 1, ROWS]))]
     frame = pa.Table.from_pylist(rows, SCHEMA)
-    return RowTable.open(frame, neighbouring=Neighbouring("add/remove", None)), frame.to_pylist()
+    return RowTable.open(frame, neighbor_relation=NeighborRelation("add_remove", None)), frame.to_pylist()
 
 
 def _value(name: str, random: Random) -> object:

@@ -38,8 +38,8 @@ class Room:
         return EVERY[kind](session, name)
 
 
-def of_frame(rows: pa.Table = VISITS, **relation: object) -> Callable[..., Session]:
-    return lambda folder, **options: chary.open(rows, dataset="data", **(relation | options))
+def of_frame(rows: pa.Table = VISITS, **neighbors: object) -> Callable[..., Session]:
+    return lambda folder, **options: chary.open(rows, dataset="data", **(neighbors | options))
 
 
 def of_file(folder: Path, **options: object) -> Session:
@@ -59,7 +59,7 @@ def make_file(folder: Path) -> None:
 
 ROOMS = {
     "units": Room(UNITS, of_frame(privacy_unit="patient")),
-    "replaced units": Room((*UNITS, *OF_REPLACED), of_frame(privacy_unit="patient", relation="replace")),
+    "replaced units": Room((*UNITS, *OF_REPLACED), of_frame(privacy_unit="patient", neighbors="replace")),
     "rows": Room(ROWS, of_frame(**PUBLIC)),
     "a file that grows": Room((*ROWS, *[APPEND] * 8), of_file, make_file),
     "votes": Room(tuple(OF_VOTES), of_votes),

@@ -15,7 +15,7 @@ from chary.calls.call import Call
 from chary.core import forecast, plan
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import SessionBase, Spine
-from chary.data import Neighbouring, Relation
+from chary.data import NeighborRelation, Neighbors
 from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
 from chary.mechanisms import Gaussian, Laplace
@@ -77,7 +77,7 @@ def advise_for(
     """
     spine = session.spine
     wanted = Wanted.asked(
-        spine.rows.neighbouring,
+        spine.rows.neighbor_relation,
         tests=tests,
         keys=keys,
         reach=reach,
@@ -113,7 +113,7 @@ def advise(
     sensitivity: Number = 1,
     grid: Number = 1,
     monotone: bool | None = None,
-    relation: Relation | str = Relation.ADD_REMOVE,
+    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     confidence: Number = "0.95",
 ) -> Advice:
     """Every way to run so many threshold tests of which `hits` are expected to be above, the smallest error first.
@@ -128,7 +128,7 @@ def advise(
     to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
     public, for which Gaussian tests are priced, with `above` (by default the middle). `sensitivity`: how far one unit
     moves each single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours,
-    as counts do under add/remove, the default of `relation`. What does not apply is listed with the reason.
+    as counts do under add/remove, the default of `neighbors`. What does not apply is listed with the reason.
 
     Errors: `InvalidParameter` for sizes that make no sense.
 
@@ -139,9 +139,9 @@ def advise(
     'session.start(PrepaidTests(tests=10000, hits=10, value=0.14))'
     """
     budget = Budget(epsilon, delta)
-    neighbouring = Neighbouring(relation, None)
+    neighbor_relation = NeighborRelation(neighbors, None)
     wanted = Wanted.asked(
-        neighbouring,
+        neighbor_relation,
         tests=tests,
         keys=keys,
         reach=reach,
@@ -278,7 +278,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         filter_ = epsilons_of(spine.filter) if ended else spine.filter
         tests = found.outlook.tests
         terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
-        asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbouring, **terms), ended=ended)
+        asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbor_relation, **terms), ended=ended)
         own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
         others = options_within(asked.wanted, asked.room)
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
@@ -348,11 +348,11 @@ def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
         return sizes | {"tests": tests}
     if isinstance(bound, agreed_tests.OpenAgreed):
         return {"tests": tests, "values": call.value is not None}
-    query, neighbouring = getattr(bound, "query", None) or bound.call.query, bound.neighbouring
+    query, neighbor_relation = getattr(bound, "query", None) or bound.call.query, bound.neighbor_relation
     terms = {"above": call.above, "values": isinstance(call, sharpness.Valued), "grid": query.grid}
-    terms["sensitivity"] = query.sensitivity(neighbouring) * query.grid
-    terms["monotone"] = None if forecast.least_of(query, neighbouring) == 0 else False
+    terms["sensitivity"] = query.sensitivity(neighbor_relation) * query.grid
+    terms["monotone"] = None if forecast.least_of(query, neighbor_relation) == 0 else False
     if query.keys is None:
         return terms | {"tests": tests}
-    reach = None if Wanted.is_series(neighbouring) else bound.parallel
+    reach = None if Wanted.is_series(neighbor_relation) else bound.parallel
     return terms | {"keys": len(query.keys), "reach": reach, "steps": -(-tests // len(query.keys))}

@@ -193,7 +193,7 @@ def monotone_one_sided_sparse(wanted: options.Wanted, room: options.Room) -> opt
 
 def _check_monotone(wanted: options.Wanted) -> None:
     if not wanted.adds:
-        raise InvalidParameter(f"under {wanted.neighbouring.relation} no questions are monotone")
+        raise InvalidParameter(f"under {wanted.neighbor_relation.neighbors} no questions are monotone")
     if wanted.monotone is False:
         raise InvalidParameter("the questions are not monotone, as you say")
 
@@ -210,7 +210,7 @@ def _sparse(
     def opened(epsilon: Fraction) -> OpenSparse:
         sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
         sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
-        return OpenSparse(wanted.neighbouring, 0, wanted.hits, epsilon, delta, form, **sizes, **terms)
+        return OpenSparse(wanted.neighbor_relation, 0, wanted.hits, epsilon, delta, form, **sizes, **terms)
 
     size = room.largest(lambda epsilon: opened(epsilon).event, lambda price: price.hit, room.filter.budget.exact[0])
     made = opened(size)

@@ -14,7 +14,7 @@ from chary.accounting import Event, four_digits_down, gaussian_error_up, largest
 from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.amounts import Accounts, Amount
-from chary.data import Neighbouring, Relation
+from chary.data import NeighborRelation, Neighbors
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.mechanisms import Gaussian
@@ -153,7 +153,7 @@ class Wanted:
     are, all asked of the same units.
     """
 
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     tests: int
     hits: int
     values: bool = True
@@ -170,7 +170,7 @@ class Wanted:
     @classmethod
     def asked(
         cls,
-        neighbouring: Neighbouring,
+        neighbor_relation: NeighborRelation,
         *,
         tests: int | None = None,
         keys: int | None = None,
@@ -186,9 +186,9 @@ class Wanted:
         if keys is None:
             if reach is not None:
                 raise InvalidParameter("reach= is about the keys of a question: give keys= instead of tests=")
-            return cls(neighbouring, tests=whole(tests or 0, "tests") * times, **terms)
-        reach = keys if reach is None and not cls.is_series(neighbouring) else reach
-        return cls(neighbouring, tests=whole(keys, "keys") * times, reach=reach, times=times, **terms)
+            return cls(neighbor_relation, tests=whole(tests or 0, "tests") * times, **terms)
+        reach = keys if reach is None and not cls.is_series(neighbor_relation) else reach
+        return cls(neighbor_relation, tests=whole(keys, "keys") * times, reach=reach, times=times, **terms)
 
     def __post_init__(self) -> None:
         if whole(self.hits, "hits") > whole(self.tests, "tests"):
@@ -225,17 +225,17 @@ class Wanted:
     @property
     def adds(self) -> bool:
         """Whether neighbours differ by a unit that one of them lacks."""
-        return self.neighbouring.relation is Relation.ADD_REMOVE
+        return self.neighbor_relation.neighbors is Neighbors.ADD_REMOVE
 
     @property
     def series(self) -> bool:
         """Whether all tests are one question, the values of a series."""
-        return self.is_series(self.neighbouring)
+        return self.is_series(self.neighbor_relation)
 
     @staticmethod
-    def is_series(neighbouring: Neighbouring) -> bool:
+    def is_series(neighbor_relation: NeighborRelation) -> bool:
         """Whether neighbours differ by a bounded change of a series."""
-        return neighbouring.relation is Relation.BOUNDED_CHANGE
+        return neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE
 
     @property
     def keyed(self) -> bool:

@@ -16,7 +16,7 @@ from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Scri
 from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
 from chary.calls.compute import RunAlgorithm
-from chary.data import CSVFormat, Neighbouring, Relation, Rows
+from chary.data import CSVFormat, NeighborRelation, Neighbors, Rows
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import whole
@@ -33,7 +33,7 @@ def audit(
     there: Any,
     *,
     privacy_unit: str | None,
-    relation: Relation | str = Relation.ADD_REMOVE,
+    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     budget: Budget | None = None,
     filter: str | None = None,
     weaker: Asked | None = None,
@@ -47,8 +47,8 @@ def audit(
 
     - `asked`: an `Algorithm`, a call, or a function of a session that returns all that an analyst has seen, as JSON. It
       gets a new session for each transcript.
-    - `here`, `there`: what `chary.open` takes, and `privacy_unit`, `relation`, `table`, `columns`, `csv` likewise. That
-      they are neighbours is what you say.
+    - `here`, `there`: what `chary.open` takes, and `privacy_unit`, `neighbors`, `table`, `columns`, `csv` likewise.
+      That they are neighbours is what you say.
     - `budget`, `filter` of the sessions: with a `budget` a function is audited against the whole of it; without, and
       for algorithms and calls, against what the first transcripts were charged.
     - `weaker`: what should be caught, such as the same with half the noise; its finding is `power`.
@@ -72,9 +72,10 @@ def audit(
     """
 
     def opened() -> tuple[Rows, Rows]:
-        told = Neighbouring(relation, privacy_unit)
+        told = NeighborRelation(neighbors, privacy_unit)
         first, second = (
-            ReadOnce.open(given, neighbouring=told, table=table, columns=columns, csv=csv) for given in (here, there)
+            ReadOnce.open(given, neighbor_relation=told, table=table, columns=columns, csv=csv)
+            for given in (here, there)
         )
         return first, second
 

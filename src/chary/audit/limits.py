@@ -155,7 +155,7 @@ def published_counts(having: Bits, budget: Budget, rng: np.random.Generator, see
     person, attribute = np.nonzero(having)
     table = pa.table({"person": person, "attribute": attribute})
     question, source = count().by("attribute", range(having.shape[1])), source_of(rng, seed)
-    whose: dict[str, Any] = {"privacy_unit": "person", "relation": "replace"}
+    whose: dict[str, Any] = {"privacy_unit": "person", "neighbors": "replace"}
     with open(table, **whose, ledger=":memory:", budget=budget, unsafe_noise=source) as session:
         answers = session.release(question, **largest_size(session, question, 1))
     assert isinstance(answers, NoisyNumbers)

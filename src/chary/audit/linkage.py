@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chary.audit.limits import attacked, checked, generator, value_limit
 from chary.calls import NoisyNumbers
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Budget
 from chary.numbers import Number
@@ -106,8 +106,8 @@ def linkage(
     ((0, 0, 279), True)
     """
     budget, rng, names = checked(epsilon), generator(seed), _named(quasi, sensitive)
-    whole = Neighbouring("replace", None)
-    with closing(RowTable.open(rows, neighbouring=whole, table=table, infer_types=True)) as opened:
+    whole = NeighborRelation("replace", None)
+    with closing(RowTable.open(rows, neighbor_relation=whole, table=table, infer_types=True)) as opened:
         everybody = opened.snapshot(names).run()
         _check_types(opened.schema, names)
         people = _complete(everybody)

@@ -12,7 +12,7 @@ import scipy
 from chary.audit.limits import Progress, attacked, checked, generator, guess_limit
 from chary.audit.reconstruction import SURE
 from chary.calls import NoisyNumber
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.filters import Budget
 from chary.numbers import Number, whole
 
@@ -99,11 +99,11 @@ def _against_sessions(
     on_progress: Progress | None,
 ) -> list[bool]:
     """Whether each guess was right, of a session with a budget of its own."""
-    each, epsilon = Neighbouring("add/remove", None), budget.exact[0]
+    each, epsilon = NeighborRelation("add_remove", None), budget.exact[0]
     right = []
     with (
-        closing(RowTable.open(_world(least), neighbouring=each)) as smaller,
-        closing(RowTable.open(_world(least + 1), neighbouring=each)) as larger,
+        closing(RowTable.open(_world(least), neighbor_relation=each)) as smaller,
+        closing(RowTable.open(_world(least + 1), neighbor_relation=each)) as larger,
     ):
         for bit in truths:
             answer = attacked((smaller, larger)[bit], budget, rng, seed).release(count(), epsilon=epsilon)

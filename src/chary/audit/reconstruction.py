@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, hstack, identity, vstack
 
 from chary.audit import limits
 from chary.calls import NoisyNumber
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, whole
@@ -143,10 +143,10 @@ def _against_sessions(
     on_progress: limits.Progress | None,
 ) -> list[bool]:
     """Whether each guess was right. The tables are opened once, every session has its own ledger."""
-    each = Neighbouring("replace", None)
+    each = NeighborRelation("replace", None)
     with (
-        closing(RowTable.open(worlds[0], neighbouring=each)) as without,
-        closing(RowTable.open(worlds[1], neighbouring=each)) as having,
+        closing(RowTable.open(worlds[0], neighbor_relation=each)) as without,
+        closing(RowTable.open(worlds[1], neighbor_relation=each)) as having,
     ):
         tables = (without, having)
         size = limits.largest_size(limits.attacked(without, budget, rng, seed), EVERYBODY, attack.questions)

@@ -15,7 +15,7 @@ from chary.calls.call import Call
 from chary.calls.run import Kept, Opening, run_of
 from chary.core.plan import Data, Interaction, Plan, Result, plan_of
 from chary.core.transaction import Spine
-from chary.data import Neighbouring, Reading, Rows, RowTable
+from chary.data import NeighborRelation, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading, LivingReading
 from chary.data.queries.ordered import Mark, Ordered
 from chary.data.queries.query import Query
@@ -290,12 +290,14 @@ class Tables:
     here: Columns
     there: Columns
     unit: str | None = "unit"
-    relation: str = "add/remove"
+    neighbors: str = "add_remove"
 
     def opened(self) -> tuple[Rows, Rows]:
         """Both, as rows that are read once."""
-        neighbouring = Neighbouring(self.relation, self.unit)
-        here, there = (ReadOnce.open(pa.table(dict(c)), neighbouring=neighbouring) for c in (self.here, self.there))
+        neighbor_relation = NeighborRelation(self.neighbors, self.unit)
+        here, there = (
+            ReadOnce.open(pa.table(dict(c)), neighbor_relation=neighbor_relation) for c in (self.here, self.there)
+        )
         return here, there
 
 

@@ -20,7 +20,7 @@ from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rh
 from chary.core import forecast
 from chary.core import plan as core_plan
 from chary.core.transaction import Spine, numbered
-from chary.data import Mean, Neighbouring, Query
+from chary.data import Mean, NeighborRelation, Query
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, Gaussian
@@ -204,7 +204,7 @@ class AskAgreed(core_plan.Interaction):
     opened: int
     terms: AgreedTerms
     query: core_plan.Question
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     above: Number
     halts = True
 
@@ -217,7 +217,7 @@ class AskAgreed(core_plan.Interaction):
 
     @cached_property
     def _tested(self) -> tuple[Query, int]:
-        return thresholds.tested_query(self.query, self.neighbouring, Fraction(self.above))
+        return thresholds.tested_query(self.query, self.neighbor_relation, Fraction(self.above))
 
     @property
     def tested(self) -> Query:
@@ -232,7 +232,7 @@ class AskAgreed(core_plan.Interaction):
     @cached_property
     def sharpness(self) -> Sharpness:
         """The test of each key."""
-        return self.terms.sharpness(self.tested.sensitivity(self.neighbouring), self.tested.grid)
+        return self.terms.sharpness(self.tested.sensitivity(self.neighbor_relation), self.tested.grid)
 
     @cached_property
     def noise(self) -> Gaussian | None:
@@ -240,7 +240,7 @@ class AskAgreed(core_plan.Interaction):
         rho = self.sharpness.value_rho
         if rho is None:
             return None
-        return Gaussian.for_rho(rho, l2_squared=self.tested.sensitivity(self.neighbouring) ** 2)
+        return Gaussian.for_rho(rho, l2_squared=self.tested.sensitivity(self.neighbor_relation) ** 2)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         return None if self.noise is None else (self.noise, self.sharpness.grid)
@@ -251,7 +251,7 @@ class AskAgreed(core_plan.Interaction):
 
     @cached_property
     def parallel(self) -> int:
-        return self.tested.reach(self.neighbouring)
+        return self.tested.reach(self.neighbor_relation)
 
     def price(self, filter_: Filter) -> Price:
         return Price(Amount(self.terms.charges.hit), Amount(0))
@@ -265,7 +265,7 @@ class AskAgreed(core_plan.Interaction):
             return None
         tests, least = (
             max(self.terms.tests, len(self.tested.keys or (None,))),
-            forecast.least_of(self.tested, self.neighbouring),
+            forecast.least_of(self.tested, self.neighbor_relation),
         )
         return forecast.TestForecast(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
 
@@ -309,7 +309,7 @@ class AskAgreed(core_plan.Interaction):
         """How the values of hits were published; None where none are."""
         if self.noise is None:
             return None
-        return answers.published(self.noise, self.tested, self.neighbouring, bar=self.threshold)
+        return answers.published(self.noise, self.tested, self.neighbor_relation, bar=self.threshold)
 
     def _values(self, answer: core_plan.Json) -> list[Value | None]:
         if self.noise is None:
@@ -347,7 +347,7 @@ class AskAgreedKeys(AskAgreed):
         found = (above, answer["tested"], forecast.error_bar(self.accuracy()))
         left, silence = (
             answer["tests_left"],
-            answers.silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
+            answers.silent(self.sharpness.tails, self.tested, self.neighbor_relation, self.threshold),
         )
         return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published, silence=silence)
 
@@ -415,7 +415,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
 
     def bind(self, spine: Spine) -> "OpenAgreed":
         filter_ = priced_by(spine.filter, "start SparseVector(above=, hits=, epsilon=)")
-        return OpenAgreed(self, spine.rows.neighbouring, AgreedTerms.planned(self.paid(filter_), filter_))
+        return OpenAgreed(self, spine.rows.neighbor_relation, AgreedTerms.planned(self.paid(filter_), filter_))
 
     def paid(self, filter_: Filter) -> AgreedPlan:
         """What is to be paid for under this filter, in its steps."""
@@ -488,7 +488,7 @@ class KeptAgreed(run.Kept[Any, AgreedState]):
 
     def question(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
         kind = AskAgreedKeys if getattr(query, "keys", None) is not None else AskAgreedOnce
-        return kind(self.number, self.agreed, query, self.spine.rows.neighbouring, above)
+        return kind(self.number, self.agreed, query, self.spine.rows.neighbor_relation, above)
 
     @property
     def state(self) -> AgreedState:

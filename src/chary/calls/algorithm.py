@@ -14,7 +14,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
-from chary.data import Query, Reading, Relation, Rows
+from chary.data import Neighbors, Query, Reading, Rows
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact, failing, per_call, plain, positive
@@ -364,10 +364,10 @@ class ScoreFunction:
     included, for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of
     random words as well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then
     the coins of two neighbours can be paired, each with its own law, so that the same holds for every pair. Where that
-    holds only if each row is a unit under one `relation`, name it: then every other session refuses the score.
+    holds only if each row is a unit under one `neighbors`, name it: then every other session refuses the score.
 
     Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON; `InvalidQuery` in a
-    session with other neighbours than `relation` names, before anything is charged.
+    session with other neighbours than `neighbors` names, before anything is charged.
 
     >>> def lead(rows, candidates, cap):
     ...     ages = rows["age"].to_pylist()
@@ -381,7 +381,7 @@ class ScoreFunction:
     columns: Sequence[str] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     coins: bool = False
-    relation: Relation | None = None
+    neighbors: Neighbors | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
@@ -392,11 +392,11 @@ class ScoreFunction:
 
     def prepare(self, rows: Rows) -> Reading:
         """A plan for what it reads; `InvalidQuery` for an unknown column, and for other neighbours than it is for."""
-        held = rows.neighbouring
-        if self.relation is not None and (held.unit is not None or held.relation is not self.relation):
+        held = rows.neighbor_relation
+        if self.neighbors is not None and (held.unit is not None or held.neighbors is not self.neighbors):
             raise InvalidQuery(
                 f"the score {self.name!r} is for rows that are units: open the table with privacy_unit=None, "
-                f"relation={str(self.relation)!r}"
+                f"neighbors={str(self.neighbors)!r}"
             )
         return rows.snapshot(self.columns)
 

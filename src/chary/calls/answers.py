@@ -9,7 +9,7 @@ from chary.accounting import Finding, Findings, LargestOf, Publication, Silence,
 from chary.accounting.intervals import CONFIDENCE, Tails
 from chary.answers import Answer, Ends, Key, Table, Value, around, findings_of, in_row, scalar
 from chary.calls.algorithm import canonical_outcome
-from chary.data import Neighbouring, Query
+from chary.data import NeighborRelation, Query
 from chary.errors import NotWithheld
 from chary.mechanisms import Additive
 from chary.numbers import Number, plain, probability
@@ -66,7 +66,7 @@ class NumberOrNothing(Answer):
 def published(
     noise: Additive,
     query: Query,
-    neighbouring: Neighbouring,
+    neighbor_relation: NeighborRelation,
     support: Support = EVERYTHING,
     *,
     step: Fraction | None = None,
@@ -77,22 +77,22 @@ def published(
     `bar` is that of the test after which it was drawn, with noise of its own. A count is never below 0, nor is a total
     to which no unit can contribute less, and so on upwards.
     """
-    floor, ceiling = query.known_range(neighbouring)
+    floor, ceiling = query.known_range(neighbor_relation)
     terms: dict[str, Any] = {"grid": query.grid, "step": step, "floor": floor, "ceiling": ceiling, "bar": bar}
     return Publication(noise.law(), support, **terms)
 
 
-def silent(tails: Tails, query: Query, neighbouring: Neighbouring, threshold: int) -> Silence:
+def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Silence:
     """What it says of a value of this query that a test against so many steps with these tails did not report it."""
-    floor, ceiling = query.known_range(neighbouring)
+    floor, ceiling = query.known_range(neighbor_relation)
     return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
 
 
 def published_best(
-    noise: Additive, query: Query, neighbouring: Neighbouring, *, candidates: int, most: int
+    noise: Additive, query: Query, neighbor_relation: NeighborRelation, *, candidates: int, most: int
 ) -> LargestOf:
     """How values with this noise were published: as the largest `most` of so many candidates."""
-    known = published(noise, query, neighbouring)
+    known = published(noise, query, neighbor_relation)
     return LargestOf(
         known.noise, candidates=candidates, most=most, grid=known.grid, floor=known.floor, ceiling=known.ceiling
     )

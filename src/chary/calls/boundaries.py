@@ -72,7 +72,7 @@ class Boundary(Call[answers.Classified]):
             )
 
     def bind(self, spine: Spine) -> "AskBoundary":
-        return (AskBoundary if self.runs is None else AskUnanimous)(self, spine.rows.neighbouring)
+        return (AskBoundary if self.runs is None else AskUnanimous)(self, spine.rows.neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Twice(Call[answers.Pair]):
             raise InvalidParameter("bring an algorithm with delta 0: chary.Algorithm('median', run, epsilon=0.1)")
 
     def bind(self, spine: Spine) -> "CallTwice":
-        return CallTwice(self, spine.rows.neighbouring)
+        return CallTwice(self, spine.rows.neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -406,13 +406,13 @@ class Between(sharpness.HowSharply[Zoned]):
     high: fields.Exact
 
     def bind(self, spine: Spine) -> "AskBetween | AskSides":
-        query, neighbouring = _single(self.query, "between"), spine.rows.neighbouring
+        query, neighbor_relation = _single(self.query, "between"), spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return AskBetween(self, neighbouring, query)
+            return AskBetween(self, neighbor_relation, query)
         low, high = bars(self, query)
-        steps = query.sensitivity(neighbouring)
+        steps = query.sensitivity(neighbor_relation)
         event = self.clear_terms(spine.filter, steps * query.grid, clear_beyond).event
-        return AskSides(self, neighbouring, query, draws_between(event, high - low, steps), _zoned, low, high)
+        return AskSides(self, neighbor_relation, query, draws_between(event, high - low, steps), _zoned, low, high)
 
 
 def bars(call: Between, query: Query) -> tuple[int, int]:
@@ -441,7 +441,7 @@ class AskBetween(Bound[Between]):
         """The noisy zones; refuses noise out of range."""
         low, high = bars(self.call, self.query)
         return threshold_tests.ThreeZones(
-            laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0), low, high
+            laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0), low, high
         )
 
     @cached_property
@@ -500,12 +500,12 @@ class Decide(sharpness.HowSharply[Decided]):
     above: fields.Exact
 
     def bind(self, spine: Spine) -> "AskDecide | AskSides":
-        query, neighbouring = _single(self.query, "decide"), spine.rows.neighbouring
+        query, neighbor_relation = _single(self.query, "decide"), spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return AskDecide(self, neighbouring, query)
-        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(neighbouring)
+            return AskDecide(self, neighbor_relation, query)
+        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(neighbor_relation)
         event = self.clear_terms(spine.filter, steps * query.grid, clear_by(2)).event
-        return AskSides(self, neighbouring, query, label_draws(event, 2, steps), _decided, bar, bar)
+        return AskSides(self, neighbor_relation, query, label_draws(event, 2, steps), _decided, bar, bar)
 
 
 def _decided(call: int, outcome: int | None) -> Decided:
@@ -526,7 +526,7 @@ class AskDecide(Wrapped[Decide]):
 
     @cached_property
     def _noise(self) -> additive.Laplace:
-        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+        return laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
 
     def accuracy(self) -> tuple[additive.Additive, Fraction]:
         return self._noise, self.query.grid
@@ -555,15 +555,17 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskClassify | AskLargest":
-        query, neighbouring = self.query, spine.rows.neighbouring
+        query, neighbor_relation = self.query, spine.rows.neighbor_relation
         if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
             raise InvalidQuery('classify chooses among at least two public keys: count().by("clinic", ["a", "b"])')
         if self.epsilon is not None:
-            return AskClassify(self, neighbouring, query)
-        labels, single = len(query.keys), query.sensitivity(neighbouring)
-        steps = single if query.one_direction(neighbouring) else 2 * single
+            return AskClassify(self, neighbor_relation, query)
+        labels, single = len(query.keys), query.sensitivity(neighbor_relation)
+        steps = single if query.one_direction(neighbor_relation) else 2 * single
         event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
-        return AskLargest(self, neighbouring, query, label_draws(event, labels, steps), partial(_classified, query))
+        return AskLargest(
+            self, neighbor_relation, query, label_draws(event, labels, steps), partial(_classified, query)
+        )
 
 
 def _classified(query: Query, call: int, outcome: int | None) -> answers.Classified:
@@ -577,7 +579,10 @@ class AskClassify(Wrapped[Classify]):
 
     @cached_property
     def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
-        single, together = self.query.sensitivity(self.neighbouring), self.query.one_direction(self.neighbouring)
+        single, together = (
+            self.query.sensitivity(self.neighbor_relation),
+            self.query.one_direction(self.neighbor_relation),
+        )
         return boundaries.BoundaryWrapper(choices.Exponential(self.call.epsilon or 0, single, monotone=together))
 
     def value(self, data: Data) -> Any:

@@ -32,7 +32,7 @@ from pydantic_core import ArgsKwargs, PydanticSerializationError
 from chary.accounting import Event, Extendable
 from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, Size, plan_of
 from chary.core.transaction import Spine
-from chary.data import Neighbouring, Query
+from chary.data import NeighborRelation, Query
 from chary.data.queries.stored import current, stored
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.filters import Filter, Price
@@ -129,7 +129,7 @@ class Bound(Interaction, Generic[CallT]):
     """
 
     call: CallT
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
 
     def __post_init__(self) -> None:
         self.event, self.accuracy()  # refuses noise out of range before anything is reserved

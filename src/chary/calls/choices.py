@@ -21,7 +21,7 @@ from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Wher
 from chary.core.forecast import Forecast
 from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
 from chary.core.transaction import Spine
-from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
+from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, Total, Votes, count
 from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
@@ -86,7 +86,7 @@ class NoisyMax(Call[Winner]):
     def plan(self, spine: Spine) -> Plan[Winner]:
         query = cast("Query", self.query)
         keys, bounds = query.keys or (), (float(self.low), float(self.high))
-        gaps = Gaps.of(query, spine.rows.neighbouring, Fraction(self.low), Fraction(self.high))
+        gaps = Gaps.of(query, spine.rows.neighbor_relation, Fraction(self.low), Fraction(self.high))
         said = None if self.epsilon is None else Fraction(self.epsilon)
         mechanism = gaussian.GaussianMax(
             Fraction(self.noise or 0) / query.grid if said is None else gaps.noise_for(said)
@@ -132,14 +132,14 @@ class Gaps:
     together: bool
 
     @classmethod
-    def of(cls, query: Query, neighbouring: Neighbouring, low: Fraction, high: Fraction) -> "Gaps":
+    def of(cls, query: Query, neighbor_relation: NeighborRelation, low: Fraction, high: Fraction) -> "Gaps":
         """Bounds are rounded inwards to the query's grid."""
         lowest, highest = math.ceil(low / query.grid), math.floor(high / query.grid)
         if not -FARTHEST <= lowest < highest <= FARTHEST:
             raise InvalidParameter("low and high must be at least one step of the query's grid apart, at most 2**62")
-        most = min(query.sensitivity(neighbouring), highest - lowest)
-        together, keys = query.one_direction(neighbouring), len(query.keys or ())
-        halved, reach = Fraction(most, 2 if together else 1), min(query.reach(neighbouring), keys)
+        most = min(query.sensitivity(neighbor_relation), highest - lowest)
+        together, keys = query.one_direction(neighbor_relation), len(query.keys or ())
+        halved, reach = Fraction(most, 2 if together else 1), min(query.reach(neighbor_relation), keys)
         return cls(keys, lowest, highest - lowest, halved, reach, together)
 
     def rho_up(self, noise: Fraction) -> Fraction:
@@ -237,9 +237,9 @@ class Mode(Call[ChosenKey]):
     epsilon: Positive
 
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        neighbouring = spine.rows.neighbouring
-        query, replaced = _counting(self.query, neighbouring), neighbouring.relation is Relation.REPLACE
-        keys, mechanism = query.keys or (), mode_choice(query, neighbouring, self.epsilon)
+        neighbor_relation = spine.rows.neighbor_relation
+        query, replaced = _counting(self.query, neighbor_relation), neighbor_relation.neighbors is Neighbors.REPLACE
+        keys, mechanism = query.keys or (), mode_choice(query, neighbor_relation, self.epsilon)
         rate = mechanism.epsilon if mechanism.whole else Fraction(mechanism.epsilon) / 2
 
         def short(beta: Fraction) -> float:
@@ -259,14 +259,14 @@ class Mode(Call[ChosenKey]):
         )
 
 
-def _counting(query: Question, neighbouring: Neighbouring) -> Query:
+def _counting(query: Question, neighbor_relation: NeighborRelation) -> Query:
     """The query if it has a mode; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
         raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
-    cell = query.contribution(neighbouring)
+    cell = query.contribution(neighbor_relation)
     if isinstance(query, Total) or (cell.low, cell.high, cell.rows) != (0, 1, None):
         raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
-    if neighbouring.relation is Relation.REPLACE and cell.spread > 1:
+    if neighbor_relation.neighbors is Neighbors.REPLACE and cell.spread > 1:
         raise InvalidQuery(
             "where units are replaced, the mode needs units with one key each: say max_groups_per_unit=1 or "
             "assumed_groups_per_unit=1, or ask Choose(...)"
@@ -274,9 +274,9 @@ def _counting(query: Question, neighbouring: Neighbouring) -> Query:
     return query
 
 
-def mode_choice(query: Query, neighbouring: Neighbouring, epsilon: Number) -> choices.InverseSensitivity:
+def mode_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
     """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
-    replaced = neighbouring.relation is Relation.REPLACE
+    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
     return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
 
 
@@ -302,7 +302,7 @@ class Proportion(Call[NoisyNumber]):
         return super().recorded(body | {"where": body["query"]["where"]})
 
     def plan(self, spine: Spine) -> Plan[NoisyNumber]:
-        if spine.rows.neighbouring.relation is not Relation.REPLACE:
+        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
             raise InvalidQuery(
                 "the number of units is secret where they are added or removed: release a count, or a mean of 0 and 1"
             )
@@ -341,10 +341,10 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
 
 
 def chooser(
-    query: Query, neighbouring: Neighbouring, epsilon: Number, by: Way
+    query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: Way
 ) -> choices.Exponential | choices.ReportNoisyMax:
     """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
-    return _MADE[by](epsilon, query.sensitivity(neighbouring), query.one_direction(neighbouring))
+    return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
 
 
 @call("choose", subject="selection")
@@ -380,7 +380,7 @@ class Choose(Call[ChosenKey]):
             half = narrow.times(2).fits_into(usual)
             return made if half else replace(self, mechanism="permute_and_flip").plan(spine)
         by, keys = self.mechanism, query.keys
-        mechanism = chooser(query, spine.rows.neighbouring, self.epsilon, by)
+        mechanism = chooser(query, spine.rows.neighbor_relation, self.epsilon, by)
         unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
 
         def short(beta: Fraction) -> float:
@@ -436,7 +436,7 @@ class Majority(Call[YesOrNo]):
         return super().recorded(body | {"condition": body["query"]["where"]})
 
     def plan(self, spine: Spine) -> Plan[YesOrNo]:
-        asked, mechanism = count(self.condition), majority_vote(self, spine.rows.neighbouring)
+        asked, mechanism = count(self.condition), majority_vote(self, spine.rows.neighbor_relation)
         said = {"query": asked.body(), "epsilon": str(self.epsilon), "mechanism": self.mechanism}
         return Plan(
             self.kind,
@@ -450,9 +450,9 @@ class Majority(Call[YesOrNo]):
         )
 
 
-def majority_vote(call: Majority, neighbouring: Neighbouring) -> choices.MajorityVote:
+def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choices.MajorityVote:
     """The exact vote on the lead; refuses noise out of range."""
-    moved = 2 if neighbouring.relation is Relation.REPLACE else 1
+    moved = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
     return choices.MajorityVote(call.epsilon, moved, call.mechanism)
 
 
@@ -558,14 +558,14 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
             exact(candidate, "each of the candidates")
 
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        brought, neighbouring = self.distance, spine.rows.neighbouring
+        brought, neighbor_relation = self.distance, spine.rows.neighbor_relation
         mechanism = choices.InverseSensitivity(self.epsilon, whole=self.monotone)
 
         def position(found: Sequence[Any], data: Data) -> int:
             if isinstance(brought, ScoreFunction):
                 return mechanism.pick(distance_steps(found), data.source)
             query, [value] = cast("Query", brought), found
-            units = units_between(query, neighbouring, value, tuple(self.candidates))
+            units = units_between(query, neighbor_relation, value, tuple(self.candidates))
             return mechanism.pick(distance_steps(units), data.source)
 
         def short(beta: Fraction) -> float:
@@ -575,9 +575,11 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
         return candidate_choice(self, spine, brought, position, short)
 
 
-def units_between(query: Query, neighbouring: Neighbouring, value: int, candidates: Sequence[Any]) -> list[int]:
+def units_between(
+    query: Query, neighbor_relation: NeighborRelation, value: int, candidates: Sequence[Any]
+) -> list[int]:
     """How many units at least lie between an answer in grid steps and each of some numbers."""
-    moved = query.sensitivity(neighbouring)
+    moved = query.sensitivity(neighbor_relation)
     gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in candidates]
     return [ceil(gap / moved) for gap in gaps]
 
@@ -639,7 +641,7 @@ class ExponentialMechanism(Call[ChosenKey]):
             raise InvalidParameter(f"there are {listed} candidates and {answers} answers to score them")
 
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        mechanism, step = score_choice(self, spine.rows.neighbouring)
+        mechanism, step = score_choice(self, spine.rows.neighbor_relation)
         brought, own = self.score, isinstance(self.score, ScoreFunction)
 
         def position(found: Sequence[Any], data: Data) -> int:
@@ -660,7 +662,9 @@ class ExponentialMechanism(Call[ChosenKey]):
         return candidate_choice(self, spine, brought, position, short)
 
 
-def score_choice(call: ExponentialMechanism, neighbouring: Neighbouring) -> tuple[choices.Exponential, Fraction]:
+def score_choice(
+    call: ExponentialMechanism, neighbor_relation: NeighborRelation
+) -> tuple[choices.Exponential, Fraction]:
     """The exact choice among scores in steps, and the size of a step.
 
     Chances of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is what
@@ -673,18 +677,18 @@ def score_choice(call: ExponentialMechanism, neighbouring: Neighbouring) -> tupl
     queries = queries_of(call.score)
     below = lcm(*(query.grid.denominator for query in queries))
     step = Fraction(gcd(*(int(query.grid * below) for query in queries)), below)
-    return choices.Exponential(call.epsilon, int(_apart(queries, neighbouring) / step), monotone=True), step
+    return choices.Exponential(call.epsilon, int(_apart(queries, neighbor_relation) / step), monotone=True), step
 
 
-def _apart(queries: Sequence[Query], neighbouring: Neighbouring) -> Fraction:
+def _apart(queries: Sequence[Query], neighbor_relation: NeighborRelation) -> Fraction:
     """How far one unit can move two scores apart.
 
     One that comes or goes moves each by a part of its range, all in the same direction; one that is replaced may leave
     one and enter another.
     """
-    if neighbouring.relation is not Relation.ADD_REMOVE:
-        return 2 * max(query.sensitivity(neighbouring) * query.grid for query in queries)
-    cells = [(query.contribution(neighbouring), query.grid) for query in queries]
+    if neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
+        return 2 * max(query.sensitivity(neighbor_relation) * query.grid for query in queries)
+    cells = [(query.contribution(neighbor_relation), query.grid) for query in queries]
     ends = [(cell.low * (cell.rows or 1) * grid, cell.high * (cell.rows or 1) * grid) for cell, grid in cells]
     return max(high for _, high in ends) - min(low for low, _ in ends)
 

@@ -65,7 +65,7 @@ class RunAlgorithm(Call[answers.Outcome]):
             raise InvalidParameter("q belongs to a target: give target= as well")
 
     def bind(self, spine: Spine) -> "AskAlgorithm":
-        return AskAlgorithm(self, spine.rows.neighbouring)
+        return AskAlgorithm(self, spine.rows.neighbor_relation)
 
     def hits(self) -> algorithms.Target:
         """What is paid; refuses what is no target."""
@@ -213,7 +213,7 @@ class PublishIf(Call[Disclosure]):
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
 
     def bind(self, spine: Spine) -> "AskPublishIf":
-        return AskPublishIf(self, spine.rows.neighbouring, partial(_extended, spine))
+        return AskPublishIf(self, spine.rows.neighbor_relation, partial(_extended, spine))
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Extend(Call[Disclosure]):
 
     def bind(self, spine: Spine) -> "AskExtend":
         original = earlier(spine, self.held, "publish_if", "a conditional publication")
-        return AskExtend(self, spine.rows.neighbouring, original, partial(_extended, spine))
+        return AskExtend(self, spine.rows.neighbor_relation, original, partial(_extended, spine))
 
 
 @dataclass(frozen=True)
@@ -512,7 +512,7 @@ class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
             raise InvalidParameter('name at least two different targets, such as MultiTarget(["student", "last year"])')
 
     def bind(self, spine: Spine) -> "OpenRace":
-        return OpenRace(self, spine.rows.neighbouring)
+        return OpenRace(self, spine.rows.neighbor_relation)
 
 
 @dataclass(frozen=True)

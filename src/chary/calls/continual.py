@@ -14,7 +14,7 @@ from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Json, Paid, Result, natural
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
-from chary.data import Count, Query, Reading, Relation, Rows, Total, count
+from chary.data import Count, Neighbors, Query, Reading, Rows, Total, count
 from chary.data.series import has_public_size
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
@@ -137,7 +137,7 @@ class StepContinual(Paid):
         return {"continual_count": self.opened}
 
     def queries(self) -> Sequence[Query]:
-        sized = has_public_size(self.started.neighbouring)
+        sized = has_public_size(self.started.neighbor_relation)
         return [count(), self.started.query] if sized else [self.started.query]
 
     def run(self, data: Data) -> Result:
@@ -159,7 +159,7 @@ class StepContinual(Paid):
         bar = float(self.started.mechanism.error_bar(answer["step"]) * query.grid)
         values = tuple(natural(value, query.grid) for value in answer["values"])
         told = (answer["step"], answer["version"], answer["size"], values, bar)
-        known = Known(*query.known_range(self.started.neighbouring))
+        known = Known(*query.known_range(self.started.neighbor_relation))
         if query.keys is None:
             return RunningCount(call, *told, known=known)
         return RunningCounts(call, query.columns, tuple(query.keys), *told, known=known)
@@ -239,7 +239,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
     2**16 ("root"), `NotPriced` for rho without a delta.
 
     >>> import chary, pyarrow as pa
-    >>> public = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=1)}
+    >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1)}
     >>> session = chary.open(pa.table({"age": [70] * 5000}), **public, ledger=":memory:")
     >>> old = session.start(ContinualCount("age >= 65", steps=365, epsilon=1), follow=True)
     >>> _ = session.append(pa.table({"age": [35, 66] * 1000}))
@@ -267,19 +267,19 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
         return self.mechanism or ("tree" if self.rho is None else "root")
 
     def bind(self, spine: Spine) -> "OpenContinual":
-        return OpenContinual(replace(self, mechanism=self._usual), spine.rows.neighbouring)
+        return OpenContinual(replace(self, mechanism=self._usual), spine.rows.neighbor_relation)
 
 
 class OpenContinual(BoundOpening[ContinualCount]):
     """Reserve the budget of all steps of a continual count; nothing is read."""
 
     def __post_init__(self) -> None:
-        if self.neighbouring.unit is not None or self.neighbouring.relation is Relation.BOUNDED_CHANGE:
+        if self.neighbor_relation.unit is not None or self.neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidQuery(
                 "one row must be in one step: open rows that are units, with privacy_unit=None; a unit with rows in "
                 "several steps would be paid for in each"
             )
-        if self.query.sensitivity(self.neighbouring) > MOST_MOVED:
+        if self.query.sensitivity(self.neighbor_relation) > MOST_MOVED:
             raise InvalidQuery("a running total may move by at most 2**31 steps of its grid: give a coarser grid=")
         super().__post_init__()
 
@@ -292,7 +292,7 @@ class OpenContinual(BoundOpening[ContinualCount]):
     def mechanism(self) -> Continual:
         """The noise of all steps."""
         keys, asked = len(self.query.keys or ((),)), self.call
-        moved = {"l1": self.query.l1(self.neighbouring), "largest": self.query.sensitivity(self.neighbouring)}
+        moved = {"l1": self.query.l1(self.neighbor_relation), "largest": self.query.sensitivity(self.neighbor_relation)}
         size = {"steps": asked.steps, "keys": keys} | moved
         if asked.rho is None:
             return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
@@ -333,7 +333,7 @@ class KeptCount(Kept[RunningCount, CountingState]):
     @cached_property
     def started(self) -> OpenContinual:
         """The opening."""
-        return OpenContinual(ContinualCount.recorded(self.terms), self.spine.rows.neighbouring)
+        return OpenContinual(ContinualCount.recorded(self.terms), self.spine.rows.neighbor_relation)
 
     @cached_property
     def state(self) -> CountingState:

@@ -17,7 +17,7 @@ from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import Neighbouring, Query, Series, ValueAt, Values
+from chary.data import NeighborRelation, Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
 from chary.mechanisms import additive, gaussian
 from chary.noise.gaussian import Deviate, deviate
@@ -185,7 +185,7 @@ class AskAbove(Interaction):
     run_call: int
     terms: RunTerms
     query: Query
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     state: RunState = field(compare=False, repr=False)
     filter: Filter = field(compare=False, repr=False)
     limit: int
@@ -198,7 +198,7 @@ class AskAbove(Interaction):
     @cached_property
     def sensitivity(self) -> Fraction:
         """The largest of the run's queries with this one."""
-        own = self.query.sensitivity(self.neighbouring) * self.query.grid
+        own = self.query.sensitivity(self.neighbor_relation) * self.query.grid
         return max(self.state.sensitivity, self.terms.allowed(own))
 
     @cached_property
@@ -591,7 +591,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
 
     def bind(self, spine: Spine) -> "OpenReporting":
-        return OpenReporting(self, spine.rows.neighbouring)
+        return OpenReporting(self, spine.rows.neighbor_relation)
 
 
 class OpenReporting(BoundOpening[SelfReporting]):
@@ -644,7 +644,7 @@ class KeptReporting(Kept[Any, ReportingState]):
         if not isinstance(query, Query):
             raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
         opened, spine = self.started, self.spine
-        opened.terms.allowed(query.sensitivity(spine.rows.neighbouring) * query.grid)
+        opened.terms.allowed(query.sensitivity(spine.rows.neighbor_relation) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
         now, as_told = self._now(), pays_as_told(opened, spine.filter)
         total = self._total(now)
@@ -786,7 +786,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     def bind(self, spine: Spine) -> "OpenThreshold":
         charged = self.charged or self._cheaper(spine.filter)
-        return OpenThreshold(replace(self, charged=charged), spine.rows.neighbouring)
+        return OpenThreshold(replace(self, charged=charged), spine.rows.neighbor_relation)
 
     def _cheaper(self, filter_: Filter) -> Charged:
         """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
@@ -853,7 +853,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
             raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
         spine, terms, now = self.spine, self.terms_of_run, self._now()
         step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
-        made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys, self.by_hits)
+        made = step(self.number, terms, query, spine.rows.neighbor_relation, now, spine.filter, keys, self.by_hits)
         return made if now.halted else self._affordable(made)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:

@@ -22,7 +22,7 @@ from chary.core.forecast import Within
 from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, check_question, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
+from chary.data import Count, Mean, NeighborRelation, Neighbors, Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.data.series import public_size
@@ -232,7 +232,7 @@ class AskGrowingSparse(Paid):
         self._check_threshold()
 
     def _check_threshold(self) -> None:
-        check_average(self.query, self.started.neighbouring, self.above)
+        check_average(self.query, self.started.neighbor_relation, self.above)
 
     def _asked(self, epsilon: Fraction) -> sparse_vector.AskSparseOnce:
         """The question in counts; its constructor refuses what cannot be asked."""
@@ -268,9 +268,9 @@ class AskGrowingSparse(Paid):
         return GrowingTest(call, answer["above"], value, answer["error_bar"], size, answer["round"])
 
 
-def check_average(query: Query, neighbouring: Neighbouring, above: Fraction) -> None:
+def check_average(query: Query, neighbor_relation: NeighborRelation, above: Fraction) -> None:
     """Refuse what no average can be on either side of: it would be paid for an answer that is known."""
-    row = query.contribution(neighbouring)
+    row = query.contribution(neighbor_relation)
     low, high = row.low * query.grid, row.high * query.grid
     if not low <= above <= high:
         told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
@@ -529,7 +529,7 @@ class AskGrowingHit(Interaction):
                 "averages are of a count or a total, one key at a time, as a condition of its own: "
                 "ask(count(\"ward = 'a'\"))"
             )
-        check_average(self.query, self.started.neighbouring, self.above)
+        check_average(self.query, self.started.neighbor_relation, self.above)
         self.sharpness, self.noise  # noqa: B018 - refuses what has no table
 
     @cached_property
@@ -540,12 +540,12 @@ class AskGrowingHit(Interaction):
     @cached_property
     def sharpness(self) -> sharp.Sharpness:
         """The test."""
-        return self.own.sharpness(self.query.sensitivity(self.started.neighbouring), self.query.grid)
+        return self.own.sharpness(self.query.sensitivity(self.started.neighbor_relation), self.query.grid)
 
     @cached_property
     def noise(self) -> Gaussian | None:
         """That of a published total; None where no values are published."""
-        change = self.query.sensitivity(self.started.neighbouring)
+        change = self.query.sensitivity(self.started.neighbor_relation)
         return self.own.noise(change) if self.own.share else None
 
     @property
@@ -614,9 +614,11 @@ class AskGrowingHit(Interaction):
         own = self.started.at(answer["size"])
         if answer["value"] is None or str(own.price) != answer.get("price"):
             return None
-        neighbouring, size = self.started.neighbouring, answer["size"]
-        noise = own.noise(self.query.sensitivity(neighbouring))
-        floor, ceiling = (None if end is None else Fraction(end, size) for end in self.query.known_range(neighbouring))
+        neighbor_relation, size = self.started.neighbor_relation, answer["size"]
+        noise = own.noise(self.query.sensitivity(neighbor_relation))
+        floor, ceiling = (
+            None if end is None else Fraction(end, size) for end in self.query.known_range(neighbor_relation)
+        )
         bar = steps_at_least(self.above * size, self.query.grid)
         return Publication(noise.law(), grid=self.query.grid / size, floor=floor, ceiling=ceiling, bar=bar)
 
@@ -644,7 +646,7 @@ class GrowingTests(Opening[GrowingRun]):
     `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and totals
     have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
+    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
     there are none, `InvalidParameter` for a threshold that no average can have, `NotPriced` for sharp tests under any
     but the Renyi filter."""
 
@@ -674,13 +676,13 @@ class GrowingTests(Opening[GrowingRun]):
 
     def bind(self, spine: Spine) -> "OpenGrowingSparse | OpenGrowingHits":
         self._check_average()
-        neighbouring, size = spine.rows.neighbouring, public_size(spine.rows)
-        check_averages(neighbouring, size)
+        neighbor_relation, size = spine.rows.neighbor_relation, public_size(spine.rows)
+        check_averages(neighbor_relation, size)
         if self.epsilon is not None:
-            return OpenGrowingSparse(self, neighbouring, size)
+            return OpenGrowingSparse(self, neighbor_relation, size)
         filter_ = sharp.priced_by(spine.filter, "start it with epsilon=")
         hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
-        return OpenGrowingHits(self, neighbouring, size, hit)
+        return OpenGrowingHits(self, neighbor_relation, size, hit)
 
     def wanted(self, size: int) -> sharp.Wanted:
         """How sharply, at this size."""
@@ -725,7 +727,7 @@ class OpenGrowingSparse(FreeOpening[GrowingTests]):
         """The sparse vector that a round of this epsilon is; the threshold comes with each question."""
         asked = self.call
         sizes = (asked.sensitivity, asked.grid)
-        return OneRound(self.neighbouring, 0, 1, epsilon, 0, asked.mechanism, False, asked.values, *sizes)
+        return OneRound(self.neighbor_relation, 0, 1, epsilon, 0, asked.mechanism, False, asked.values, *sizes)
 
     @cached_property
     def event(self) -> Event:
@@ -755,10 +757,10 @@ class OpenGrowingSparse(FreeOpening[GrowingTests]):
         return Result({"size": self.size}, hits=0, tests=0, secret=GrowingRoundState().dump())
 
 
-def check_averages(neighbouring: Neighbouring, size: int) -> None:
+def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
     """Refuse a dataset without a public number of rows, and one without rows."""
-    if neighbouring.relation is not Relation.REPLACE or neighbouring.unit is not None:
-        raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, relation="replace"')
+    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+        raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, neighbors="replace"')
     if size < 1:
         raise InvalidQuery("an average over rows needs rows: append some first")
 
@@ -788,12 +790,12 @@ class KeptGrowing(AskedInRounds):
         terms = current(self.terms, self.kind)
         given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
         opening, told = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given), json.loads(answer)
-        neighbouring, size = self.spine.rows.neighbouring, told["size"]
+        neighbor_relation, size = self.spine.rows.neighbor_relation, told["size"]
         if opening.epsilon is not None:
-            return OpenGrowingSparse(opening, neighbouring, size)
+            return OpenGrowingSparse(opening, neighbor_relation, size)
         filter_ = sharp.priced_by(self.spine.filter, "start another one with epsilon=")
         hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
-        return OpenGrowingHits(opening, neighbouring, size, hit)
+        return OpenGrowingHits(opening, neighbor_relation, size, hit)
 
     def opened(self) -> GrowingRun:
         return GrowingRun(self)

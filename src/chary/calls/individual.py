@@ -17,7 +17,7 @@ from chary.calls.call import call
 from chary.core.forecast import Within
 from chary.core.plan import Data, Json, Paid, Question, Result, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
-from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
+from chary.data import Count, NeighborRelation, Neighbors, Query, Reading, Rows, Total
 from chary.data.engines.protocol import LivingReading
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
@@ -68,7 +68,7 @@ class AskEachLiving(Paid):
 
     opened: int
     query: Count | Total
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     above: Fraction
     memory: CounterMemory = field(compare=False, repr=False)
     kind = "individual_ask"
@@ -104,7 +104,7 @@ class AskEachLiving(Paid):
 
     def body(self) -> Json:
         question = {"query": self.query.body(), "above": str(self.above)} | self.terms
-        return question | {"individual": self.opened, "parallel": self.query.reach(self.neighbouring)}
+        return question | {"individual": self.opened, "parallel": self.query.reach(self.neighbor_relation)}
 
     def queries(self) -> Sequence[Query]:
         return [self.query]
@@ -130,7 +130,7 @@ class AskEachLiving(Paid):
             return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)
         keys = tuple(self.query.keys)
         above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        silence = answers.silent(self.tails, self.query, self.neighbouring, self.threshold)
+        silence = answers.silent(self.tails, self.query, self.neighbor_relation, self.threshold)
         return answers.WatchResult(
             call, self.query.columns, keys, above, len(keys), bar, publication=told, silence=silence
         )
@@ -155,7 +155,7 @@ class AskLiving(AskEachLiving):
 
     @cached_property
     def noise(self) -> Laplace:
-        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+        return laplace_for_each(self.query, self.neighbor_relation, self.epsilon)
 
     @cached_property
     def event(self) -> Event:
@@ -174,7 +174,9 @@ class AskLiving(AskEachLiving):
 
     def published(self) -> intervals.Publication:
         """Counts are told from the bar on."""
-        return answers.published(self.noise, self.query, self.neighbouring, intervals.Support.at_least(self.threshold))
+        return answers.published(
+            self.noise, self.query, self.neighbor_relation, intervals.Support.at_least(self.threshold)
+        )
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,11 @@ class AskSharpLiving(AskEachLiving):
     @cached_property
     def sharpness(self) -> sharp.Sharpness:
         """The test of each key."""
-        return self.hit.sharpness(self.query.sensitivity(self.neighbouring), self.query.grid)
+        return self.hit.sharpness(self.query.sensitivity(self.neighbor_relation), self.query.grid)
 
     @cached_property
     def noise(self) -> Gaussian:
-        return self.hit.noise(self.query.sensitivity(self.neighbouring))
+        return self.hit.noise(self.query.sensitivity(self.neighbor_relation))
 
     @property
     def event(self) -> Event:
@@ -209,7 +211,7 @@ class AskSharpLiving(AskEachLiving):
 
     def published(self) -> intervals.Publication:
         """Counts have noise of their own."""
-        return answers.published(self.noise, self.query, self.neighbouring, bar=self.threshold)
+        return answers.published(self.noise, self.query, self.neighbor_relation, bar=self.threshold)
 
     def wrong_call(self, distance: int) -> float:
         return self.sharpness.wrong_call(distance)
@@ -264,12 +266,12 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
         sharp.check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenIndividual | OpenSharpIndividual":
-        neighbouring = spine.rows.neighbouring
+        neighbor_relation = spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return OpenIndividual(self, neighbouring)
+            return OpenIndividual(self, neighbor_relation)
         filter_ = sharp.priced_by(spine.filter, "open the stream with epsilon= for Laplace noise")
         hit = sharp.HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
-        return OpenSharpIndividual(self, neighbouring, hit)
+        return OpenSharpIndividual(self, neighbor_relation, hit)
 
     @property
     def wanted(self) -> sharp.Wanted:
@@ -291,7 +293,7 @@ class OpenIndividual(run.BoundOpening[IndividualTests]):
 
     @property
     def parallel(self) -> int:
-        return self.call.hits * (2 if self.neighbouring.relation is Relation.REPLACE else 1)
+        return self.call.hits * (2 if self.neighbor_relation.neighbors is Neighbors.REPLACE else 1)
 
     def price(self, filter_: Filter) -> Price:
         price = super().price(filter_)
@@ -377,7 +379,7 @@ class KeptStream(run.Kept[Any, StreamState]):
             raise InvalidQuery(
                 'a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or total'
             )
-        asked = (self.number, query, self.spine.rows.neighbouring, exact(above, "above"), self.memory)
+        asked = (self.number, query, self.spine.rows.neighbor_relation, exact(above, "above"), self.memory)
         if self.hit is None:
             return AskLiving(*asked, epsilon=Fraction(self.terms["epsilon_per_call"]))
         return AskSharpLiving(*asked, hit=self.hit)

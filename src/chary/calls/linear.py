@@ -17,7 +17,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability, Where, Whole
 from chary.core.plan import BETA, Data, Json, Result
 from chary.core.transaction import Spine
-from chary.data import Neighbouring, Query, Relation, SecondMoments, second_moments
+from chary.data import NeighborRelation, Neighbors, Query, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import workloads
 from chary.numbers import Number, exact, plain, probability
@@ -248,7 +248,7 @@ class MatrixMechanism(Call[LinearAnswers]):
         return workloads.LinearQueries.of(self.workload, query.keys, query.columns)
 
     def bind(self, spine: Spine) -> "AskMatrix":
-        return AskMatrix(self, spine.rows.neighbouring)
+        return AskMatrix(self, spine.rows.neighbor_relation)
 
 
 def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:
@@ -272,10 +272,12 @@ def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None)
 
 
 @lru_cache(maxsize=_KEPT)
-def _planned(asked: MatrixMechanism, neighbouring: Neighbouring) -> workloads.MatrixMeasurement:
+def _planned(asked: MatrixMechanism, neighbor_relation: NeighborRelation) -> workloads.MatrixMeasurement:
     """The best measurement, which a quote and the question after it share."""
     query: Any = asked.query
-    change = workloads.CellChange(query.sensitivity(neighbouring), query.together(neighbouring), query.l1(neighbouring))
+    change = workloads.CellChange(
+        query.sensitivity(neighbor_relation), query.together(neighbor_relation), query.l1(neighbor_relation)
+    )
     noising = noising_of(asked.epsilon, asked.rho, asked.delta)
     return workloads.best_measurement(asked.asked, query.keys, change, noising, asked.strategy)
 
@@ -287,7 +289,7 @@ class AskMatrix(Bound[MatrixMechanism]):
     @property
     def measurement(self) -> workloads.MatrixMeasurement:
         """What is measured, and how answers follow from it."""
-        return _planned(self.call, self.neighbouring)
+        return _planned(self.call, self.neighbor_relation)
 
     @property
     def query(self) -> Query:
@@ -328,7 +330,7 @@ class AskMatrix(Bound[MatrixMechanism]):
         return [[_up(each * grid) for each in row] for row in zip(*columns, strict=True)]
 
     def present(self, answer: Json, call: int) -> LinearAnswers:
-        asked, (floor, ceiling) = self.call.asked, self.query.known_range(self.neighbouring)
+        asked, (floor, ceiling) = self.call.asked, self.query.known_range(self.neighbor_relation)
         known = [(floor, ceiling) if min(row) >= 0 else (None, None) for row in asked.weights.tolist()]
         gaussian = self.call.epsilon is None or self.call.delta is not None
         told = tuple(
@@ -410,7 +412,7 @@ class PrincipalComponents(Call[Components]):
         return second_moments(ranges, steps=self.fineness, longest=self.longest, **limits)
 
     def bind(self, spine: Spine) -> "AskMoments":
-        return AskMoments(self, spine.rows.neighbouring)
+        return AskMoments(self, spine.rows.neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -426,14 +428,14 @@ class AskMoments(Bound[PrincipalComponents]):
     def made(self) -> workloads.MomentNoise:
         """The noise; refuses rows of a unit without a limit, and noise out of range."""
         call, asked = self.call, self.asked
-        asked.contribution(self.neighbouring)
+        asked.contribution(self.neighbor_relation)
         size: dict[str, Any] = {"rho": call.rho, "epsilon": call.epsilon}
         if call.delta is not None:
             rho = gaussian_noise.zero_concentrated_rho_down(
                 epsilon=Fraction(call.epsilon or 0), delta=Fraction(call.delta)
             )
             size = {"rho": rho}
-        replaced = self.neighbouring.relation is Relation.REPLACE
+        replaced = self.neighbor_relation.neighbors is Neighbors.REPLACE
         return workloads.MomentNoise(
             len(asked.bounds), asked.squared, asked.most, call.max_rows_per_unit or 1, replaced, **size
         )

@@ -13,7 +13,7 @@ from chary.calls.call import Call, call
 from chary.calls.fields import Keys, Name, Positive, Where
 from chary.core.plan import ENCODER, Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
-from chary.data import Relation, count
+from chary.data import Neighbors, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import KRandomizedResponse, LocalEstimate, RandomizedResponse, ShareEstimate, UnaryEncoding
 from chary.mechanisms.local_reports import About, Integers, estimate
@@ -78,10 +78,10 @@ class Randomized(Call[RandomizedCounts]):
         return super().recorded(body | {"condition": body["query"]["where"]})
 
     def plan(self, spine: Spine) -> Plan[RandomizedCounts]:
-        if spine.rows.neighbouring.relation is not Relation.REPLACE:
+        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
             raise InvalidQuery(
                 "randomized answers tell how many units there are, which is secret unless neighbours replace a unit: "
-                f"open the table with relation='replace', or ask session.release(count({self.condition!r}), "
+                f"open the table with neighbors='replace', or ask session.release(count({self.condition!r}), "
                 f"epsilon={float(self.epsilon):g})"
             )
         asked, mechanism = count(self.condition), RandomizedResponse(self.epsilon)
@@ -190,16 +190,16 @@ class RandomizedValues(Call[RandomizedTable]):
         return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
     def plan(self, spine: Spine) -> Plan[RandomizedTable]:
-        if spine.rows.neighbouring.relation is not Relation.REPLACE:
+        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
             listed = list(self.among)
             values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
             raise InvalidQuery(
                 "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
-                f"open the table with relation='replace', or ask "
+                f"open the table with neighbors='replace', or ask "
                 f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
             )
         # Only where a unit may have several rows must it be kept to one value.
-        kept = None if spine.rows.neighbouring.unit is None else 1
+        kept = None if spine.rows.neighbor_relation.unit is None else 1
         asked = count(self.where).by(self.column, self.among, max_groups_per_unit=kept)
         keys = (*((value,) for value in self.among), (NONE,))
 

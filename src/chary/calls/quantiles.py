@@ -14,7 +14,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole
 from chary.core.plan import Data, Json, Result
 from chary.core.transaction import Spine
-from chary.data import OfUnit, Ordered, Query, Reading, Relation, Rows, UnitValues, ordered
+from chary.data import Neighbors, OfUnit, Ordered, Query, Reading, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
 from chary.data.queries.ordered import Occurring
 from chary.errors import InvalidQuery
@@ -113,7 +113,7 @@ class Quantiles(Call[QuantileAnswers]):
         return super().recorded(body | body["values"])
 
     def bind(self, spine: Spine) -> "AskQuantiles":
-        return AskQuantiles(self, spine.rows.neighbouring).settled(spine.filter)
+        return AskQuantiles(self, spine.rows.neighbor_relation).settled(spine.filter)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,10 @@ class AskQuantiles(Bound[Quantiles]):
         """The exact choice of the quantiles themselves; refuses what are no quantiles."""
         if self.guarded is not None:
             return self.guarded.answers
-        replaced, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
+        replaced, moves = (
+            self.neighbor_relation.neighbors is Neighbors.REPLACE,
+            self.asked.moves(self.neighbor_relation),
+        )
         return HalvedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, moves, flip=self.flip)
 
     @cached_property
@@ -146,7 +149,10 @@ class AskQuantiles(Bound[Quantiles]):
         """The same with guards, where intervals were asked for; refuses an epsilon that buys none."""
         if self.call.interval is None:
             return None
-        replaced, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
+        replaced, moves = (
+            self.neighbor_relation.neighbors is Neighbors.REPLACE,
+            self.asked.moves(self.neighbor_relation),
+        )
         beta = 1 - Fraction(self.call.interval)
         made = GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, beta, moves, self.flip)
         made.reaches(self.asked.points)
@@ -204,7 +210,7 @@ class AskQuantiles(Bound[Quantiles]):
     @property
     def estimated(self) -> str:
         """Of what they are quantiles, in words."""
-        return self.asked.estimated(self.neighbouring.unit)
+        return self.asked.estimated(self.neighbor_relation.unit)
 
     def guards(self, answer: Json) -> tuple[Ends, ...] | None:
         """The intervals, in the column's units, where there are guards."""
@@ -262,7 +268,7 @@ class Quantile(Call[QuantileAnswer]):
     def bind(self, spine: Spine) -> "AskQuantile":
         named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("column", "at")}
         several = Quantiles(self.column, [self.at], **named)
-        return AskQuantile(several, spine.rows.neighbouring).settled(spine.filter)
+        return AskQuantile(several, spine.rows.neighbor_relation).settled(spine.filter)
 
 
 @dataclass(frozen=True)

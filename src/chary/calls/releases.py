@@ -19,7 +19,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
-from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
+from chary.data import Mean, NeighborRelation, Neighbors, Query, count, histogram
 from chary.data.queries import bodies, overlap
 from chary.data.queries.histogram import Outside
 from chary.data.queries.query import AnsweredT
@@ -153,32 +153,32 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
     return NoisyMeans(call, query.columns, tuple(query.keys), tuple(values), None, parts, made)
 
 
-def halves(query: Mean[Any], neighbouring: Neighbouring, drawn: Sequence[Additive]) -> MeanNoise:
+def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive]) -> MeanNoise:
     """The noise of the centred sum and of the number of values, as `releasing.noises` makes it."""
     first, second = drawn
     event = accounting.Joint((first.event(), second.event()))
-    return MeanNoise("halves", query, query.parts(neighbouring)[0].steps, (first, second), event)
+    return MeanNoise("halves", query, query.parts(neighbor_relation)[0].steps, (first, second), event)
 
 
 @lru_cache(maxsize=plan.KEPT)
-def laplace_mean(query: Mean[Any], neighbouring: Neighbouring, epsilon: Fraction) -> MeanNoise:
+def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon: Fraction) -> MeanNoise:
     """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
     asked and units are replaced, otherwise ends.
 
     Guarantee: the event of the first number's noise alone, which is epsilon-DP for both (docs/theory.md, "Means").
     """
-    total, rows = query.parts(neighbouring)
+    total, rows = query.parts(neighbor_relation)
     low, high = total.steps
     width, most = high - low, max(-low, high)
-    if query.of_public_size(neighbouring):
-        sums = plan.laplace_for(total, neighbouring, epsilon)
+    if query.of_public_size(neighbor_relation):
+        sums = plan.laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
-    if neighbouring.relation is Relation.REPLACE and query.keying is None and width > most:
-        sums = plan.laplace_for(total, neighbouring, epsilon)
+    if neighbor_relation.neighbors is Neighbors.REPLACE and query.keying is None and width > most:
+        sums = plan.laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())
     # Every row that comes or goes moves the two sums by W together; where one is replaced, one goes and one comes.
-    moved = 2 if neighbouring.relation is Relation.REPLACE else 1
-    each = Laplace.for_epsilon(epsilon, sensitivity=rows.sensitivity(neighbouring) * width, times=moved)
+    moved = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
+    each = Laplace.for_epsilon(epsilon, sensitivity=rows.sensitivity(neighbor_relation) * width, times=moved)
     return MeanNoise("ends", query, (low, high), (each, each), each.event())
 
 
@@ -219,7 +219,7 @@ class Release(Call[AnsweredT]):
             raise InvalidParameter("delta= belongs to epsilon=; rho= alone says how much Gaussian noise is drawn")
 
     def bind(self, spine: Spine) -> "AskRelease":
-        return AskRelease(self, spine.rows.neighbouring)
+        return AskRelease(self, spine.rows.neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class AskRelease(Bound[Release[Any]]):
         """What follows from the question; refuses one that has no noise. Keys may be many, and are not kept."""
         call = self.call
         work_out = _kept if call.query.keys is None else _asked
-        asked: plan.Asked = work_out(call.query, self.neighbouring, call.epsilon, call.rho, call.delta)
+        asked: plan.Asked = work_out(call.query, self.neighbor_relation, call.epsilon, call.rho, call.delta)
         return asked
 
     @cached_property
@@ -245,8 +245,8 @@ class AskRelease(Bound[Release[Any]]):
         if not isinstance(query, Mean):
             return None
         if call.epsilon is None or call.delta is not None:
-            return halves(query, self.neighbouring, self.asked.noises)
-        return laplace_mean(query, self.neighbouring, Fraction(call.epsilon))
+            return halves(query, self.neighbor_relation, self.asked.noises)
+        return laplace_mean(query, self.neighbor_relation, Fraction(call.epsilon))
 
     adds_up = True
 
@@ -281,7 +281,7 @@ class AskRelease(Bound[Release[Any]]):
         if isinstance(query, Mean):
             return mean_answer(self._told(query, answer), answer["noisy"], call)
         values = plan.naturals(answer["noisy"][0], query.grid)
-        told = answers.published(self.asked.noises[0], query, self.neighbouring)
+        told = answers.published(self.asked.noises[0], query, self.neighbor_relation)
         if query.keys is None:
             return NoisyNumber(call, values[0], bar, told=told)
         return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
@@ -290,21 +290,25 @@ class AskRelease(Bound[Release[Any]]):
         """How the mean of this answer was made; answers that do not say it are of halves."""
         if self.mean is not None and answer.get("form", "halves") == self.mean.form:
             return self.mean
-        return halves(query, self.neighbouring, self.asked.noises)
+        return halves(query, self.neighbor_relation, self.asked.noises)
 
 
 def _asked(
-    query: plan.Question, neighbouring: Neighbouring, epsilon: Number | None, rho: Number | None, delta: Number | None
+    query: plan.Question,
+    neighbor_relation: NeighborRelation,
+    epsilon: Number | None,
+    rho: Number | None,
+    delta: Number | None,
 ) -> plan.Asked:
     """Refuses a question that has no noise."""
-    drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho, delta=delta)
+    drawn = noises(query, neighbor_relation, epsilon=epsilon, rho=rho, delta=delta)
     events = tuple(additive.event() for additive in drawn)
     event = events[0] if len(events) == 1 else accounting.Joint(events)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
     said = {name: str(size) for name, size in sizes.items() if size is not None}
     text = plan.ENCODER.encode({"query": query.body()} | said)
-    return plan.Asked(parts_of(query, neighbouring), drawn, event, text, error_bar=bar)
+    return plan.Asked(parts_of(query, neighbor_relation), drawn, event, text, error_bar=bar)
 
 
 _kept = lru_cache(maxsize=plan.KEPT)(_asked)
@@ -312,49 +316,49 @@ _kept = lru_cache(maxsize=plan.KEPT)(_asked)
 
 def noises(
     query: plan.Question,
-    neighbouring: Neighbouring,
+    neighbor_relation: NeighborRelation,
     *,
     epsilon: Number | None,
     rho: Number | None = None,
     delta: Number | None = None,
 ) -> tuple[Additive, ...]:
     """The noise for each part of a query; a mean has two parts, each with half of the epsilon or rho."""
-    parts = parts_of(query, neighbouring)
+    parts = parts_of(query, neighbor_relation)
     if epsilon is None:
-        return _gaussians(parts, neighbouring, Fraction(rho or 0))
+        return _gaussians(parts, neighbor_relation, Fraction(rho or 0))
     if delta is None:
-        return tuple(plan.laplace_for(part, neighbouring, Fraction(epsilon) / len(parts)) for part in parts)
+        return tuple(plan.laplace_for(part, neighbor_relation, Fraction(epsilon) / len(parts)) for part in parts)
     if len(parts) == 1:
-        return (_gaussian_for(parts[0], neighbouring, Fraction(epsilon), Fraction(delta)),)
+        return (_gaussian_for(parts[0], neighbor_relation, Fraction(epsilon), Fraction(delta)),)
     # Several noises of different sizes are put together as zCDP.
-    return _gaussians(parts, neighbouring, gaussian_noise.zero_concentrated_rho_down(epsilon=epsilon, delta=delta))
+    return _gaussians(parts, neighbor_relation, gaussian_noise.zero_concentrated_rho_down(epsilon=epsilon, delta=delta))
 
 
-def _gaussians(parts: Sequence[Query], neighbouring: Neighbouring, rho: Fraction) -> tuple[Additive, ...]:
+def _gaussians(parts: Sequence[Query], neighbor_relation: NeighborRelation, rho: Fraction) -> tuple[Additive, ...]:
     share = rho / len(parts)
-    return tuple(Gaussian.for_rho(share, l2_squared=_length(part, neighbouring)) for part in parts)
+    return tuple(Gaussian.for_rho(share, l2_squared=_length(part, neighbor_relation)) for part in parts)
 
 
-def _gaussian_for(part: Query, neighbouring: Neighbouring, epsilon: Fraction, delta: Fraction) -> Gaussian:
+def _gaussian_for(part: Query, neighbor_relation: NeighborRelation, epsilon: Fraction, delta: Fraction) -> Gaussian:
     """Noise that is certainly (epsilon, delta)-DP for all keys together, by the law on the grid."""
     variance = gaussian_noise.discrete_gaussian_variance(
         epsilon=epsilon,
         delta=delta,
-        largest=part.sensitivity(neighbouring),
-        l2_squared=_length(part, neighbouring),
-        reach=part.reach(neighbouring),
+        largest=part.sensitivity(neighbor_relation),
+        l2_squared=_length(part, neighbor_relation),
+        reach=part.reach(neighbor_relation),
     )
-    return Gaussian(variance, _length(part, neighbouring))
+    return Gaussian(variance, _length(part, neighbor_relation))
 
 
-def _length(part: Query, neighbouring: Neighbouring) -> int:
+def _length(part: Query, neighbor_relation: NeighborRelation) -> int:
     """The squared L2 change: at most the largest change of a key times their sum."""
-    return part.sensitivity(neighbouring) * part.l1(neighbouring)
+    return part.sensitivity(neighbor_relation) * part.l1(neighbor_relation)
 
 
-def parts_of(query: plan.Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
+def parts_of(query: plan.Question, neighbor_relation: NeighborRelation) -> tuple[Query, ...]:
     """The integer queries behind a query: two for a mean, itself otherwise."""
-    return query.parts(neighbouring) if isinstance(query, Mean) else (query,)
+    return query.parts(neighbor_relation) if isinstance(query, Mean) else (query,)
 
 
 def noisy_parts(noises: Sequence[Additive], data: plan.Data) -> list[int]:
@@ -536,10 +540,10 @@ class ReleaseAll(Call[NoisyAnswers]):
         linear.check_sizes(self.epsilon, self.rho, self.delta)
 
     def bind(self, spine: Spine) -> "AskAll":
-        neighbouring = spine.rows.neighbouring
+        neighbor_relation = spine.rows.neighbor_relation
         # A report knows no columns: how an answer was drawn is in the answer.
         schema = getattr(spine.rows, "schema", None)
-        return AskAll(self, neighbouring, overlap.JointChange.of(tuple(self.queries), neighbouring, schema))
+        return AskAll(self, neighbor_relation, overlap.JointChange.of(tuple(self.queries), neighbor_relation, schema))
 
 
 @dataclass(frozen=True)
@@ -556,7 +560,10 @@ class AskAll(Bound[ReleaseAll]):
     def _noises(self, change: overlap.JointChange) -> Sequence[Additive]:
         """All are the same multiple of the query's sensitivity."""
         noising = linear.noising_of(self.call.epsilon, self.call.rho, self.call.delta)
-        size, singles = Fraction(noising.size), [query.sensitivity(self.neighbouring) for query in self.call.queries]
+        size, singles = (
+            Fraction(noising.size),
+            [query.sensitivity(self.neighbor_relation) for query in self.call.queries],
+        )
         if noising.gaussian:
             least = noise.SMALLEST_VARIANCE
             variances = [single**2 * change.l2_squared / (2 * size) for single in singles]
@@ -597,7 +604,7 @@ class AskAll(Bound[ReleaseAll]):
     def present(self, answer: plan.Json, call: int) -> NoisyAnswers:
         noises = self._noises(overlap.JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
         parts = tuple(
-            _part(query, drawn, noisy, answers.published(drawn, query, self.neighbouring), call)
+            _part(query, drawn, noisy, answers.published(drawn, query, self.neighbor_relation), call)
             for query, drawn, noisy in zip(self.call.queries, noises, answer["noisy"], strict=True)
         )
         keys = tuple(

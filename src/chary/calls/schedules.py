@@ -18,7 +18,7 @@ from chary.calls.fields import Positive, Probability
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Interaction, Json, Paid, Result
 from chary.core.transaction import AnswerLog, Spine
-from chary.data import Neighbouring, Query, Reading, Rows
+from chary.data import NeighborRelation, Query, Reading, Rows
 from chary.data.series import public_size
 from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
 from chary.numbers import Number, whole
@@ -50,7 +50,7 @@ class BlackBox(ABC):
         return [self.law]
 
     @abstractmethod
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
         """The call that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
 
     def of_run(self, run: int) -> "BlackBox":
@@ -62,9 +62,9 @@ class BlackBox(ABC):
         """The runs with which another one begins; the first run is one of them."""
         return (FIRST,)
 
-    def body(self, neighbouring: Neighbouring) -> Json:
+    def body(self, neighbor_relation: NeighborRelation) -> Json:
         """What identifies it as a question: the call at epsilon 1."""
-        return self.interaction(Fraction(1), neighbouring).body()
+        return self.interaction(Fraction(1), neighbor_relation).body()
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RunSchedule(Paid):
 
     opened: int
     box: BlackBox
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     runs: ScheduleRuns
     first: int | None
     last: int | None
@@ -113,7 +113,7 @@ class RunSchedule(Paid):
     @cached_property
     def inner(self) -> Interaction:
         """The call of the black box."""
-        return run_of(self.box, self.neighbouring, self.runs, *self._due)
+        return run_of(self.box, self.neighbor_relation, self.runs, *self._due)
 
     @property
     def _due(self) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class RunSchedule(Paid):
     def event(self) -> Event:
         """That of the next run where none is due, which `check` refuses."""
         first = self.first or 0
-        return run_of(self.box, self.neighbouring, self.runs, first, max(first, self.last or 0)).event
+        return run_of(self.box, self.neighbor_relation, self.runs, first, max(first, self.last or 0)).event
 
     def check(self, secret: bytes | None) -> None:
         if read_first(secret) != self.first:
@@ -150,24 +150,26 @@ class RunSchedule(Paid):
         return Result(answer, hits=0, tests=0, secrets={self.opened: dumped_first(last + 1)})
 
     def present(self, answer: Json, call: int) -> ScheduledRun:
-        return presented(self.box, self.neighbouring, answer, call)
+        return presented(self.box, self.neighbor_relation, answer, call)
 
 
-def presented(box: BlackBox, neighbouring: Neighbouring, answer: Json, call: int) -> ScheduledRun:
+def presented(box: BlackBox, neighbor_relation: NeighborRelation, answer: Json, call: int) -> ScheduledRun:
     """A run as the analyst sees it, from what the ledger keeps of it."""
     epsilon = Fraction(answer["epsilon"])
     told = (call, answer["run"], answer["size"], epsilon)
     try:
         own = box.of_run(answer["run"])
-        return ScheduledRun(*told, own.interaction(epsilon, neighbouring).present(answer["answer"], call))
+        return ScheduledRun(*told, own.interaction(epsilon, neighbor_relation).present(answer["answer"], call))
     except AlgorithmFailed:
         return ScheduledRun(*told, None, failed=True)
 
 
-def run_of(box: BlackBox, neighbouring: Neighbouring, runs: ScheduleRuns, first: int, last: int) -> Interaction:
+def run_of(
+    box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int
+) -> Interaction:
     """The call of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
     epsilon = runs.epsilon_down(first, last)
-    made = box.of_run(last).interaction(epsilon, neighbouring)
+    made = box.of_run(last).interaction(epsilon, neighbor_relation)
     if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
         rooted = isinstance(runs.event, ZeroConcentrated)
         instead = ", nor epsilon^2/2-zCDP" if rooted else "; Gaussian noise is for schedules with rho="
@@ -220,7 +222,7 @@ class ScheduleState:
     def __init__(self, spine: Spine, box: BlackBox, call: int, runs: ScheduleRuns, law: Law) -> None:
         self.runs, self.law = runs, law
         self._spine, self._box, self._call = spine, box, call
-        asked = RunSchedule(call, box, spine.rows.neighbouring, runs, first=None, last=None, size=0)
+        asked = RunSchedule(call, box, spine.rows.neighbor_relation, runs, first=None, last=None, size=0)
         self._told: AnswerLog[ScheduledRun] = AnswerLog(spine, asked, after=call)
 
     @property
@@ -310,7 +312,7 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
             raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
 
     def bind(self, spine: Spine) -> "StartSchedule":
-        return StartSchedule(self, spine.rows.neighbouring, self.runs(public_size(spine.rows)))
+        return StartSchedule(self, spine.rows.neighbor_relation, self.runs(public_size(spine.rows)))
 
     def brought(self) -> BlackBox:
         return self.box
@@ -346,7 +348,7 @@ class StartSchedule(BoundOpening[Rerun]):
 
     def __post_init__(self) -> None:
         for run in self.call.box.changes:
-            run_of(self.call.box, self.neighbouring, self.runs, run, run)
+            run_of(self.call.box, self.neighbor_relation, self.runs, run, run)
 
     @property
     def event(self) -> Event:
@@ -355,11 +357,11 @@ class StartSchedule(BoundOpening[Rerun]):
     def body(self) -> Json:
         told = super().body()
         law: Json = told.pop("box")
-        return {"black_box": self.call.box.body(self.neighbouring), "law": law} | told
+        return {"black_box": self.call.box.body(self.neighbor_relation), "law": law} | told
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         for run in self.call.box.changes:
-            run_of(self.call.box, self.neighbouring, self.runs, run, run).prepare(rows)
+            run_of(self.call.box, self.neighbor_relation, self.runs, run, run).prepare(rows)
         return []
 
     def run(self, data: Data) -> Result:
@@ -392,7 +394,7 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
         box = self.brought
         if not isinstance(box, BlackBox):
             raise InvalidParameter(f"bring the black box again: session.resume({self.number}, bring=box)")
-        known = box.body(self.spine.rows.neighbouring) == self.terms["black_box"]
+        known = box.body(self.spine.rows.neighbor_relation) == self.terms["black_box"]
         if not known or self.terms["law"] not in [law.body() for law in box.laws]:
             raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
         return box
@@ -400,7 +402,7 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
     def question(self) -> RunSchedule:
         rows, runs = self.spine.rows, self.state.runs
         first, size = read_first(self.spine.ledger.secret(self.number)), public_size(rows)
-        return RunSchedule(self.number, self._box, rows.neighbouring, runs, first, runs.last(size), size)
+        return RunSchedule(self.number, self._box, rows.neighbor_relation, runs, first, runs.last(size), size)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> ScheduledRun | None:
         while True:

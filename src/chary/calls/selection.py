@@ -238,7 +238,7 @@ class Reselect(Call[Selected]):
         original = earlier(spine, self.held, "select", "a selection")
         if "room" not in original:
             raise NotWithheld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
-        return AskReselect(self, spine.rows.neighbouring, original)
+        return AskReselect(self, spine.rows.neighbor_relation, original)
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ class _PublicCandidates(thresholds.AskEachKey):
     @cached_property
     def parallel(self) -> int:
         """A unit may meet every condition."""
-        return self.query.reach(self.neighbouring) if self.query.keys is not None else len(self.counts)
+        return self.query.reach(self.neighbor_relation) if self.query.keys is not None else len(self.counts)
 
     @property
     def at_once(self) -> int:
@@ -397,12 +397,12 @@ class TopK(Call[Ranking]):
 
     def bind(self, spine: Spine) -> "TopKeys | TopAlgorithms":
         if isinstance(self.candidates, Query):
-            return TopKeys(self, spine.rows.neighbouring, self._keyed(self.candidates))
+            return TopKeys(self, spine.rows.neighbor_relation, self._keyed(self.candidates))
         if self.epsilon is not None:
             raise InvalidParameter("algorithms bring their own epsilon: leave epsilon= out")
         algorithms = listed(self.candidates)
         check_most(self.rule.most, len(algorithms), "candidates")
-        return TopAlgorithms(self, spine.rows.neighbouring, algorithms)
+        return TopAlgorithms(self, spine.rows.neighbor_relation, algorithms)
 
     def _keyed(self, query: Query) -> Query:
         if query.keys is None:
@@ -462,7 +462,7 @@ class TopKeys(Bound[TopK]):
     @cached_property
     def noise(self) -> Laplace:
         """The noise of each key's value; refuses noise out of range."""
-        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+        return laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
@@ -473,7 +473,7 @@ class TopKeys(Bound[TopK]):
 
     @cached_property
     def parallel(self) -> int:
-        return self.query.reach(self.neighbouring)
+        return self.query.reach(self.neighbor_relation)
 
     @property
     def most_hits(self) -> int:
@@ -505,7 +505,9 @@ class TopKeys(Bound[TopK]):
     @property
     def _told(self) -> LargestOf:
         """How the best are published."""
-        return published_best(self.noise, self.query, self.neighbouring, candidates=len(self.keys), most=self.call.k)
+        return published_best(
+            self.noise, self.query, self.neighbor_relation, candidates=len(self.keys), most=self.call.k
+        )
 
     def foretold(self) -> str:
         ends = replace(self._told, floor=None, ceiling=None).interval(0)
@@ -696,15 +698,15 @@ class Select(sharp.Valued[Selected]):
             check_room(self.room, len(listed(self.candidates)))
 
     def bind(self, spine: Spine) -> "SelectAbove | SelectByNoise | SelectSharply":
-        neighbouring = spine.rows.neighbouring
+        neighbor_relation = spine.rows.neighbor_relation
         if not _counted(self.candidates):
-            return SelectAbove(self, neighbouring, listed(self.candidates))
+            return SelectAbove(self, neighbor_relation, listed(self.candidates))
         asked = self.candidates
         query = thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
         if self.epsilon is not None:
-            return SelectByNoise(self, neighbouring, query)
-        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbouring), query.grid, self.value_share)
-        return SelectSharply(self, neighbouring, query, sharpness)
+            return SelectByNoise(self, neighbor_relation, query)
+        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbor_relation), query.grid, self.value_share)
+        return SelectSharply(self, neighbor_relation, query, sharpness)
 
 
 def _counted(candidates: Any) -> bool:

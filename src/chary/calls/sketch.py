@@ -139,7 +139,7 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
         return Elements(self.of, Predicate.of(self.where), self.max_groups_per_unit, self.assumed_groups_per_unit)
 
     def bind(self, spine: Spine) -> "StartSketch":
-        return StartSketch(self, spine.rows.neighbouring)
+        return StartSketch(self, spine.rows.neighbor_relation)
 
 
 class StartSketch(FreeOpening[DistinctSketch]):
@@ -155,7 +155,9 @@ class StartSketch(FreeOpening[DistinctSketch]):
     @cached_property
     def distinct(self) -> Distinct:
         """The parameters of the sketch, its epsilon for one element being the unit's share."""
-        return Distinct(Fraction(self.call.epsilon) / self.call.elements.reach(self.neighbouring), self.call.registers)
+        return Distinct(
+            Fraction(self.call.epsilon) / self.call.elements.reach(self.neighbor_relation), self.call.registers
+        )
 
     @property
     def event(self) -> Event:
@@ -254,7 +256,7 @@ class KeptSketch(Kept[DistinctEstimate, SketchState]):
     @cached_property
     def started(self) -> StartSketch:
         """The opening."""
-        return StartSketch(DistinctSketch.recorded(self.terms), self.spine.rows.neighbouring)
+        return StartSketch(DistinctSketch.recorded(self.terms), self.spine.rows.neighbor_relation)
 
     def question(self, *, above: Number = 0) -> AskSketch:
         version = self.spine.ledger.version(self.spine.dataset)

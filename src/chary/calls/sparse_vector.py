@@ -13,7 +13,7 @@ from chary.calls.answers import AboveOrNot, TestedKeys, published, silent
 from chary.calls.call import call
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
-from chary.data import Neighbouring, Query, Relation
+from chary.data import NeighborRelation, Neighbors, Query
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld, RequestConflict
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
 from chary.numbers import Number, exact, failing, plain, positive, whole
@@ -59,7 +59,7 @@ class OpenSparse(plan.Interaction):
     many the one-sided form places its bar for. A body that names no form is of the tuned one.
     """
 
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     above: Number
     hits: int
     epsilon: Number
@@ -81,7 +81,7 @@ class OpenSparse(plan.Interaction):
         self._check_form()
         if type(self.values) is not bool or type(self.monotone) not in (bool, type(None)):
             raise InvalidParameter("values is True or False, and so is monotone where it is given")
-        adds = self.neighbouring.relation is Relation.ADD_REMOVE
+        adds = self.neighbor_relation.neighbors is Neighbors.ADD_REMOVE
         if self.monotone is None:
             object.__setattr__(self, "monotone", adds and self.form != "published")
         if self.monotone and not adds:
@@ -178,9 +178,9 @@ class OpenSparse(plan.Interaction):
         )
 
     @classmethod
-    def of_body(cls, body: plan.Json, neighbouring: Neighbouring) -> "OpenSparse":
+    def of_body(cls, body: plan.Json, neighbor_relation: NeighborRelation) -> "OpenSparse":
         """The opening that a body describes."""
-        return cls(neighbouring, **body)
+        return cls(neighbor_relation, **body)
 
     def queries(self) -> Sequence[Query]:
         return ()
@@ -213,7 +213,7 @@ class AskSparse(plan.Paid):
             raise InvalidQuery("a sparse vector tests counts, totals and series, such as count('age >= 65')")
         self._check_grid()
         self._check_sensitivity()
-        if self.started.monotone and self.query.contribution(self.started.neighbouring).low < 0:
+        if self.started.monotone and self.query.contribution(self.started.neighbor_relation).low < 0:
             raise InvalidQuery(
                 "this total may move down when a unit is added, so it is not monotone: give it bounds from 0 on, or "
                 "open the sparse vector with monotone=False"
@@ -227,7 +227,7 @@ class AskSparse(plan.Paid):
             )
 
     def _check_sensitivity(self) -> None:
-        most = self.query.sensitivity(self.started.neighbouring) * self.query.grid
+        most = self.query.sensitivity(self.started.neighbor_relation) * self.query.grid
         if most > Fraction(self.started.sensitivity):
             raise InvalidQuery(
                 f"one unit can move this question by {plain(most)}: open the sparse vector with "
@@ -280,7 +280,7 @@ class AskSparse(plan.Paid):
         if answers is None:
             return None
         bar = plan.steps_at_least(self.above, grid)
-        return replace(published(answers, self.query, self.started.neighbouring, bar=bar), grid=grid)
+        return replace(published(answers, self.query, self.started.neighbor_relation, bar=bar), grid=grid)
 
     def _values(self, answer: plan.Json) -> list[Value | None]:
         noisy = answer["values"]
@@ -322,7 +322,7 @@ class AskSparseKeys(AskSparse):
     def silence(self) -> intervals.Silence:
         """What it says of a key that it was not above."""
         started, grid = self.started, Fraction(self.started.grid)
-        known = silent(started.tails, self.query, started.neighbouring, plan.steps_at_least(self.above, grid))
+        known = silent(started.tails, self.query, started.neighbor_relation, plan.steps_at_least(self.above, grid))
         return replace(known, grid=grid, thresholds=started.thresholds)
 
 
@@ -356,7 +356,7 @@ class KeptSparse(run.Kept[Any, SparseState]):
     @cached_property
     def started(self) -> OpenSparse:
         """The opening."""
-        return OpenSparse.of_body(self.terms, self.spine.rows.neighbouring)
+        return OpenSparse.of_body(self.terms, self.spine.rows.neighbor_relation)
 
     def opened(self) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
         return run.KeyedRun(self)
@@ -416,4 +416,4 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     def bind(self, spine: Spine) -> OpenSparse:
         form = "one-sided" if self.mechanism is None else self.mechanism
         sizes = (self.delta, form, self.monotone, self.values, self.sensitivity, self.grid, self.tests)
-        return OpenSparse(spine.rows.neighbouring, self.above, self.hits, self.epsilon, *sizes)
+        return OpenSparse(spine.rows.neighbor_relation, self.above, self.hits, self.epsilon, *sizes)

@@ -20,7 +20,7 @@ from chary.calls.choices import bounded_range
 from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
 from chary.core.plan import Data, Json, Result, natural
 from chary.core.transaction import Spine
-from chary.data import Count, Linear, Query, Reading, Relation, Rows, count, public_size
+from chary.data import Count, Linear, Neighbors, Query, Reading, Rows, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.universe import axes
 from chary.data.universe import counts as universe_counts
@@ -145,7 +145,7 @@ class MWEM(Call[SyntheticHistogram]):
     Guarantee: epsilon-DP, or with `rho`, for sessions with a delta, rho-zCDP, which is more accurate for many
     rounds; always charged. With probability 0.95 all answers to these queries are within `error_bar` of the answer.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `relation="replace"`),
+    Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `neighbors="replace"`),
     for no rows, for no queries, more than 100,000 or one of them twice, and for a condition that the universe
     cannot tell; `InvalidParameter` for a number of rounds that is not from 1 to 1,000, or not one of `epsilon` and
     `rho`; `NotPriced` for rho without a delta.
@@ -171,7 +171,7 @@ class MWEM(Call[SyntheticHistogram]):
             )
 
     def bind(self, spine: Spine) -> "AskMWEM":
-        return AskMWEM(self, spine.rows.neighbouring)
+        return AskMWEM(self, spine.rows.neighbor_relation)
 
 
 class AskMWEM(Bound[MWEM]):
@@ -182,9 +182,9 @@ class AskMWEM(Bound[MWEM]):
     """
 
     def __post_init__(self) -> None:
-        if self.neighbouring.relation is not Relation.REPLACE or self.neighbouring.unit is not None:
+        if self.neighbor_relation.neighbors is not Neighbors.REPLACE or self.neighbor_relation.unit is not None:
             raise InvalidQuery(
-                'a histogram of shares needs a public number of rows: open with privacy_unit=None, relation="replace"'
+                'a histogram of shares needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
             )
         super().__post_init__()
 
@@ -472,7 +472,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
     every multiset of cells is a candidate; with "classes" those with the same number of rows in each class of cells
     that the queries cannot tell apart are one, so that the error does not depend on the universe.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`,
+    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`,
     `privacy_unit=None`), for a condition that the universe cannot tell, and for too many candidates; it says how
     many there are, and nothing is charged.
     """
@@ -498,7 +498,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
         )
         made = _best(workload, self.measure, size, self.epsilon) if asked is None else asked
         sized = replace(self, rows=asked, alpha=None)
-        return AskSmallDatabase(sized, spine.rows.neighbouring, workload, made, size=size)
+        return AskSmallDatabase(sized, spine.rows.neighbor_relation, workload, made, size=size)
 
 
 @dataclass(frozen=True)
@@ -517,9 +517,9 @@ class AskSmallDatabase(Bound[SmallDatabase]):
     size: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.neighbouring.relation is not Relation.REPLACE or self.neighbouring.unit is not None:
+        if self.neighbor_relation.neighbors is not Neighbors.REPLACE or self.neighbor_relation.unit is not None:
             raise InvalidQuery(
-                'a small database answers shares of rows: open with privacy_unit=None, relation="replace"'
+                'a small database answers shares of rows: open with privacy_unit=None, neighbors="replace"'
             )
         self.workload.check(self.rows, self.call.measure)
         super().__post_init__()

@@ -18,7 +18,7 @@ from chary.calls.call import Bound, Call, CallT, Extending, call
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
 from chary.core import forecast, plan
 from chary.core.transaction import Spine, earlier
-from chary.data import Mean, Neighbouring, Query
+from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
@@ -49,7 +49,7 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     @cached_property
     def noise(self) -> Gaussian:
         """The noise of a value."""
-        change = self.query.sensitivity(self.neighbouring)
+        change = self.query.sensitivity(self.neighbor_relation)
         return Gaussian.for_rho(self._rho, l2_squared=change**2)
 
     @property
@@ -93,7 +93,7 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
         return plan.Result({"value": told, "hit": True}, hits=1, tests=1)
 
     def present(self, answer: plan.Json, call: int) -> Tracked:
-        told = published(self.noise, self.query, self.neighbouring) if answer["hit"] else None
+        told = published(self.noise, self.query, self.neighbor_relation) if answer["hit"] else None
         bar = self.error_bar if answer["hit"] else float(self._unnoticed * self.query.grid)
         return Tracked(call, plan.natural(answer["value"], self.query.grid), answer["hit"], bar, publication=told)
 
@@ -146,17 +146,17 @@ class OnChange(FreshlyValued[Tracked]):
         return first if stored is None else self._after(spine, json.loads(stored.answer or "{}").get("value", UNSAID))
 
     def _after(self, spine: Spine, prior: Any) -> "CallAgain | AskTracked | AskChanged":
-        question, neighbouring = self.question, spine.rows.neighbouring
+        question, neighbor_relation = self.question, spine.rows.neighbor_relation
         if isinstance(question, Algorithm):
-            return CallAgain(self, neighbouring, prior)
+            return CallAgain(self, neighbor_relation, prior)
         if not isinstance(question, Query) or question.keys is not None:
             raise InvalidQuery("track a single count or total, or an Algorithm")
         known = None if prior is UNSAID else prior
         if self.epsilon is not None:
-            return AskTracked(self, neighbouring, question, known)
-        change = question.sensitivity(neighbouring)
+            return AskTracked(self, neighbor_relation, question, known)
+        change = question.sensitivity(neighbor_relation)
         sharpness = self.sharpness(spine.filter, change, question.grid, self.value_share)
-        return AskChanged(self, neighbouring, sharpness, question, self.step or 0, known)
+        return AskChanged(self, neighbor_relation, sharpness, question, self.step or 0, known)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class AskTracked(Bound[OnChange]):
     @cached_property
     def noise(self) -> Laplace:
         """The noise before rounding; refuses noise out of range."""
-        return plan.laplace_for(self.query, self.neighbouring, self.call.epsilon or 0)
+        return plan.laplace_for(self.query, self.neighbor_relation, self.call.epsilon or 0)
 
     @cached_property
     def event(self) -> Event:
@@ -231,7 +231,7 @@ class AskTracked(Bound[OnChange]):
             return None
         first, last = (ceil((2 * cell - 1) * self.step / (2 * self.query.grid)) for cell in (prior, prior + 1))
         support = intervals.Support.outside(first, last - 1)
-        return published(self.noise, self.query, self.neighbouring, support, step=self.step)
+        return published(self.noise, self.query, self.neighbor_relation, support, step=self.step)
 
 
 # What every call against a bar foretells of it, and refuses where it would mostly buy false alarms.
@@ -263,7 +263,7 @@ class Barring(Bound[CallT], Generic[CallT]):
     ) -> forecast.TestForecast:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
         return forecast.TestForecast(
-            tails, threshold, query.grid, self.tests, forecast.least_of(query, self.neighbouring), shared
+            tails, threshold, query.grid, self.tests, forecast.least_of(query, self.neighbor_relation), shared
         )
 
 
@@ -292,12 +292,12 @@ class ReleaseIf(Valued[Conditional]):
     def bind(self, spine: Spine) -> "AskReleaseIf | AskSharpRelease":
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., hits=...)")
-        neighbouring = spine.rows.neighbouring
+        neighbor_relation = spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return AskReleaseIf(self, neighbouring, partial(_revised, spine))
-        tested, threshold = tested_query(self.query, neighbouring, exact(self.above, "above"))
-        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbouring), tested.grid, self.value_share)
-        return AskSharpRelease(self, neighbouring, sharpness, tested, threshold)
+            return AskReleaseIf(self, neighbor_relation, partial(_revised, spine))
+        tested, threshold = tested_query(self.query, neighbor_relation, exact(self.above, "above"))
+        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbor_relation), tested.grid, self.value_share)
+        return AskSharpRelease(self, neighbor_relation, sharpness, tested, threshold)
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
     @cached_property
     def asked(self) -> plan.Asked:
         """What follows from the question; refuses one that has no noise."""
-        return _release_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
+        return _release_asked(self.call.query, self.neighbor_relation, self.call.above, self.call.epsilon or 0)
 
     @property
     def event(self) -> Event:
@@ -351,17 +351,19 @@ class AskReleaseIf(Barring[ReleaseIf]):
     def published(self) -> intervals.Publication:
         """A value is told from the bar on."""
         query, support = self.asked.parts[0], intervals.Support.at_least(self.asked.threshold)
-        return published(self.asked.noises[0], query, self.neighbouring, support)
+        return published(self.asked.noises[0], query, self.neighbor_relation, support)
 
 
 @lru_cache(maxsize=plan.KEPT)
-def _release_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
+def _release_asked(
+    query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction
+) -> plan.Asked:
     """Refuses a question that has no noise."""
-    drawn = releases.noises(query, neighbouring, epsilon=epsilon)
+    drawn = releases.noises(query, neighbor_relation, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
     threshold = plan.steps_at_least(above, step_of(query))
-    return plan.Asked(releases.parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
+    return plan.Asked(releases.parts_of(query, neighbor_relation), drawn, Targeted(epsilon), text, threshold, bar)
 
 
 def _body(query: plan.Question, above: Number, epsilon: Number, bar: float | None) -> plan.Json:
@@ -404,7 +406,7 @@ class Revise(Call[Conditional]):
         original = earlier(spine, self.held, "release_if", "a conditional release")
         if "epsilon" not in original:
             raise NotWithheld(f"call {self.held} holds no outcome: a sharp test keeps none, only epsilon= does")
-        return AskRevise(self, spine.rows.neighbouring, original, partial(_revised, spine))
+        return AskRevise(self, spine.rows.neighbor_relation, original, partial(_revised, spine))
 
 
 @dataclass(frozen=True)
@@ -444,8 +446,8 @@ class AskRevise(Extending[Revise]):
         query = query_of(current(self.original["query"]))
         if below is None or isinstance(query, Mean):
             return None
-        noise = plan.laplace_for(query, self.neighbouring, self.original["epsilon"])
-        return published(noise, query, self.neighbouring, intervals.Support.between(self.threshold, below))
+        noise = plan.laplace_for(query, self.neighbor_relation, self.original["epsilon"])
+        return published(noise, query, self.neighbor_relation, intervals.Support.between(self.threshold, below))
 
 
 def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:
@@ -469,7 +471,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
     @cached_property
     def noises(self) -> tuple[Additive, ...]:
         """The noise of each part of the value."""
-        return releases.noises(self.call.query, self.neighbouring, epsilon=None, rho=self.sharpness.value_rho)
+        return releases.noises(self.call.query, self.neighbor_relation, epsilon=None, rho=self.sharpness.value_rho)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         drawn = self.noises
@@ -483,7 +485,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
 
     def queries(self) -> Sequence[Query]:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""
-        parts = releases.parts_of(self.call.query, self.neighbouring)
+        parts = releases.parts_of(self.call.query, self.neighbor_relation)
         return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
 
     def run(self, data: plan.Data) -> plan.Result:
@@ -500,7 +502,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
 
     def published(self) -> intervals.Publication:
         """A value with noise of its own, after a test against the bar."""
-        return published(self.noises[0], self.tested, self.neighbouring, bar=self.threshold)
+        return published(self.noises[0], self.tested, self.neighbor_relation, bar=self.threshold)
 
 
 # Private tests, alone or over many keys: True and the published values are hits, False is free.
@@ -534,12 +536,12 @@ class ThresholdTest(Threshold[Tested]):
     def bind(self, spine: Spine) -> "AskTest | AskSharpTest":
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., hits=...)")
-        neighbouring = spine.rows.neighbouring
+        neighbor_relation = spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return AskTest(self, neighbouring)
-        tested, threshold = tested_query(self.query, neighbouring, exact(self.above, "above"))
-        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbouring), tested.grid, Fraction(0))
-        return AskSharpTest(self, neighbouring, sharpness, tested, threshold)
+            return AskTest(self, neighbor_relation)
+        tested, threshold = tested_query(self.query, neighbor_relation, exact(self.above, "above"))
+        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbor_relation), tested.grid, Fraction(0))
+        return AskSharpTest(self, neighbor_relation, sharpness, tested, threshold)
 
 
 class AskTest(Barring[ThresholdTest]):
@@ -552,7 +554,7 @@ class AskTest(Barring[ThresholdTest]):
     @cached_property
     def asked(self) -> plan.Asked:
         """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""
-        return _test_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
+        return _test_asked(self.call.query, self.neighbor_relation, self.call.above, self.call.epsilon or 0)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
@@ -615,18 +617,20 @@ class AskSharpTest(Sharply, Barring[ThresholdTest]):
 
 
 @lru_cache(maxsize=plan.KEPT)
-def _test_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
+def _test_asked(
+    query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction
+) -> plan.Asked:
     """Refuses a mean that cannot be shifted by this threshold, and noise out of range."""
-    tested, threshold = tested_query(query, neighbouring, above)
-    noises = (plan.laplace_for_each(tested, neighbouring, epsilon),)
+    tested, threshold = tested_query(query, neighbor_relation, above)
+    noises = (plan.laplace_for_each(tested, neighbor_relation, epsilon),)
     text = plan.ENCODER.encode(plan.threshold_body(query, above, epsilon))
     return plan.Asked((tested,), noises, Targeted(epsilon), text, threshold)
 
 
-def tested_query(query: plan.Question, neighbouring: Neighbouring, above: Fraction) -> tuple[Query, int]:
+def tested_query(query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction) -> tuple[Query, int]:
     """What is read instead of the question, and its threshold in steps."""
     if isinstance(query, Mean):
-        query.parts(neighbouring)  # refuses a mean without a limit on rows, in the words of a mean
+        query.parts(neighbor_relation)  # refuses a mean without a limit on rows, in the words of a mean
         return query.shifted(above), 0
     return query, plan.steps_at_least(above, query.grid)
 
@@ -652,11 +656,11 @@ class Watch(Valued[WatchResult]):
     query: fields.AnyQuery
 
     def bind(self, spine: Spine) -> "AskWatch | AskSharpWatch":
-        neighbouring, query = spine.rows.neighbouring, keyed(self.query)
+        neighbor_relation, query = spine.rows.neighbor_relation, keyed(self.query)
         if self.epsilon is not None:
-            return AskWatch(self, neighbouring, query)
-        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbouring), query.grid, self.value_share)
-        return AskSharpWatch(self, neighbouring, query, sharpness)
+            return AskWatch(self, neighbor_relation, query)
+        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbor_relation), query.grid, self.value_share)
+        return AskSharpWatch(self, neighbor_relation, query, sharpness)
 
 
 def keyed(query: plan.Question) -> Query:
@@ -680,7 +684,7 @@ class AskEachKey(Barring[Any]):
 
     @cached_property
     def parallel(self) -> int:
-        return self.query.reach(self.neighbouring)
+        return self.query.reach(self.neighbor_relation)
 
     @property
     def at_once(self) -> int:
@@ -722,7 +726,7 @@ class AskEachKey(Barring[Any]):
     @property
     def silence(self) -> intervals.Silence:
         """What it says of a key that it did not hit."""
-        return silent(self.tails, self.query, self.neighbouring, self.threshold)
+        return silent(self.tails, self.query, self.neighbor_relation, self.threshold)
 
     @property
     @abstractmethod
@@ -746,7 +750,7 @@ class AskWatch(AskEachKey):
     @cached_property
     def noise(self) -> Laplace:
         """The noise of each key's value."""
-        return plan.laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+        return plan.laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
 
     @cached_property
     def event(self) -> Event:
@@ -764,7 +768,7 @@ class AskWatch(AskEachKey):
         return BarTests(self.noise, self.threshold, most_hits)
 
     def published(self) -> intervals.Publication:
-        return published(self.noise, self.query, self.neighbouring, intervals.Support.at_least(self.threshold))
+        return published(self.noise, self.query, self.neighbor_relation, intervals.Support.at_least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -787,11 +791,11 @@ class AskSharpWatch(Sharply, AskEachKey):
     @cached_property
     def noise(self) -> Gaussian:
         """The noise of the value of a hit."""
-        change = self.query.sensitivity(self.neighbouring)
+        change = self.query.sensitivity(self.neighbor_relation)
         return Gaussian.for_rho(self.sharpness.value_rho or 0, l2_squared=change**2)
 
     def watch(self, most_hits: int | None) -> SharpTests:
         return SharpTests(self.sharpness.sampler, self.threshold - self.sharpness.bar, self.noise, most_hits)
 
     def published(self) -> intervals.Publication:
-        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)
+        return published(self.noise, self.query, self.neighbor_relation, bar=self.threshold)

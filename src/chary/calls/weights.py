@@ -350,7 +350,7 @@ class AskWeights(AskCharged):
 
     @cached_property
     def noise(self) -> Laplace:
-        return laplace_for(self.located[1], self.started.neighbouring, self.epsilon)
+        return laplace_for(self.located[1], self.started.neighbor_relation, self.epsilon)
 
     @cached_property
     def event(self) -> Event:
@@ -376,7 +376,7 @@ class AskWeights(AskCharged):
         if "easy" not in answer:
             return replace(found, error_bar=None)
         size, support = answer["size"], intervals.Support.outside(*answer["easy"])
-        noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
+        noise = laplace_for(self.located[1], self.started.neighbor_relation, Fraction(answer["epsilon"]))
         known = intervals.Publication(noise.law(), support, floor=0, ceiling=size)
         low, high = known.interval(answer["count"])
         least = None if low is None else max(0.0, (low - self.rounding) / size)
@@ -859,7 +859,7 @@ class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
     `constants="published"`, "published" and 1 all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
     `chary.accounting.weights` has calculators of the accuracy.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`),
+    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`),
     `InvalidParameter` for published constants that do not keep the budget, `NotPriced`, `BudgetExceeded`.
     """
 
@@ -879,7 +879,7 @@ class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
         failing(self.delta)
 
     def bind(self, spine: Spine) -> "OpenSparseWeights":
-        return OpenSparseWeights(self, spine.rows.neighbouring, series.public_size(spine.rows))
+        return OpenSparseWeights(self, spine.rows.neighbor_relation, series.public_size(spine.rows))
 
 
 class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
@@ -924,7 +924,7 @@ class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
 
     def machine(self, number: int, size: int) -> SparseVectorMachine:
         """The sparse vector of a round that began at this size."""
-        return SparseVectorMachine(self.rounds.noise(number, size), count().sensitivity(self.neighbouring))
+        return SparseVectorMachine(self.rounds.noise(number, size), count().sensitivity(self.neighbor_relation))
 
     @property
     def event(self) -> Event:
@@ -947,7 +947,7 @@ class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
 
     def tails(self, told: Json) -> intervals.Tails:
         noise = self.rounds.noise_of(Fraction(told["epsilon"]))
-        return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbouring)))
+        return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbor_relation)))
 
 
 @keeps
@@ -960,7 +960,7 @@ class KeptSparseWeights(KeptHistogram):
     def state(self) -> SparseWeightsState:
         told = {name: size for name, size in self.terms.items() if name not in ("columns", "missing")}
         opening = PrepaidPMW(universe=axes.Universe.of_body(self.terms), **told)
-        started = OpenSparseWeights(opening, self.spine.rows.neighbouring, self.size_then())
+        started = OpenSparseWeights(opening, self.spine.rows.neighbor_relation, self.size_then())
         return SparseWeightsState(self.spine, self.number, started)
 
 
@@ -993,7 +993,7 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     otherwise answers get more accurate. `update` and `mixing` are those of
     `chary.mechanisms.weights`; "published" and 1 reproduce [GROW].
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
+    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
     columns have other types; `NotPriced` under another filter.
     """
 
@@ -1016,12 +1016,12 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
         sharp.check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenWeights | OpenSharpWeights":
-        size, neighbouring, filter_ = series.public_size(spine.rows), spine.rows.neighbouring, spine.filter
+        size, neighbor_relation, filter_ = series.public_size(spine.rows), spine.rows.neighbor_relation, spine.filter
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
             renyi = sharp.priced_by(filter_, "give epsilon= for Laplace noise")
-            return OpenSharpWeights(self, neighbouring, size, self.terms(renyi, size))
+            return OpenSharpWeights(self, neighbor_relation, size, self.terms(renyi, size))
         usual = self.epsilon or _fitting(filter_, self.hits or 1)
-        return OpenWeights(replace(self, epsilon=usual, hits=None), neighbouring, size)
+        return OpenWeights(replace(self, epsilon=usual, hits=None), neighbor_relation, size)
 
     def terms(self, filter_: RenyiFilter, size: int) -> sharp.HitTerms:
         """The sharp tests that are asked for, of a table of this size."""
@@ -1070,7 +1070,7 @@ class OpenWeights(OpenHistogram[PMW], FreeOpening[PMW]):
         return {"epsilon": str(self.call.epsilon)}
 
     def tails(self, told: Json) -> intervals.Tails:
-        return laplace_for(count(), self.neighbouring, Fraction(told["epsilon"])).law()
+        return laplace_for(count(), self.neighbor_relation, Fraction(told["epsilon"])).law()
 
 
 @dataclass(frozen=True)
@@ -1121,14 +1121,14 @@ class KeptWeights(KeptHistogram):
     def state(self) -> WeightsState:
         own = {name: told for name, told in self.terms.items() if name in _OWN}
         opening = PMW(universe=axes.Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
-        neighbouring, size = self.spine.rows.neighbouring, self.size_then()
+        neighbor_relation, size = self.spine.rows.neighbor_relation, self.size_then()
         if opening.epsilon is not None:
-            return WeightsState(self.spine, self.number, OpenWeights(opening, neighbouring, size))
+            return WeightsState(self.spine, self.number, OpenWeights(opening, neighbor_relation, size))
         filter_ = sharp.priced_by(self.spine.filter, "open another histogram with epsilon=")
         terms = sharp.HitTerms(
             filter_, Fraction(self.opened_as["price"]), opening.value_share, sharp.Wanted.said(opening).chance
         )
-        return WeightsState(self.spine, self.number, OpenSharpWeights(opening, neighbouring, size, terms))
+        return WeightsState(self.spine, self.number, OpenSharpWeights(opening, neighbor_relation, size, terms))
 
 
 def _fitting(filter_: Filter, hits: int) -> Fraction:

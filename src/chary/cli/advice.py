@@ -12,7 +12,7 @@ from chary.advise.advise import advise as advice_for
 from chary.advise.options import HEADINGS, Room, Wanted, row
 from chary.cli import commands, config, output
 from chary.core.charges import accounts_of
-from chary.data import Neighbouring
+from chary.data import NeighborRelation, Neighbors
 from chary.errors import InvalidParameter
 from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
@@ -49,7 +49,7 @@ def advise(
     sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
     grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
     monotone: Monotone = None,
-    relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add/remove).")] = None,
+    neighbors: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add_remove).")] = None,
     confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
     dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",
@@ -72,9 +72,11 @@ def advise(
                 "give the budget of a new dataset, such as --budget-epsilon 1 --budget-delta 1e-6, or a ledger"
             )
         terms |= {"epsilon": budget_epsilon, "delta": budget_delta or 0}
-        found = advice_for(relation=relation or "add/remove", **terms)
-    elif (budget_epsilon, budget_delta, relation) != (None, None, None):
-        raise InvalidParameter("the ledger holds the budget: leave --budget-epsilon, --budget-delta and --relation out")
+        found = advice_for(neighbors=neighbors or "add_remove", **terms)
+    elif (budget_epsilon, budget_delta, neighbors) != (None, None, None):
+        raise InvalidParameter(
+            "the ledger holds the budget: leave --budget-epsilon, --budget-delta and --neighbors out"
+        )
     else:
         found = _left(config.ledger_at(ledger), dataset, analyst, terms)
     yield commands.Shown(found.as_dict(), lambda _: _show(found))
@@ -88,9 +90,9 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
     try:
         held = config.one_dataset(ledger, dataset)
         conditions = json.loads(held.conditions)
-        neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
+        neighbor_relation = NeighborRelation(Neighbors.of_stored(conditions["relation"]), conditions["unit"])
         room = Room.within(held_filter(held), accounts_of(ledger, held.name, analyst))
-        return advice_within(Wanted.asked(neighbouring, **terms), room)
+        return advice_within(Wanted.asked(neighbor_relation, **terms), room)
     finally:
         ledger.close()
 

@@ -108,7 +108,7 @@ class SourceOptions:
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
     unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
     each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
-    relation: Annotated[str, typer.Option(help="Neighbours: add/remove or replace one unit.")] = "add/remove"
+    neighbors: Annotated[str, typer.Option(help="Neighbours: add_remove or replace one unit.")] = "add_remove"
     table: Table = None
     engine: Annotated[str | None, typer.Option(help="Where rows are asked: spark, spark://HOST:PORT or sc://HOST.")] = (
         None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 from chary.cli.commands import BudgetOptions, SourceOptions
-from chary.data import CSVFormat, Relation
+from chary.data import CSVFormat, Neighbors
 from chary.data.source import Folder, is_address
 from chary.errors import InvalidParameter
 from chary.ledger import Ledger, Terms, ledger_exists, open_ledger, whereabouts
@@ -208,7 +208,7 @@ def word(value: Any) -> str:
 # ledger, as without a file.
 
 TYPED, LEDGER, USUAL = "command line", "ledger", "default"
-_TABLES: Final = (Relation.ADD_REMOVE, Relation.REPLACE)
+_TABLES: Final = {each.stored: str(each) for each in (Neighbors.ADD_REMOVE, Neighbors.REPLACE)}
 
 
 @dataclass(frozen=True)
@@ -270,11 +270,11 @@ def _recorded(found: dict[str, Any]) -> dict[str, Any]:
 
 def _options(held: Terms) -> dict[str, Any]:
     conditions = parsed(held.conditions, "conditions")
-    if conditions.get("relation") not in map(str, _TABLES):
+    if conditions.get("relation") not in _TABLES:
         return {}
     unit = conditions.get("unit")
     rows: dict[str, Any] = {"each_row": True} if unit is None else {"unit": unit}
-    rows["relation"] = conditions["relation"]
+    rows["neighbors"] = _TABLES[conditions["relation"]]
     usual = {each.name: each.default for each in fields(CSVFormat)}
     dialect = {name: conditions.get(f"csv {name}", value) for name, value in usual.items()}
     if kept := [f"{name}={word(value)}" for name, value in dialect.items() if value != usual[name]]:

@@ -63,9 +63,9 @@ def _grow(
 ) -> commands.Found:
     """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
 
-    The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
+    The number of rows must be public: --each-row --neighbors replace. The same options go on with the same schedule.
 
-    Example: chary rerun visits.csv --each-row --relation replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
+    Example: chary rerun visits.csv --each-row --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
     session.check_public_size(stated.source)
@@ -129,7 +129,7 @@ def _opened(
     gaussian = terms["rho"] is not None or any("rho" in json.loads(call.body) for call in opened)
     box = CountsBox(question, gaussian)
     if "call" not in terms:
-        told = json.dumps([box.body(asked.session.spine.rows.neighbouring), terms])
+        told = json.dumps([box.body(asked.session.spine.rows.neighbor_relation), terms])
         key = request or f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"
     try:
         if "call" in terms:

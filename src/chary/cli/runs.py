@@ -54,7 +54,7 @@ def _moved(asked: session.Opened) -> tuple[Any, Any]:
     if not isinstance(asked.question, Query):
         return 1, 1
     step = asked.question.grid
-    return asked.question.sensitivity(asked.session.spine.rows.neighbouring) * step, step
+    return asked.question.sensitivity(asked.session.spine.rows.neighbor_relation) * step, step
 
 
 def _planned(asked: session.Opened) -> int | None:
@@ -282,7 +282,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --price, --tests
     or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
-    Example: chary pmw visits.csv --columns age=BIGINT --each-row --relation replace --budget-epsilon 1
+    Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
     session.check_public_size(stated.source)

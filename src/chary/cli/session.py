@@ -14,7 +14,7 @@ from typing import Any, Final
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
-from chary.data import Bins, Count, CSVFormat, Mean, Relation, Series, Total, Universe, count, mean, parse_keys, total
+from chary.data import Bins, Count, CSVFormat, Mean, Neighbors, Series, Total, Universe, count, mean, parse_keys, total
 from chary.data.columns import classify
 from chary.data.queries.keys import key_text
 from chary.data.source import DUCKDB
@@ -145,10 +145,10 @@ def dialect(said: list[str] | None) -> CSVFormat | None:
 
 def check_public_size(source: SourceOptions) -> None:
     """Refuse, before a ledger is made for it, a session in which the number of rows is secret."""
-    if source.series is None and not (source.each_row and source.relation == Relation.REPLACE):
+    if source.series is None and not (source.each_row and source.neighbors == Neighbors.REPLACE):
         raise InvalidParameter(
             "the number of rows is secret unless each row is a unit and neighbours replace one: "
-            "give --each-row --relation replace"
+            "give --each-row --neighbors replace"
         )
 
 
@@ -176,7 +176,7 @@ def _open(
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
     if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
         raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
-    common |= {"table": source.table, "relation": source.relation, "infer_types": source.infer_types}
+    common |= {"table": source.table, "neighbors": source.neighbors, "infer_types": source.infer_types}
     common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}
     common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")

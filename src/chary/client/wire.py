@@ -26,7 +26,7 @@ from chary.calls.releases import MeanNoise, NoisyMean, NoisyMeans
 from chary.core.forecast import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries import histogram, moments
 from chary.data.queries.stored import CURRENT, STORED
 from chary.filters import exact, filter
@@ -201,7 +201,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "MeasuredQuery": calls.MeasuredQuery,
     "MenuCall": menu_curve.MenuCall,
     "MomentNoise": workloads.MomentNoise,
-    "Neighbouring": Neighbouring,
+    "Neighbouring": NeighborRelation,
     "NoisyAnswers": calls.NoisyAnswers,
     "NoisyMean": NoisyMean,
     "NoisyMeans": NoisyMeans,
@@ -225,7 +225,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "RandomizedResponse": local_reports.RandomizedResponse,
     "RandomizedTable": calls.RandomizedTable,
     "Ranking": calls.Ranking,
-    "Relation": Relation,
+    "Relation": Neighbors,
     "RenyiFilter": filter.RenyiFilter,
     "RepeatedReports": local_reports.MemoizedReports,
     "ReportedCall": ReportedCall,
@@ -310,6 +310,8 @@ def in_typed(value: Any) -> Any:
     >>> in_typed((1, Fraction(1, 3), {"a": [2.5]}))
     [1, {'ratio': '1/3'}, {'dict': [['a', {'list': [2.5]}]]}]
     """
+    if isinstance(value, Neighbors):
+        return {"of": _tag(Neighbors), "fields": {"value": value.stored}}
     if isinstance(value, Enum):
         return {"of": _tag(type(value)), "fields": {"value": value.value}}
     if value is None or isinstance(value, (bool, int, str)):
@@ -371,6 +373,8 @@ def _made_of(kind: Any) -> list[str]:
 def _read(written: dict[str, Any]) -> Any:
     if written.keys() == {"of", "fields"}:
         kind = _classes()[written["of"]]
+        if kind is Neighbors:
+            return Neighbors.of_stored(written["fields"]["value"])
         return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in written["fields"].items()})
     ((name, inner),) = written.items()
     if name == "list":

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chary.accounting import NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
 from chary.accounting.intervals import Tails
-from chary.data import Neighbouring, Query
+from chary.data import NeighborRelation, Query
 from chary.data.series import OfSeries
 from chary.errors import InvalidParameter
 from chary.filters import Price
@@ -182,10 +182,10 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
     return high
 
 
-def least_of(query: Query, neighbouring: Neighbouring) -> int | None:
+def least_of(query: Query, neighbor_relation: NeighborRelation) -> int | None:
     """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
     values from 0 on; otherwise None."""
-    return 0 if isinstance(query, OfSeries) or query.known_range(neighbouring)[0] == 0 else None
+    return 0 if isinstance(query, OfSeries) or query.known_range(neighbor_relation)[0] == 0 else None
 
 
 Accuracy = tuple[Additive, Fraction]

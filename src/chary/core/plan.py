@@ -13,7 +13,7 @@ from chary import noise
 from chary.accounting import Event
 from chary.amounts import LIMIT, Amount
 from chary.core.forecast import Accuracy, Forecast, TestForecast, Within, error_bar
-from chary.data import Mean, Neighbouring, Query, Reading, Rows
+from chary.data import Mean, NeighborRelation, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
@@ -497,16 +497,16 @@ class Asked(NamedTuple):
     error_bar: float | None = None
 
 
-def laplace_for(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+def laplace_for(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> Laplace:
     """Noise that makes the whole query epsilon-DP: the L1 change is counted in multiples of the largest single one."""
-    single = query.sensitivity(neighbouring)
-    times = -(-query.l1(neighbouring) // single)
+    single = query.sensitivity(neighbor_relation)
+    times = -(-query.l1(neighbor_relation) // single)
     return Laplace.for_epsilon(epsilon, sensitivity=single, times=times)
 
 
-def laplace_for_each(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+def laplace_for_each(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> Laplace:
     """Noise that makes each key's value epsilon-DP on its own."""
-    return Laplace.for_epsilon(epsilon, sensitivity=query.sensitivity(neighbouring))
+    return Laplace.for_epsilon(epsilon, sensitivity=query.sensitivity(neighbor_relation))
 
 
 def natural(steps: int, grid: Fraction) -> int | float:

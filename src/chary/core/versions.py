@@ -121,7 +121,7 @@ class Arrivals:
         return last
 
     def _found(self, last: Version, before: int | None) -> None:
-        if has_public_size(self.rows.neighbouring):
+        if has_public_size(self.rows.neighbor_relation):
             size = public_size(self.rows) if before is None or self._kept else before
             if size != last.size:
                 self._note(FOUND, last, size)
@@ -129,7 +129,7 @@ class Arrivals:
     def _note(
         self, kind: str, last: Version, size: int, request: str | None = None, batch: int | None = None
     ) -> Version:
-        public = size if has_public_size(self.rows.neighbouring) else None
+        public = size if has_public_size(self.rows.neighbor_relation) else None
         if public is not None and public < (last.size or 0):
             raise LedgerMismatch(
                 f"the ledger saw {last.size} rows of {self.dataset!r} and these are {public}: a stream never shrinks. "

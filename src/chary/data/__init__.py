@@ -1,7 +1,7 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
 from chary.data.csv_reader import CSVFormat
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.histogram import Binned, histogram
 from chary.data.queries.keys import parse_keys
@@ -26,14 +26,14 @@ __all__ = [
     "EntryLimit",
     "Linear",
     "Mean",
-    "Neighbouring",
+    "NeighborRelation",
+    "Neighbors",
     "OfUnit",
     "Ordered",
     "Poll",
     "Predicate",
     "Query",
     "Reading",
-    "Relation",
     "RowTable",
     "Rows",
     "SecondMoments",

@@ -1,12 +1,16 @@
-"""Neighbouring datasets: the relation between them and the privacy unit in which they differ."""
+"""Neighbouring datasets: how they differ, and the privacy unit in which they do."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from chary.errors import InvalidParameter
 
+# What ledgers, fingerprints and values on the wire have for a word of today, for ever, where it is another one.
+_STORED: Final = {"add_remove": "add/remove", "bounded_change": "bounded change"}
 
-class Relation(StrEnum):
+
+class Neighbors(StrEnum):
     """How two neighbouring databases differ.
 
     `ADD_REMOVE`: all rows of one unit are added or removed. `REPLACE`: all rows of one unit are exchanged for
@@ -14,50 +18,70 @@ class Relation(StrEnum):
     whose values may change by at most a declared amount.
     """
 
-    ADD_REMOVE = "add/remove"
+    ADD_REMOVE = "add_remove"
     REPLACE = "replace"
-    BOUNDED_CHANGE = "bounded change"
+    BOUNDED_CHANGE = "bounded_change"
+
+    @property
+    def stored(self) -> str:
+        """The word for it in ledgers, in fingerprints and on the wire.
+
+        >>> Neighbors.ADD_REMOVE.stored
+        'add/remove'
+        """
+        return _STORED.get(self.value, self.value)
+
+    @classmethod
+    def of_stored(cls, word: str) -> "Neighbors":
+        """What a stored word means; `ValueError` for any other.
+
+        >>> Neighbors.of_stored("add/remove").value
+        'add_remove'
+        """
+        return cls({each.stored: each.value for each in cls}.get(word, ""))
 
 
 @dataclass(frozen=True)
-class Neighbouring:
+class NeighborRelation:
     """The neighbouring relation and the privacy unit; neither has a default.
 
     `unit` is the column that names the unit a row belongs to, or None when each row is a unit of its own.
-    An unknown relation, or a unit for a bounded change, raises `InvalidParameter`.
+    Unknown neighbours, or a unit for a bounded change, raises `InvalidParameter`.
 
-    >>> Neighbouring("add/remove", "patient_id").describe()
+    >>> NeighborRelation("add_remove", "patient_id").describe()
     'all rows of one patient_id added or removed'
     """
 
-    relation: Relation
+    neighbors: Neighbors
     unit: str | None
 
-    def __init__(self, relation: Relation | str, unit: str | None) -> None:
-        object.__setattr__(self, "relation", _relation(relation))
+    def __init__(self, neighbors: Neighbors | str, unit: str | None) -> None:
+        object.__setattr__(self, "neighbors", _neighbors(neighbors))
         object.__setattr__(self, "unit", unit)
         if unit is not None and (not isinstance(unit, str) or not unit):
             raise InvalidParameter("unit must be the name of a column, or None when each row is a unit")
-        if unit is not None and self.relation is Relation.BOUNDED_CHANGE:
-            raise InvalidParameter("a series of counts has no unit column: write Neighbouring('bounded change', None)")
+        if unit is not None and self.neighbors is Neighbors.BOUNDED_CHANGE:
+            raise InvalidParameter(
+                "a series of counts has no unit column: write NeighborRelation('bounded_change', None)"
+            )
 
     def describe(self) -> str:
         """One clause of English.
 
-        >>> Neighbouring("replace", None).describe()
+        >>> NeighborRelation("replace", None).describe()
         'one row replaced by any other'
         """
         rows = "one row" if self.unit is None else f"all rows of one {self.unit}"
-        match self.relation:
-            case Relation.ADD_REMOVE:
+        match self.neighbors:
+            case Neighbors.ADD_REMOVE:
                 return f"{rows} added or removed"
-            case Relation.REPLACE:
+            case Neighbors.REPLACE:
                 return f"{rows} replaced by any other" + ("" if self.unit is None else "s")
-            case Relation.BOUNDED_CHANGE:
+            case Neighbors.BOUNDED_CHANGE:
                 return "every value of the series changed by at most its declared sensitivity"
 
 
-def _relation(relation: Relation | str) -> Relation:
-    if relation in tuple(Relation):
-        return Relation(relation)
-    raise InvalidParameter(f"relation must be one of {', '.join(map(repr, map(str, Relation)))}, got {relation!r}")
+def _neighbors(neighbors: Neighbors | str) -> Neighbors:
+    if neighbors in tuple(Neighbors):
+        return Neighbors(neighbors)
+    raise InvalidParameter(f"neighbors must be one of {', '.join(map(repr, map(str, Neighbors)))}, got {neighbors!r}")

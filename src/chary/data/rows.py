@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chary.data.columns import Schema
-from chary.data.neighbors import Neighbouring
+from chary.data.neighbors import NeighborRelation
 from chary.data.queries.query import Query
 from chary.errors import InvalidParameter, SchemaMismatch
 from chary.numbers import whole
@@ -66,7 +66,7 @@ class Rows(Protocol):
         ...
 
     @property
-    def neighbouring(self) -> Neighbouring:
+    def neighbor_relation(self) -> NeighborRelation:
         """The neighbouring relation and the privacy unit."""
         ...
 
@@ -91,9 +91,9 @@ class Rows(Protocol):
         ...
 
 
-def fingerprint_of(schema: Schema, neighbouring: Neighbouring, *more: str | int) -> str:
+def fingerprint_of(schema: Schema, neighbor_relation: NeighborRelation, *more: str | int) -> str:
     """That of columns, relation and unit, and whatever else is public and fixed."""
-    return fingerprint(list(schema.items()), str(neighbouring.relation), neighbouring.unit, *more)
+    return fingerprint(list(schema.items()), neighbor_relation.neighbors.stored, neighbor_relation.unit, *more)
 
 
 def fingerprint(*terms: Any) -> str:

@@ -9,7 +9,7 @@ from chary.answers import NoisyNumber, NoisyNumbers
 from chary.data.columns import TypeClass, known_columns
 from chary.data.csv_reader import CSVFormat
 from chary.data.engines.registry import EMBEDDED, engine_of
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.query import AnsweredT, Contribution, Query
 from chary.data.queries.sums import count
 from chary.data.rows import Deferred, Rows, StepColumns, Steps, fingerprint_of
@@ -30,35 +30,35 @@ class OfSeries(Query[AnsweredT]):
         """One."""
         return Fraction(1)
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A bounded change is no contribution of a unit: `InvalidQuery`; see `sensitivity`, `reach` and `l1`."""
         raise InvalidQuery("a series of counts has no privacy unit; its neighbours differ by a bounded change")
 
-    def known_range(self, neighbouring: Neighbouring) -> tuple[None, None]:
+    def known_range(self, neighbor_relation: NeighborRelation) -> tuple[None, None]:
         """Nothing is said of the values."""
         return None, None
 
-    def sensitivity(self, neighbouring: Neighbouring) -> int:
+    def sensitivity(self, neighbor_relation: NeighborRelation) -> int:
         """`step`, which is what the relation says of one value."""
-        _check_relation(neighbouring)
+        _check_neighbors(neighbor_relation)
         return self.step
 
-    def reach(self, neighbouring: Neighbouring) -> int:
+    def reach(self, neighbor_relation: NeighborRelation) -> int:
         """Every value may change at once."""
-        _check_relation(neighbouring)
+        _check_neighbors(neighbor_relation)
         return len(self.keys or ((),))
 
-    def l1(self, neighbouring: Neighbouring) -> int:
+    def l1(self, neighbor_relation: NeighborRelation) -> int:
         """`step` for each of the values."""
-        return self.sensitivity(neighbouring) * self.reach(neighbouring)
+        return self.sensitivity(neighbor_relation) * self.reach(neighbor_relation)
 
-    def one_direction(self, neighbouring: Neighbouring) -> bool:
+    def one_direction(self, neighbor_relation: NeighborRelation) -> bool:
         """Each value may rise or fall."""
-        return self.reach(neighbouring) == 1
+        return self.reach(neighbor_relation) == 1
 
-    def together(self, neighbouring: Neighbouring) -> int:
+    def together(self, neighbor_relation: NeighborRelation) -> int:
         """`step` for each of the values."""
-        return self.l1(neighbouring)
+        return self.l1(neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class ValueAt(OfSeries[NoisyNumber]):
         return f"value {self.position} of a series, within {self.step}"
 
 
-def _check_relation(neighbouring: Neighbouring) -> None:
-    if neighbouring.relation is not Relation.BOUNDED_CHANGE:
-        raise InvalidQuery("a series of counts needs Neighbouring('bounded change', None)")
+def _check_neighbors(neighbor_relation: NeighborRelation) -> None:
+    if neighbor_relation.neighbors is not Neighbors.BOUNDED_CHANGE:
+        raise InvalidQuery("a series of counts needs NeighborRelation('bounded_change', None)")
 
 
 # A series of counts that somebody else aggregated: one public row for each time step.
@@ -192,9 +192,9 @@ class Series:
         return {} if self._csv is None else self._csv.body()
 
     @property
-    def neighbouring(self) -> Neighbouring:
+    def neighbor_relation(self) -> NeighborRelation:
         """Bounded change."""
-        return Neighbouring(Relation.BOUNDED_CHANGE, None)
+        return NeighborRelation(Neighbors.BOUNDED_CHANGE, None)
 
     @property
     def labels(self) -> tuple[Any, ...] | None:
@@ -210,7 +210,7 @@ class Series:
 
     def fingerprint(self) -> str:
         """A hash of the column's name and the sensitivity, never of values or their number."""
-        return fingerprint_of(self.schema, self.neighbouring, self._sensitivity)
+        return fingerprint_of(self.schema, self.neighbor_relation, self._sensitivity)
 
     def prepare(self, query: Any) -> Deferred:
         """Check that a query is of this series; `InvalidQuery` otherwise."""
@@ -262,14 +262,14 @@ def _source(rows: Any, csv: CSVFormat | None, table: str | None = None) -> RowSo
 # The number of rows, where neighbours agree on it.
 
 
-def has_public_size(neighbouring: Neighbouring) -> bool:
+def has_public_size(neighbor_relation: NeighborRelation) -> bool:
     """Whether neighbours have as many rows: when each row is a unit and one is replaced, and for a series of counts.
 
-    >>> has_public_size(Neighbouring("replace", None)), has_public_size(Neighbouring("replace", "patient"))
+    >>> has_public_size(NeighborRelation("replace", None)), has_public_size(NeighborRelation("replace", "patient"))
     (True, False)
     """
-    each_row = neighbouring.relation is Relation.REPLACE and neighbouring.unit is None
-    return each_row or neighbouring.relation is Relation.BOUNDED_CHANGE
+    each_row = neighbor_relation.neighbors is Neighbors.REPLACE and neighbor_relation.unit is None
+    return each_row or neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE
 
 
 def public_size(rows: Rows) -> int:
@@ -279,12 +279,12 @@ def public_size(rows: Rows) -> int:
 
     >>> import pyarrow as pa
     >>> from chary.data.table import RowTable
-    >>> public_size(RowTable.open(pa.table({"age": [70, 80, 20]}), neighbouring=Neighbouring("replace", None)))
+    >>> public_size(RowTable.open(pa.table({"age": [70, 80, 20]}), neighbor_relation=NeighborRelation("replace", None)))
     3
     """
-    if not has_public_size(rows.neighbouring):
+    if not has_public_size(rows.neighbor_relation):
         raise InvalidQuery(
-            f"the number of rows is secret when neighbours are {rows.neighbouring.describe()}; it is public when each "
-            'row is a unit and one is replaced: open with privacy_unit=None, relation="replace"'
+            f"the number of rows is secret when neighbours are {rows.neighbor_relation.describe()}; "
+            'it is public when each row is a unit and one is replaced: open with privacy_unit=None, neighbors="replace"'
         )
     return len(rows.series().keys) if isinstance(rows, Series) else int(rows.prepare(count()).run())

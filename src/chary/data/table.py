@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines import protocol, registry
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total, count
@@ -40,16 +40,20 @@ class RowTable:
     >>> import pyarrow as pa
     >>> from chary.data.queries.sums import count
     >>> rows = pa.table({"patient": [1, 1, 2], "age": [70, 70, 30]})
-    >>> table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
+    >>> table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "patient"))
     >>> table.prepare(count("age >= 65")).run()
     1
     """
 
     def __init__(
-        self, held: protocol.EngineRows, source: RowSource, neighbouring: Neighbouring, limit: EntryLimit | None
+        self,
+        held: protocol.EngineRows,
+        source: RowSource,
+        neighbor_relation: NeighborRelation,
+        limit: EntryLimit | None,
     ) -> None:
         """Use `RowTable.open`."""
-        self.held, self._source, self._neighbouring, self._limit = held, source, neighbouring, limit
+        self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
         self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -58,7 +62,7 @@ class RowTable:
         cls,
         source: Any,
         *,
-        neighbouring: Neighbouring,
+        neighbor_relation: NeighborRelation,
         table: str | None = None,
         unpivot: tuple[str, str] | None = None,
         columns: Mapping[str, str] | None = None,
@@ -87,11 +91,16 @@ class RowTable:
         strings. `InvalidParameter` for a source or option that does not exist, `SchemaMismatch` when the source cannot
         be read as such a table; neither shows a value.
         """
-        if not isinstance(neighbouring, Neighbouring) or neighbouring.relation is Relation.BOUNDED_CHANGE:
-            raise InvalidParameter("a table needs neighbouring=Neighbouring('add/remove' or 'replace', unit)")
-        pair = _checked_unpivot(unpivot, neighbouring.unit)
+        if (
+            not isinstance(neighbor_relation, NeighborRelation)
+            or neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE
+        ):
+            raise InvalidParameter("a table needs neighbor_relation=NeighborRelation('add_remove' or 'replace', unit)")
+        pair = _checked_unpivot(unpivot, neighbor_relation.unit)
         found = RowSource.of(source, table, columns, said=csv, infers=infer_types, engine=engine)
-        return cls(registry.engine_of(found).open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
+        return cls(
+            registry.engine_of(found).open(found, neighbor_relation.unit, pair, limit), found, neighbor_relation, limit
+        )
 
     @property
     def schema(self) -> dict[str, str]:
@@ -99,9 +108,9 @@ class RowTable:
         return self.held.schema
 
     @property
-    def neighbouring(self) -> Neighbouring:
+    def neighbor_relation(self) -> NeighborRelation:
         """The neighbouring relation and the privacy unit."""
-        return self._neighbouring
+        return self._neighbor_relation
 
     @property
     def limit(self) -> EntryLimit | None:
@@ -127,7 +136,7 @@ class RowTable:
     def fingerprint(self) -> str:
         """A hash of column names and types, relation and unit; the same whatever the rows, and after appends."""
         limit = () if self._limit is None else (self._limit.of, self._limit.most)
-        return fingerprint_of(self.schema, self._neighbouring, *limit)
+        return fingerprint_of(self.schema, self._neighbor_relation, *limit)
 
     def prepare(self, query: Any) -> ReadingPlan:
         """Check a query against schema and unit and compile it; plans of recent queries are kept. No data is touched.
@@ -135,7 +144,7 @@ class RowTable:
         `InvalidQuery` for an unknown column, a type that does not fit, or a missing limit on the rows of a unit.
         """
         if not isinstance(query, Query):
-            evident = "ask for query.parts(neighbouring)" if hasattr(query, "parts") else "build one with count()"
+            evident = "ask for query.parts(neighbor_relation)" if hasattr(query, "parts") else "build one with count()"
             raise InvalidQuery(f"{type(query).__name__} is not a query with an exact integer answer; {evident}")
         return self._kept(query, self._compile)
 
@@ -149,7 +158,7 @@ class RowTable:
 
     def ordered(self, asked: Ordered) -> Reading:
         """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
-        asked.moves(self._neighbouring)
+        asked.moves(self._neighbor_relation)
         return self._kept(asked, self.held.ordered)
 
     def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
@@ -195,12 +204,12 @@ class RowTable:
         return plan
 
     def _compile(self, query: Query) -> ReadingPlan:
-        query.contribution(self._neighbouring)
+        query.contribution(self._neighbor_relation)
         return self.held.compile(query)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.schema.items())
-        return f"RowTable({columns}; {self._neighbouring.describe()})"
+        return f"RowTable({columns}; {self._neighbor_relation.describe()})"
 
 
 def _checked_unpivot(unpivot: tuple[str, str] | None, unit: str | None) -> tuple[str, str] | None:
@@ -222,8 +231,8 @@ def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
     """What each plan reads, secret; no row is added in between, so that the parts of one question belong together.
 
     >>> import pyarrow as pa
-    >>> from chary.data import Neighbouring, count
-    >>> table = RowTable.open(pa.table({"age": [70, 80]}), neighbouring=Neighbouring("replace", None))
+    >>> from chary.data import NeighborRelation, count
+    >>> table = RowTable.open(pa.table({"age": [70, 80]}), neighbor_relation=NeighborRelation("replace", None))
     >>> read_one_version(table, [table.prepare(count("age > 75")), table.prepare(count())])
     [1, 2]
     """
@@ -238,10 +247,10 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     """Compile a count or total of living units; `InvalidQuery` for other queries, and rows that are no table of units.
 
     >>> import pyarrow as pa
-    >>> from chary.data import Neighbouring, count
+    >>> from chary.data import NeighborRelation, count
     >>> from chary.data.rows import Rooms
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
-    >>> table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
+    >>> table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "patient"))
     >>> with living(table, count("age >= 65")).at(Rooms(pa.table({"unit": [2], "room": [0]}), hits=3)) as units:
     ...     int(units.answers()[0]), units.of([0])["unit"].to_pylist()
     (1, [1])
@@ -254,7 +263,7 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
 
 def table_of_units(rows: Rows) -> RowTable:
     """The rows; `InvalidQuery` where units cannot be recognised when they are met again."""
-    if not isinstance(rows, RowTable) or rows.neighbouring.unit is None:
+    if not isinstance(rows, RowTable) or rows.neighbor_relation.unit is None:
         raise InvalidQuery(
             "individual charging recognises each unit by its id: open a table with privacy_unit='column' "
             "(rows without an id cannot be told apart)"
@@ -316,7 +325,7 @@ def check(
     """
     # Neighbours do not matter where nothing is asked privately.
     read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "table": table}
-    rows = RowTable.open(source, neighbouring=Neighbouring(Relation.REPLACE, None), **read)
+    rows = RowTable.open(source, neighbor_relation=NeighborRelation(Neighbors.REPLACE, None), **read)
     with closing(rows):
         found = int(rows.prepare(count()).run())
         texts = _texts(RowSource.of(source, table, columns, said=csv, infers=infer_types), rows)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.query import Contribution, Query
 from chary.data.rows import Deferred, fingerprint
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, quietly
@@ -35,7 +35,7 @@ class Poll(Query):
         """The options."""
         return tuple((option,) for option in self.options)
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """One voter gives one vote to one option."""
         return Contribution(low=0, high=1, keys=len(self.options), spread=1)
 
@@ -53,7 +53,7 @@ class Votes:
     privacy unit (a row of training data, the coins of one copy of an algorithm) decides the votes of one voter only.
 
     >>> votes = Votes(lambda question: np.array([7, 3]), ["cat", "dog"], voter="teacher")
-    >>> votes.prepare(votes.poll(0)).run().tolist(), votes.poll(0).l1(votes.neighbouring)
+    >>> votes.prepare(votes.poll(0)).run().tolist(), votes.poll(0).l1(votes.neighbor_relation)
     ([7, 3], 2)
     """
 
@@ -64,7 +64,7 @@ class Votes:
         if len(set(self.options)) != len(self.options):
             raise InvalidParameter("an option is listed twice")
         self._count: Callable[[Any], Counts] | None = count
-        self._neighbouring = Neighbouring(Relation.REPLACE, voter)
+        self._neighbor_relation = NeighborRelation(Neighbors.REPLACE, voter)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -72,9 +72,9 @@ class Votes:
         return {"vote": "string" if isinstance(self.options[0], str) else "int64"}
 
     @property
-    def neighbouring(self) -> Neighbouring:
+    def neighbor_relation(self) -> NeighborRelation:
         """One voter votes differently; the number of voters is public."""
-        return self._neighbouring
+        return self._neighbor_relation
 
     def poll(self, question: str | int) -> Poll:
         """The query for one question."""
@@ -82,7 +82,7 @@ class Votes:
 
     def fingerprint(self) -> str:
         """A hash of the options and of what a voter is, never of votes."""
-        return fingerprint("ballots", self.options, self._neighbouring.unit)
+        return fingerprint("ballots", self.options, self._neighbor_relation.unit)
 
     def prepare(self, query: Any) -> Deferred:
         """A plan of one exact count for each option; `InvalidQuery` unless it is a poll of these options."""
@@ -113,4 +113,4 @@ class Votes:
         return counts
 
     def __repr__(self) -> str:
-        return f"Votes({len(self.options)} options, of each {self._neighbouring.unit})"
+        return f"Votes({len(self.options)} options, of each {self._neighbor_relation.unit})"

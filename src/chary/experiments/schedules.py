@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.accounting.schedules import EpochRuns, EveryRun, ScheduleRuns, best_growth, epochs_error, published_growth
-from chary.data import Neighbouring, count
+from chary.data import NeighborRelation, count
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
 from chary.growth import CountsBox
 from chary.noise import Seeded, Source
@@ -23,7 +23,7 @@ NOISES: Final[dict[str, dict[str, Any]]] = {
     "Laplace, rho 0.02": {"rho": "0.02"},
     "Gaussian, rho 0.02": {"rho": "0.02"},
 }
-_ROWS: Final = Neighbouring("replace", None)
+_ROWS: Final = NeighborRelation("replace", None)
 Floats = NDArray[np.float64]
 
 

@@ -122,7 +122,7 @@ class SmallTables(Experiment):
         table, size, epsilon = drawn(settings["size"], seed), settings["size"], settings["epsilon"]
         asked = [condition_of(query) for query in QUERIES]
         truths = [share_of(query, table) for query in QUERIES]
-        terms: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:"}
+        terms: dict[str, Any] = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:"}
         with open(table, **terms, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(seed)) as session:
             call = SmallDatabase(universe=universe(), queries=asked, epsilon=epsilon, rows=ROWS)
             found: list[Any] = [session.ask(call) for _ in range(settings["repeats"])]
@@ -255,7 +255,7 @@ def _asked(rows: int, queries: int, seed: int) -> list[Row]:
 
 
 def _largest(table: pa.Table, call: Any, queries: int, seed: int) -> float:
-    terms: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "grain": EACH}
+    terms: dict[str, Any] = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "grain": EACH}
     budget, asked = Budget(epsilon=1, delta=DELTA), conditions_drawn(queries, seed)
     with open(table, **terms, budget=budget, unsafe_noise=Seeded(seed)) as session:
         histogram: Any = session.start(call)

@@ -169,7 +169,7 @@ def _growing(doublings: int, run: int, seed: int) -> list[Row]:
     model = learning.PrivateLogisticRegression(rho=1, **_DESCENT, **_MODEL)
     box = learning.TrainingBox(model, _features(), "many")
     rho = zero_concentrated_rho_down(epsilon=EPSILON, delta=DELTA)
-    terms: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:"}
+    terms: dict[str, Any] = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:"}
     budget, found = Budget(epsilon=EPSILON, delta=DELTA), []
     with open(table[:START], **terms, budget=budget, unsafe_noise=Seeded(seed)) as session:
         opening = Rerun(box, rho=f"{0.95 * float(rho):.4g}", growth=1, beta=BETA)

@@ -14,7 +14,7 @@ from chary.calls.algorithm import Algorithm
 from chary.calls.quantiles import AskQuantiles, Quantiles
 from chary.calls.releases import AskRelease, Release
 from chary.core.plan import Interaction, Json
-from chary.data import Binned, Count, Neighbouring, Relation, Universe
+from chary.data import Binned, Count, NeighborRelation, Neighbors, Universe
 from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.small_database import Measure
@@ -23,7 +23,7 @@ from chary.numbers import Number, probability, whole
 # Black boxes for schedules: static private algorithms with the accuracy law of each.
 
 # The law of a box is one of its number of rows, which therefore must be public.
-_ROWS = Neighbouring(Relation.REPLACE, None)
+_ROWS = NeighborRelation(Neighbors.REPLACE, None)
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class AlgorithmBox(schedules.BlackBox):
     def law(self) -> Law:
         return Law.of(self.declared)
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbouring)
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class CountsBox(schedules.BlackBox):
             return Law(1, change, 2 * keys)
         return Law(1, math.sqrt(2 * change * self.query.sensitivity(_ROWS)), 2 * keys, Fraction(1, 2))
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
         if self.gaussian:
-            return AskRelease(Release(self.query, rho=epsilon**2 / 2), neighbouring)
-        return AskRelease(Release(self.query, epsilon=epsilon), neighbouring)
+            return AskRelease(Release(self.query, rho=epsilon**2 / 2), neighbor_relation)
+        return AskRelease(Release(self.query, epsilon=epsilon), neighbor_relation)
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ class QuantilesBox(schedules.BlackBox):
         rounds, made = len(self.at).bit_length(), self.interaction(Fraction(1), _ROWS)
         return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.mechanism.grid(made.asked.points))
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> AskQuantiles:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> AskQuantiles:
         asked = Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
-        return AskQuantiles(asked, neighbouring)
+        return AskQuantiles(asked, neighbor_relation)
 
 
 # MWEM as a black box for schedules ([GROW] section 3; theory 6).
@@ -180,9 +180,11 @@ class MWEMBox(schedules.BlackBox):
         asked = synthesis.AskMWEM(self.call, _ROWS)
         return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
         rho = {"epsilon": None, "rho": epsilon**2 / 2}
-        return synthesis.AskMWEM(replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbouring)
+        return synthesis.AskMWEM(
+            replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbor_relation
+        )
 
 
 # SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1.
@@ -227,7 +229,7 @@ class SmallDatabaseBox(schedules.BlackBox):
         object.__setattr__(self, "call", made)
         object.__setattr__(self, "workload", synthesis.Workload.of(universe, queries, dict(schema)))
         object.__setattr__(self, "concentrated", concentrated)
-        self.interaction(Fraction(1), Neighbouring("replace", None))
+        self.interaction(Fraction(1), NeighborRelation("replace", None))
 
     @property
     def rows(self) -> int:
@@ -238,10 +240,10 @@ class SmallDatabaseBox(schedules.BlackBox):
     def law(self) -> Law:
         return self.workload.law(self.rows, self.call.measure, self.concentrated)
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
         own = 2 * epsilon if self.concentrated else epsilon
         sized = replace(self.call, epsilon=own)
-        return synthesis.AskSmallDatabase(sized, neighbouring, self.workload, self.rows, self.concentrated)
+        return synthesis.AskSmallDatabase(sized, neighbor_relation, self.workload, self.rows, self.concentrated)
 
 
 # A black box that changes as a schedule goes on ([GROW] sections 3 and 3.1.1): another algorithm, or other queries.
@@ -294,8 +296,8 @@ class ChangingBox(schedules.BlackBox):
         worst = {name: max(Fraction(getattr(law, name)) for law in laws) for name in ("factor", "choices", "base")}
         return replace(laws[0], **worst)
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return self.of_run(schedules.FIRST).interaction(epsilon, neighbouring)
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+        return self.of_run(schedules.FIRST).interaction(epsilon, neighbor_relation)
 
-    def body(self, neighbouring: Neighbouring) -> Json:
-        return {"changing": [[run, box.body(neighbouring)] for run, box in self.boxes]}
+    def body(self, neighbor_relation: NeighborRelation) -> Json:
+        return {"changing": [[run, box.body(neighbor_relation)] for run, box in self.boxes]}

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from chary.calls import Algorithm
-from chary.data import Reading, Relation, Rows
+from chary.data import Neighbors, Reading, Rows
 from chary.errors import InvalidParameter
 from chary.learning import losses, search
 from chary.learning.features import Categorical, Column, Feature, design_matrix, named
@@ -114,12 +114,12 @@ class LinearAlgorithm(Algorithm):
         )
 
     def prepare(self, rows: Rows) -> Reading:
-        relation, unit = rows.neighbouring.relation, rows.neighbouring.unit
-        if relation is Relation.BOUNDED_CHANGE:
+        neighbors, unit = rows.neighbor_relation.neighbors, rows.neighbor_relation.unit
+        if neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidParameter("a series of counts has no rows to train on")
         if unit != self.unit:
             raise InvalidParameter(f"the session's units are those of {unit!r}: say unit={unit!r}")
-        if self.rows_declared is None and (relation is not Relation.REPLACE or unit is not None):
+        if self.rows_declared is None and (neighbors is not Neighbors.REPLACE or unit is not None):
             raise InvalidParameter("the number of units is no public number here: declare size=, how many to train on")
         plan = super().prepare(rows)
         for column, values in self.listed.items():

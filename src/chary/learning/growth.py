@@ -17,7 +17,7 @@ from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls import compute, schedules
 from chary.charts import check_picture
 from chary.core.plan import Interaction
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
 from chary.learning import algorithm, linear, losses, optimum, risk_bounds
 from chary.learning.features import Column, Feature, design_matrix, width
@@ -198,7 +198,7 @@ class TrainingBox(schedules.BlackBox):
     def _problem(self) -> optimum.Problem:
         return self.model.problem(self.rows_at_most, width(self.features))
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
         most = MOST_EPSILON if self._falling is None else MOST_FALLING
         if epsilon > most:
             raise InvalidParameter(f"a run of this training has an epsilon of at most {most}")
@@ -209,7 +209,7 @@ class TrainingBox(schedules.BlackBox):
             made = algorithm.LinearAlgorithm.of(
                 trainer, self.features, self.label, name=made.name, unit=None, size=None
             )
-        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbouring)
+        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbor_relation)
 
     def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""

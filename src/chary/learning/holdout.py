@@ -75,7 +75,7 @@ class ReusableHoldout:
     >>> draw = np.random.default_rng(1)
     >>> rows = pa.table({"old": draw.integers(0, 2, 4000), "ill": draw.integers(0, 2, 4000)})
     >>> budget = chary.Budget(epsilon=1, delta=1e-6)
-    >>> session = chary.open(rows[2000:], privacy_unit=None, relation="replace", budget=budget, ledger=":memory:")
+    >>> session = chary.open(rows[2000:], privacy_unit=None, neighbors="replace", budget=budget, ledger=":memory:")
     >>> holdout = ReusableHoldout(session, rows[:2000], tolerance="0.2", hits=5)
     >>> same = holdout.ask("old = ill", lambda rows: np.equal(rows["old"], rows["ill"]))
     >>> same.agrees, float(same.charged.share)
@@ -92,7 +92,7 @@ class ReusableHoldout:
         epsilon: Number | None = None,
         name: str = "",
     ) -> None:
-        near = session.spine.rows.neighbouring
+        near = session.spine.rows.neighbor_relation
         if near.unit is not None:
             raise InvalidQuery("a holdout is of rows that are units of their own: open it with privacy_unit=None")
         self.size = public_size(session.spine.rows)
@@ -287,7 +287,7 @@ def random_labels(
         Reused(len(picked), *(_accuracy(each, picked, near) for each in (training, held, fresh))) for picked in naive
     ]
     hits = len(chosen) + 3
-    given: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:"}
+    given: dict[str, Any] = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:"}
     given |= {"budget": budget, "grain": largest_call(budget, hits, "renyi"), "unsafe_noise": Seeded(seed + 1)}
     with open(held.table(), **given) as session:
         holdout = ReusableHoldout(session, training.table(), tolerance=tolerance, hits=hits)

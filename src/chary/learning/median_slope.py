@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.calls import ScoreFunction
-from chary.data import Relation
+from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.numbers import exact, whole
 
@@ -25,7 +25,7 @@ class MedianSlope:
     is in one pair at most. The height is the median of `y - slope (x - center)`, for a slope that was published before.
     Outliers, and rows that were made up, move medians little; nothing is clipped.
 
-    Guarantee, where each row is a unit under `relation` (other sessions refuse the distances): one row changes no
+    Guarantee, where each row is a unit under `neighbors` (other sessions refuse the distances): one row changes no
     distance by more than 1. Of each matching, a row that is replaced changes one slope, which moves the excess of
     slopes on one side over the other by 2; one that comes or goes changes one slope and adds or removes another, by 3
     in all, once the matchings of the two tables are paired so that the last row takes the place of the one that left
@@ -34,19 +34,19 @@ class MedianSlope:
 
     Source: Asi, Duchi 2020 (the mechanism); Alabi, McMillan, Sarathy, Smith, Vadhan 2022 (matchings).
 
-    >>> line = MedianSlope("age", "cost", relation="replace")
+    >>> line = MedianSlope("age", "cost", neighbors="replace")
     >>> line.slope().body()
     {'function': 'median of slopes', 'parameters': {'x': 'age', 'y': 'cost', 'change': 16, 'matchings': 8}}
     """
 
     x: str
     y: str
-    relation: Relation | str
+    neighbors: Neighbors | str
     matchings: int = 8
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", Relation(self.relation))
-        if self.relation is Relation.BOUNDED_CHANGE:
+        object.__setattr__(self, "neighbors", Neighbors(self.neighbors))
+        if self.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidParameter("a line is for rows that are replaced, or added and removed")
         whole(self.matchings, "matchings")
 
@@ -54,19 +54,19 @@ class MedianSlope:
         """How many rows must change, at least, for each candidate to be the median of the slopes."""
         told = {"x": self.x, "y": self.y, "change": self.matchings * (2 if self._replaced else 3)}
         told |= {"matchings": self.matchings}
-        columns, relation = [self.x, self.y], Relation(self.relation)
-        return ScoreFunction("median of slopes", slope_distances, columns, told, coins=True, relation=relation)
+        columns, neighbors = [self.x, self.y], Neighbors(self.neighbors)
+        return ScoreFunction("median of slopes", slope_distances, columns, told, coins=True, neighbors=neighbors)
 
     def height(self, slope: float, center: float) -> ScoreFunction:
         """How many rows must change, at least, for each candidate to be the median height at `center`."""
         told = {"x": self.x, "y": self.y, "change": 2 if self._replaced else 1}
         known = {"slope": float(exact(slope, "slope")), "center": float(exact(center, "center"))}
-        columns, relation = [self.x, self.y], Relation(self.relation)
-        return ScoreFunction("median height", height_distances, columns, told | known, relation=relation)
+        columns, neighbors = [self.x, self.y], Neighbors(self.neighbors)
+        return ScoreFunction("median height", height_distances, columns, told | known, neighbors=neighbors)
 
     @property
     def _replaced(self) -> bool:
-        return self.relation is Relation.REPLACE
+        return self.neighbors is Neighbors.REPLACE
 
 
 def slope_distances(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from chary.data import Relation
+from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.learning.classifiers import checked_classes
 from chary.learning.features import Cells, Column, Feature, numbered, take
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A naive Bayes classifier of columns with public cells, trained on counts with discrete Laplace noise.
 
-    Guarantee: when each privacy unit has at most one row, what `fit` learns is epsilon-DP under `relation`. A row adds
+    Guarantee: when each privacy unit has at most one row, what `fit` learns is epsilon-DP under `neighbors`. A row adds
     one to the count of its class and, for each of F features, one to the count of its cell within its class: F + 1
     counts change by one under add/remove, twice as many at most under replace, and all of them get discrete Laplace
     noise of that number over epsilon. Clipping at 0, smoothing and predicting are post-processing.
@@ -52,7 +52,7 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bins: int = 8,
         smoothing: Number = 1,
         use: Sequence[Column] | None = None,
-        relation: Relation | str = Relation.ADD_REMOVE,
+        neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
         source: Source | None = None,
     ) -> None:
         self.features = features
@@ -61,7 +61,7 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.bins = bins
         self.smoothing = smoothing
         self.use = use
-        self.relation = relation
+        self.neighbors = neighbors
         self.source = source
         self._checked()
 
@@ -126,7 +126,7 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _noisy(self, counts: Cells) -> Cells:
         if self.epsilon is None:
             return counts
-        sides = 2 if self.relation == Relation.REPLACE else 1
+        sides = 2 if self.neighbors == Neighbors.REPLACE else 1
         times = sides * (1 + len(self._used()))
         noisy = Laplace.for_epsilon(self.epsilon, sensitivity=1, times=times).apply(
             counts, self.source or OperatingSystem()
@@ -160,5 +160,5 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive(self.smoothing, "smoothing")
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
-        if self.relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
-            raise InvalidParameter(f"relation must be 'add/remove' or 'replace', got {self.relation!r}")
+        if self.neighbors not in (Neighbors.ADD_REMOVE, Neighbors.REPLACE):
+            raise InvalidParameter(f"neighbors must be 'add_remove' or 'replace', got {self.neighbors!r}")

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from chary.accounting import Pure
 from chary.calls.choices import Option
-from chary.data import Relation
+from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
 from chary.learning import classifiers, pate_labels
@@ -141,7 +141,7 @@ class Teachers:
         classes: Sequence[Hashable],
         teachers: int = 250,
         units: ArrayLike | None = None,
-        relation: Relation | str = Relation.ADD_REMOVE,
+        neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
         jobs: int | None = None,
         progress: bool = True,
         unsafe_noise: Source | None = None,
@@ -152,7 +152,7 @@ class Teachers:
         - `estimator`: a scikit-learn classifier. It is tried on made-up rows first.
         - `classes`: all labels there can be; public, so they are declared and never read off the labels.
         - `units`: the name of each row's privacy unit; None when each row is a unit of its own.
-        - `relation`: "add/remove" draws each unit's shard independently; "replace" makes shards of equal size.
+        - `neighbors`: "add_remove" draws each unit's shard independently; "replace" makes shards of equal size.
         - `jobs`: how many processes train (None: one; -1: as many as there are cores). Rows are never written to disk.
 
         Errors: `InvalidParameter` for fewer than two teachers or more teachers than units, an estimator that does not
@@ -165,7 +165,7 @@ class Teachers:
         if len(choices) != len(table):
             raise InvalidParameter("rows and labels must be equally many")
         source = unsafe_noise or OperatingSystem()
-        shards = _shards(number_units(units, len(table)), whole(teachers, "teachers", least=2), relation, source)
+        shards = _shards(number_units(units, len(table)), whole(teachers, "teachers", least=2), neighbors, source)
         rehearsed = classifiers.rehearse(estimator, table.shape[1], len(declared))
         seeds = uniform_integers(source, SEEDS, teachers).tolist()
         work = (
@@ -207,14 +207,14 @@ class Teachers:
 
 
 def _shards(
-    units: NDArray[np.int64], teachers: int, relation: Relation | str, source: Source
+    units: NDArray[np.int64], teachers: int, neighbors: Neighbors | str, source: Source
 ) -> list[NDArray[np.int64]]:
     """The row numbers of each teacher's shard."""
-    if relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
-        raise InvalidParameter(f"relation must be 'add/remove' or 'replace', got {relation!r}")
+    if neighbors not in (Neighbors.ADD_REMOVE, Neighbors.REPLACE):
+        raise InvalidParameter(f"neighbors must be 'add_remove' or 'replace', got {neighbors!r}")
     if len(np.unique(units)) < teachers:
         raise InvalidParameter("there are more teachers than privacy units: train fewer teachers")
-    deal = draw_shards if relation == Relation.ADD_REMOVE else equal_shards
+    deal = draw_shards if neighbors == Neighbors.ADD_REMOVE else equal_shards
     shard_of_row = deal(units, teachers, source)
     return [np.flatnonzero(shard_of_row == number) for number in range(teachers)]
 

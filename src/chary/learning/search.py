@@ -19,7 +19,7 @@ from sklearn.base import clone
 from chary.accounting import Event, Extendable, Pure, Targeted
 from chary.calls import Algorithm, RunAlgorithm, answers, selection
 from chary.core.charges import spending
-from chary.data import Neighbouring, Relation
+from chary.data import NeighborRelation, Neighbors
 from chary.errors import InvalidParameter
 from chary.learning.features import Cells, Column, listed
 from chary.mechanisms import Laplace
@@ -37,7 +37,7 @@ KEYS = 2**62
 class PrivateLearner(Protocol):
     """A scikit-learn classifier (`get_params`, `set_params`) of Arrow tables whose training is private.
 
-    It has the parameters `epsilon`, `relation` and `source`. Guarantee needed of it: what `fit` learns, raising
+    It has the parameters `epsilon`, `neighbors` and `source`. Guarantee needed of it: what `fit` learns, raising
     included, is epsilon-DP under the relation when each unit has one row, with all randomness from the source; a row's
     prediction depends on what was learnt and on that row, not on the rows beside it. `CountingBayes` is one.
     """
@@ -95,7 +95,7 @@ class Candidate:
     learner: PrivateLearner
     name: str
     label: str
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
     epsilon: Number
     validation: Number
     baseline: Number
@@ -105,7 +105,7 @@ class Candidate:
         probability(self.validation, "validation")
         if not 0 <= exact(self.baseline, "baseline") <= 1:
             raise InvalidParameter("baseline must lie between 0 and 1")
-        if self.neighbouring.relation is Relation.BOUNDED_CHANGE:
+        if self.neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidParameter("a series of counts has no privacy units to train on")
         if self.label in self.learner.columns:
             raise InvalidParameter(f"the label {self.label!r} is one of the columns it would be predicted from")
@@ -115,7 +115,7 @@ class Candidate:
     def noise(self) -> Laplace:
         """The noise of the score, in steps of one over the baseline's denominator."""
         right, wrong = self._gains
-        replaced = self.neighbouring.relation is Relation.REPLACE
+        replaced = self.neighbor_relation.neighbors is Neighbors.REPLACE
         return Laplace.for_epsilon(self.epsilon, sensitivity=right - wrong if replaced else max(right, -wrong))
 
     def algorithm(self, done: Callable[[], None] = _quiet) -> Algorithm:
@@ -127,7 +127,7 @@ class Candidate:
             finally:
                 done()
 
-        unit = self.neighbouring.unit
+        unit = self.neighbor_relation.unit
         columns = dict.fromkeys([*map(str, self.learner.columns), self.label, *([] if unit is None else [unit])])
         return Algorithm(self.name, run, self.epsilon, columns=list(columns), parameters=self.body())
 
@@ -138,7 +138,7 @@ class Candidate:
 
     def run(self, rows: pa.Table, source: Source) -> list[Any]:
         """The score and what was learnt. Warnings are silenced, since they tell about the rows."""
-        kept = one_row_each(rows, self.neighbouring.unit, source)
+        kept = one_row_each(rows, self.neighbor_relation.unit, source)
         validates = bernoulli(source, Enclosure.rational(self.validation), len(kept))
         trained, judged = kept.filter(~validates), kept.filter(validates)
         with warnings.catch_warnings():
@@ -157,7 +157,7 @@ class Candidate:
 
     def _private(self, source: Source | None) -> Any:
         """A fresh learner of this epsilon, under this relation."""
-        imposed = {"epsilon": self.epsilon, "relation": str(self.neighbouring.relation), "source": source}
+        imposed = {"epsilon": self.epsilon, "neighbors": str(self.neighbor_relation.neighbors), "source": source}
         return clone(self.learner).set_params(**imposed)
 
     def _noisy(self, correct: int, judged: int, source: Source) -> int | float:
@@ -200,7 +200,7 @@ def one_row_each(rows: pa.Table, unit: str | None, source: Source) -> pa.Table:
 
 Hyper = dict[str, Any]
 # What the search itself sets: a grid over any of them would be one over privacy.
-IMPOSED = {"epsilon", "relation", "source"}
+IMPOSED = {"epsilon", "neighbors", "source"}
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class PrivateSearch:
             raise InvalidParameter("the grid lists the same hyper-parameters twice")
         _check_rule(k, above, runs, len(self.hypers))
         self._k, self._above, self._runs = k, above, runs
-        self._candidates(Neighbouring("add/remove", None))
+        self._candidates(NeighborRelation("add_remove", None))
 
     def quote(self, session: Session) -> SearchQuote:
         """What it would cost; nothing is read, nothing is charged."""
@@ -319,7 +319,7 @@ class PrivateSearch:
 
         Errors: `BudgetExceeded` when it does not fit; `AlgorithmFailed`, charged, when every candidate fails.
         """
-        candidates = self._candidates(session.spine.rows.neighbouring)
+        candidates = self._candidates(session.spine.rows.neighbor_relation)
         with Progress(console=Console(stderr=True), transient=True, disable=not self._progress) as bar:
             task = bar.add_task("training candidates", total=len(candidates))
             algorithms = [candidate.algorithm(lambda: bar.advance(task)) for candidate in candidates]
@@ -354,9 +354,9 @@ class PrivateSearch:
         model = None if score is None else candidates[place].restored(state)
         return Found(self.hypers[place], score, model)
 
-    def _candidates(self, neighbouring: Neighbouring) -> list[Candidate]:
+    def _candidates(self, neighbor_relation: NeighborRelation) -> list[Candidate]:
         return [
-            Candidate(self._set(hyper), _named(hyper), self._label, neighbouring, self.epsilon, **self._split)
+            Candidate(self._set(hyper), _named(hyper), self._label, neighbor_relation, self.epsilon, **self._split)
             for hyper in self.hypers
         ]
 

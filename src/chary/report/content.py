@@ -18,7 +18,7 @@ from chary.calls.run import Kept, run_kinds, run_of, told_so_far
 from chary.core.charges import accounts_of, spent_of
 from chary.core.plan import Json, Plan, plan_of
 from chary.core.transaction import Spine
-from chary.data import Neighbouring
+from chary.data import NeighborRelation, Neighbors
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.errors import CharyError, LedgerError
@@ -43,7 +43,7 @@ _UNREADABLE: Final = (CharyError, KeyError, TypeError, ValueError, AttributeErro
 class DeclaredRows:
     """What a ledger knows of the rows: their neighbours."""
 
-    neighbouring: Neighbouring
+    neighbor_relation: NeighborRelation
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Rebuilder:
     @classmethod
     def of(cls, ledger: Ledger, terms: Terms) -> "Rebuilder":
         """For the dataset that these terms opened."""
-        filter_, rows, public = held_filter(terms), DeclaredRows(neighbouring_of(terms)), PublicLedger(ledger)
+        filter_, rows, public = held_filter(terms), DeclaredRows(neighbor_relation_of(terms)), PublicLedger(ledger)
         asked: Any = (rows, filter_, public, terms.name, "report", OperatingSystem(), _quiet)
         return cls(filter_, Spine(*asked))
 
@@ -179,10 +179,10 @@ def names_of_runs() -> frozenset[str]:
     return frozenset(run_of(kind).names for kind in run_kinds())
 
 
-def neighbouring_of(terms: Terms) -> Neighbouring:
+def neighbor_relation_of(terms: Terms) -> NeighborRelation:
     """The neighbours under which a dataset was opened."""
     conditions = parsed(terms.conditions, "conditions")
-    return Neighbouring(conditions["relation"], conditions["unit"])
+    return NeighborRelation(Neighbors.of_stored(conditions["relation"]), conditions["unit"])
 
 
 def _quiet(step: str) -> None:
@@ -500,7 +500,7 @@ class ReportedDataset:
     name: str
     budget: Budget
     filter: Filter
-    relation: str
+    neighbors: str
     spent: Spending
     statement: str
     calls: tuple[ReportedCall, ...]
@@ -522,7 +522,7 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
         name,
         rebuilder.filter.budget,
         rebuilder.filter,
-        neighbouring_of(terms).describe(),
+        neighbor_relation_of(terms).describe(),
         spent_of(ledger, name, rebuilder.filter),
         told,
         calls,
@@ -535,7 +535,7 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
 
 
 def _statement(ledger: Ledger, terms: Terms, rebuilder: Rebuilder) -> str:
-    said = statement(ledger, terms.name, rebuilder.filter, neighbouring_of(terms))
+    said = statement(ledger, terms.name, rebuilder.filter, neighbor_relation_of(terms))
     return said + types_told(rebuilder.spine.rows, ledger, terms.name)
 
 

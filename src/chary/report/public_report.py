@@ -182,7 +182,7 @@ def _dataset(found: ReportedDataset) -> dict[str, Any]:
         "dataset": found.name,
         "epsilon": epsilon,
         "delta": delta,
-        "neighbours": found.relation,
+        "neighbours": found.neighbors,
         "spent": found.spent.as_dict(),
         "statement": found.statement,
         "unanswered": {"calls": found.unanswered, "share": found.unanswered_share},

@@ -333,7 +333,7 @@ def demo_config(folder: Path, **service: object) -> ServiceConfig:
     dataset = {
         "file": "people.parquet",
         "each-row": True,
-        "relation": "replace",
+        "neighbors": "replace",
         "budget-epsilon": "1",
         "budget-delta": "1e-6",
     }

@@ -134,7 +134,7 @@ class DatasetOptions(StrictOptions):
     file: str
     unit: str | None = None
     each_row: bool = False
-    relation: str = "add/remove"
+    neighbors: str = "add_remove"
     table: str | None = None
     columns: Mapping[str, str] | None = None
     csv_format: Mapping[str, Any] | None = None

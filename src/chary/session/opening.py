@@ -16,7 +16,7 @@ from chary import noise
 from chary.accounting import Event
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
-from chary.data import CSVFormat, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series, Votes
+from chary.data import CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
 from chary.data.source import Folder
 from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
@@ -374,7 +374,7 @@ def open(
     privacy_unit: str | None,
     ledger: str | Path | Ledger | None = None,
     budget: Budget | None = None,
-    relation: Relation | str = Relation.ADD_REMOVE,
+    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     entries_per_unit: int | None = None,
     filter: str | None = None,
     grain: Number | None = None,
@@ -398,8 +398,8 @@ def open(
       "visits/2026-*.parquet"; those that are there now), a DuckDB file with `table=`, a pandas, Polars or Arrow table,
       or the URL of a PostgreSQL server, `postgresql://reader@host/database`, with `table="schema.name"`.
     - `privacy_unit`: the column that names the protected unit, or None when each row is a unit of its own.
-    - `relation`: "add/remove" one unit (the default for sessions) or "replace" one.
-    - `entries_per_unit`: a stream of entries, with at most so many of each unit, under relation="replace". Neighbours
+    - `neighbors`: "add_remove" one unit (the default for sessions) or "replace" one.
+    - `entries_per_unit`: a stream of entries, with at most so many of each unit, under neighbors="replace". Neighbours
       are then streams of the same public size that differ in the entries of one unit. The session asks as if each entry
       were a unit, under the budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of.
       The limit is checked at the opening and at each append. What breaks it is refused by `SchemaMismatch`, and such a
@@ -439,7 +439,7 @@ def open(
     >>> session = open(rows, privacy_unit="patient", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:")
     >>> session.spent.share
     0.0
-    >>> whose = {"privacy_unit": "patient", "relation": "replace", "entries_per_unit": 2}
+    >>> whose = {"privacy_unit": "patient", "neighbors": "replace", "entries_per_unit": 2}
     >>> stream = open(rows, **whose, budget=Budget(epsilon=1), ledger=":memory:")
     >>> stream.size, stream.spine.filter.budget
     (3, Budget(epsilon=Fraction(1, 2), delta=Fraction(0, 1)))
@@ -448,15 +448,15 @@ def open(
     ...
     chary.errors.SchemaMismatch: some patient would have more than 2 entries; nothing was written
     """
-    neighbouring = Neighbouring(relation, privacy_unit)
-    limit = None if entries_per_unit is None else _entry_limit(neighbouring, entries_per_unit)
+    neighbor_relation = NeighborRelation(neighbors, privacy_unit)
+    limit = None if entries_per_unit is None else _entry_limit(neighbor_relation, entries_per_unit)
     if limit is not None and isinstance(budget, Budget):
         budget = entry_budget(budget, limit.most)
     choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
     place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     rows = RowTable.open(
         source,
-        neighbouring=neighbouring if limit is None else Neighbouring(relation, None),
+        neighbor_relation=neighbor_relation if limit is None else NeighborRelation(neighbors, None),
         table=table,
         unpivot=unpivot,
         columns=columns,
@@ -469,13 +469,14 @@ def open(
     return session_of(rows, choice, place, names, analyst, unsafe_noise, on_step, source)
 
 
-def _entry_limit(neighbouring: Neighbouring, most: int) -> EntryLimit:
+def _entry_limit(neighbor_relation: NeighborRelation, most: int) -> EntryLimit:
     """The limit on the entries of each unit of a stream."""
-    if neighbouring.unit is None or neighbouring.relation is not Relation.REPLACE:
+    if neighbor_relation.unit is None or neighbor_relation.neighbors is not Neighbors.REPLACE:
         raise InvalidParameter(
-            'a limit on entries is for units whose entries are replaced: say privacy_unit="patient", relation="replace"'
+            "a limit on entries is for units whose entries are replaced: say "
+            'privacy_unit="patient", neighbors="replace"'
         )
-    return EntryLimit(neighbouring.unit, most)
+    return EntryLimit(neighbor_relation.unit, most)
 
 
 def open_counts(
@@ -632,8 +633,8 @@ def _quiet(step: str) -> None:
 def _terms(rows: Rows, filter_: Filter, dataset: str, held: Terms | None) -> Terms:
     epsilon, delta = filter_.budget.exact
     conditions = {
-        "relation": str(rows.neighbouring.relation),
-        "unit": rows.neighbouring.unit,
+        "relation": rows.neighbor_relation.neighbors.stored,
+        "unit": rows.neighbor_relation.unit,
         "epsilon": str(epsilon),
         "delta": str(delta),
         "filter": filter_.body(),

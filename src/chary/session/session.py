@@ -58,7 +58,7 @@ def check_types(rows: Rows, held: Terms) -> None:
     """`LedgerMismatch` that says what to declare, where a CSV differs from the ledger's rows in columns or types."""
     conditions = parsed(held.conditions, "conditions")
     neighbours = (conditions.get("unit"), conditions.get("relation"))
-    same = neighbours == (rows.neighbouring.unit, str(rows.neighbouring.relation))
+    same = neighbours == (rows.neighbor_relation.unit, rows.neighbor_relation.neighbors.stored)
     if same and isinstance(rows, RowTable) and rows.reading and rows.fingerprint() != held.fingerprint:
         raise LedgerMismatch(
             f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first: "
@@ -174,7 +174,7 @@ class Growing(SessionBase):
 
         >>> import chary, pyarrow as pa
         >>> rows = pa.table({"age": [70, 80, 20]})
-        >>> public = {"privacy_unit": None, "relation": "replace"}
+        >>> public = {"privacy_unit": None, "neighbors": "replace"}
         >>> session = chary.open(rows, **public, budget=chary.Budget(epsilon=1), ledger=":memory:")
         >>> session.append(pa.table({"age": [35, 36]}), request="Monday")
         2
@@ -200,7 +200,7 @@ class Growing(SessionBase):
         if request is not None:
             raise InvalidParameter("only a table remembers the request keys of its batches")
         table.append(rows)
-        size = public_size(table) if has_public_size(table.neighbouring) else 0
+        size = public_size(table) if has_public_size(table.neighbor_relation) else 0
         return arrivals.arrive(Batch(0, rows=size)).number
 
     @property
@@ -469,7 +469,7 @@ class Session(Verbs, Growing):
 
     def statement(self) -> str:
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""
-        said = statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbouring)
+        said = statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbor_relation)
         inferred = types_told(self.spine.rows, self.spine.ledger, self.spine.dataset)
         return said + inferred + promised_to_units(self.spine.rows, self.spine.filter.budget)
 

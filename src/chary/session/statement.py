@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from chary.amounts import Accounts
 from chary.calls import schedules, weights
 from chary.core.charges import accounts_of, spent_of
-from chary.data import Neighbouring, Relation
+from chary.data import NeighborRelation, Neighbors
 from chary.errors import LedgerCorrupted
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
@@ -121,7 +121,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
     return [(epsilon, epsilon**2 / 2)] * times
 
 
-def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neighbouring) -> str:
+def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: NeighborRelation) -> str:
     """One paragraph: what is guaranteed, to whom, under which relation, by which accounting."""
     spent = spent_of(ledger, dataset, filter_)
     tally = ledger.tally(dataset).values()
@@ -130,11 +130,13 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
     return (
         f"All answers about the dataset {dataset!r}, the {counted(calls, 'call', 'calls')} so far with "
         f"{counted(tests, 'private test', 'private tests')} ({counted(hits, 'hit', 'hits')}), and every later one, are "
-        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: with {neighbouring.describe()}, no set "
-        f"of published outcomes becomes more than e^{plain(epsilon)} times as likely "
-        f"plus {plain(delta)}. {spent} of this budget is charged so far{_ended(ledger, dataset)}. The guarantee holds "
-        f"for any adaptive choice of questions by all analysts together, by {filter_.describe()}. Public are the "
-        f"schema, bounds, keys, thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."
+        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: "
+        f"with {neighbor_relation.describe()}, no set of published outcomes becomes more than "
+        f"e^{plain(epsilon)} times as likely plus {plain(delta)}. "
+        f"{spent} of this budget is charged so far{_ended(ledger, dataset)}. "
+        "The guarantee holds for any adaptive choice of questions by all analysts together, "
+        f"by {filter_.describe()}. Public are the schema, "
+        f"bounds, keys, thresholds{_size(neighbor_relation)}; what callers stated about keys per unit is trusted."
     )
 
 
@@ -142,5 +144,5 @@ def _ended(ledger: Ledger, dataset: str) -> str:
     return f"; {MISSES_ENDED}: {EVERY_CHARGED}" if accounts_of(ledger, dataset).alone else ""
 
 
-def _size(neighbouring: Neighbouring) -> str:
-    return " and the number of units" if neighbouring.relation is Relation.REPLACE else ""
+def _size(neighbor_relation: NeighborRelation) -> str:
+    return " and the number of units" if neighbor_relation.neighbors is Neighbors.REPLACE else ""

@@ -13,13 +13,13 @@ from chary.accounting import BoundaryCall, UnanimousCall
 from chary.amounts import Amount
 from chary.calls import Boundary
 from chary.calls.boundaries import AskBoundary
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded
 from tests.accounting.pairs import wrapped
 from tests.session.kit import answers, error_texts, shows_data, spent
 
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 
 
 def stated(*chances, epsilon="0.02", **options):

@@ -14,7 +14,7 @@ from chary.amounts import Amount
 from chary.calls import Disclosure, Extend, PublishIf, Revise, When
 from chary.calls.compute import AskExtend, AskPublishIf
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import Price, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
 from chary.session import plain_composition
@@ -22,7 +22,7 @@ from tests.adversary.kit import Ask, Best, Moment, Result, World
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent
 
 NEVER, ALWAYS = When("never", lambda outcome: False), When("always", lambda outcome: True)
-ADDED = Neighbouring("add/remove", "unit")
+ADDED = NeighborRelation("add_remove", "unit")
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
 
 

@@ -102,10 +102,10 @@ def test_values_are_clipped_before_they_are_compared(opened):
     assert ask(low=20, high=30) == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_price_is_the_pure_epsilon_of_the_noise(opened, relation):
-    session = opened(budget=Budget(epsilon=10), relation=relation)
-    gap = Fraction(1, 2) if relation == "add/remove" else 1
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_price_is_the_pure_epsilon_of_the_noise(opened, neighbors):
+    session = opened(budget=Budget(epsilon=10), neighbors=neighbors)
+    gap = Fraction(1, 2) if neighbors == "add_remove" else 1
     exact = noisy_max_epsilon_up(3, sensitivity=gap, noise=Fraction(40), spread=100)
     session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise=40))
     assert spent(session).main == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
@@ -113,7 +113,7 @@ def test_the_price_is_the_pure_epsilon_of_the_noise(opened, relation):
     before = spent(session).main
     session.ask(NoisyMax(signed, low=0, high=100, noise=40))
     # A unit that comes or goes is in one key, so it moves all keys in one direction, whichever.
-    moved = Fraction(signed.sensitivity(session.spine.rows.neighbouring)) / (2 if relation == "add/remove" else 1)
+    moved = Fraction(signed.sensitivity(session.spine.rows.neighbor_relation)) / (2 if neighbors == "add_remove" else 1)
     exact = noisy_max_epsilon_up(3, sensitivity=moved, noise=Fraction(40), spread=100)
     assert spent(session).main - before == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
 
@@ -415,8 +415,8 @@ def test_no_value_moves_further_than_the_bounds(pure, scripted):
 
 def test_replaced_units_move_a_sum_further(opened, scripted):
     found = []
-    for relation in ("add/remove", "replace"):
-        session = opened(budget=Budget(epsilon=100), relation=relation)
+    for neighbors in ("add_remove", "replace"):
+        session = opened(budget=Budget(epsilon=100), neighbors=neighbors)
         run = session.start(GaussianAboveThreshold(**(TERMS | {"low": -50})))
         scripted += [False]
         run.ask(total("cost", bounds=(-3, 3), max_rows_per_unit=1))
@@ -685,7 +685,7 @@ def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
     ]
     state = RunState.load(session.spine.ledger.secret(run.call))
     asked = gaussian_steps.AskAbove(
-        run.call, run._kept.terms_of_run, count(), session.spine.rows.neighbouring, state, session.spine.filter, 1
+        run.call, run._kept.terms_of_run, count(), session.spine.rows.neighbor_relation, state, session.spine.filter, 1
     )
     shown += [state, asked, asked.body(), vars(run)]
     shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]

@@ -281,7 +281,7 @@ RULES = [{"stop": "renyi"}, {"stop": "self-reporting", "runs": 20}, {"stop": "wh
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_with_a_delta_charge_it_and_stop_between_runs(opened, scripted, rule):
-    session = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6", relation="replace")
+    session = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6", neighbors="replace")
     runs = runs_of(1, **WITH_DELTA, **rule, high=1000, threshold=500, threshold_noise=100)
     with pytest.raises(InvalidQuery, match="sensitivity"):
         session.start(runs).ask(count())

@@ -5,10 +5,10 @@ import pytest
 
 from chary import Budget
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 
 PURE = Budget(epsilon=2)
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 NEVER, ALWAYS = 10**6, -(10**6)
 
 

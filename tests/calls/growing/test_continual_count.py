@@ -63,7 +63,7 @@ def test_a_repeated_request_tells_the_same_step(grown):
 
 
 def test_rows_that_come_and_go_have_no_size_and_need_less_noise_by_keys(grown):
-    options = {"relation": "add/remove", "budget": NO_NOISE}
+    options = {"neighbors": "add_remove", "budget": NO_NOISE}
     session = grown(**options)
     wards = session.start(ContinualCount(WARDS, steps=9, epsilon=10**5))
     told = wards.ask()
@@ -73,7 +73,7 @@ def test_rows_that_come_and_go_have_no_size_and_need_less_noise_by_keys(grown):
     session.append(rows(100, 160))
     assert [told.value for told in followed.state.results] == [100, 160]
     replaced = grown().start(ContinualCount(WARDS, steps=9, epsilon="0.1"))
-    secret = grown(relation="add/remove").start(ContinualCount(WARDS, steps=9, epsilon="0.1"))
+    secret = grown(neighbors="add_remove").start(ContinualCount(WARDS, steps=9, epsilon="0.1"))
     assert 1.9 < replaced.state.deviation(1) / secret.state.deviation(1) < 2.1
 
 

@@ -189,17 +189,17 @@ def test_an_interruption_of_what_follows_goes_through(grown):
 
 
 def test_rows_of_secret_size_found_at_an_opening_are_no_arrival_and_told_by_a_step(grown, tmp_path):
-    options = {"ledger": tmp_path / "wards.ledger", "relation": "add/remove", "budget": NO_NOISE}
+    options = {"ledger": tmp_path / "wards.ledger", "neighbors": "add_remove", "budget": NO_NOISE}
     counting = grown(100, **options).start(ContinualCount(steps=9, epsilon=10**5), follow=True)
     again = grown(160, **options).resume(counting.call, follow=True)
     assert [told.value for told in again.state.results] == [100]
     assert again.ask().value == 160
 
 
-@pytest.mark.parametrize("relation", ["replace", "add/remove"])
-def test_steps_beside_appends_of_another_thread_never_lose_a_row(grown, relation):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_steps_beside_appends_of_another_thread_never_lose_a_row(grown, neighbors):
     """Whatever a step reads, the next one reads too, and after the last append everything was told."""
-    session, batches = grown(relation=relation, budget=NO_NOISE), 25
+    session, batches = grown(neighbors=neighbors, budget=NO_NOISE), 25
     counting = session.start(ContinualCount(WARDS, steps=5000, epsilon=10**7), follow=True)
 
     def append():

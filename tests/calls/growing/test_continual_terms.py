@@ -54,10 +54,10 @@ def test_bad_queries_are_refused_before_anything_is_charged(grown, query):
     assert session.history == []
 
 
-@pytest.mark.parametrize("relation", ["replace", "add/remove"])
-def test_units_with_several_rows_are_refused(relation):
+@pytest.mark.parametrize("neighbors", ["replace", "add_remove"])
+def test_units_with_several_rows_are_refused(neighbors):
     with (
-        chary.open(visits(), privacy_unit="patient", relation=relation, budget=USUAL, ledger=":memory:") as session,
+        chary.open(visits(), privacy_unit="patient", neighbors=neighbors, budget=USUAL, ledger=":memory:") as session,
         pytest.raises(InvalidQuery, match="privacy_unit=None"),
     ):
         session.start(ContinualCount(steps=9, epsilon="0.1"))

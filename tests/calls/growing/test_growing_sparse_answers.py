@@ -197,9 +197,9 @@ def test_bad_openings_charge_nothing(rows, given):
 @pytest.mark.parametrize(
     "options",
     [
-        {"privacy_unit": "patient", "relation": "add/remove"},
-        {"privacy_unit": None, "relation": "add/remove"},
-        {"privacy_unit": "patient", "relation": "replace"},
+        {"privacy_unit": "patient", "neighbors": "add_remove"},
+        {"privacy_unit": None, "neighbors": "add_remove"},
+        {"privacy_unit": "patient", "neighbors": "replace"},
     ],
 )
 def test_a_secret_size_is_refused_before_anything_is_read(rows, options):

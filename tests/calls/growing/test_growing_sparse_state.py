@@ -23,7 +23,7 @@ def rows(rows):
 
 
 def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
-    file, options = tmp_path / "visits.ledger", {"privacy_unit": None, "relation": "replace", "budget": PURE}
+    file, options = tmp_path / "visits.ledger", {"privacy_unit": None, "neighbors": "replace", "budget": PURE}
     terms = {
         "above": "0.5",
         "epsilon": "0.01",

@@ -115,7 +115,7 @@ def test_without_growth_one_round_is_a_sparse_vector_with_one_hit(rows, form):
 @settings(max_examples=40, deadline=None)
 def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, exponent, most):
     terms = GrowingRounds(120, "0.5", exponent)
-    with chary.open(visits(), privacy_unit=None, relation="replace", budget=PURE, ledger=":memory:") as session:
+    with chary.open(visits(), privacy_unit=None, neighbors="replace", budget=PURE, ledger=":memory:") as session:
         growing = session.start(GrowingTests(above="0.5", epsilon="0.5", exponent=exponent, rounds=most))
         size, number, is_open, paid = 120, 0, False, 0
         for deed in deeds:

@@ -16,7 +16,7 @@ def rows(size):
 
 @pytest.fixture
 def session(tmp_path):
-    terms = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=1, delta=1e-6)}
+    terms = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1, delta=1e-6)}
     with chary.open(rows(100), ledger=tmp_path / "wards.ledger", dataset="wards", **terms) as opened:
         yield opened
 

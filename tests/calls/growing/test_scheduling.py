@@ -71,7 +71,7 @@ def test_a_run_takes_its_share_and_those_of_the_runs_it_outgrew(grown):
     spans = [(0, 0), (1, 1), (2, 5)]
     assert [run.epsilon for run in found] == [runs.epsilon_down(*span) for span in spans]
     assert [run.run for run in found] == [0, 1, 5]
-    asked = [run_of(WARDS, session.spine.rows.neighbouring, runs, *span) for span in spans]
+    asked = [run_of(WARDS, session.spine.rows.neighbor_relation, runs, *span) for span in spans]
     for run, inner in zip(found, asked, strict=True):
         assert run.epsilon * Fraction(999, 1000) < inner.event.epsilon <= run.epsilon
 
@@ -142,7 +142,7 @@ def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
         session.resume(session.history[-1].call, bring=WARDS)
 
 
-@pytest.mark.parametrize("options", [{"relation": "add/remove"}, {"privacy_unit": "ward"}])
+@pytest.mark.parametrize("options", [{"neighbors": "add_remove"}, {"privacy_unit": "ward"}])
 def test_a_secret_size_is_refused_and_nothing_is_charged(grown, options):
     session = grown(**options)
     with pytest.raises(InvalidQuery, match="secret"):
@@ -158,16 +158,16 @@ class TooLoud(BlackBox):
     def __init__(self, **size):
         self.size = size
 
-    def interaction(self, epsilon, neighbouring):
+    def interaction(self, epsilon, neighbor_relation):
         sizes = {name: scale(epsilon) for name, scale in self.size.items()}
-        return AskRelease(Release(WARDS.query, **sizes), neighbouring)
+        return AskRelease(Release(WARDS.query, **sizes), neighbor_relation)
 
 
 class InParts(TooLoud):
     """As private as told, but in each of several keys that one unit may be in."""
 
-    def interaction(self, epsilon, neighbouring):
-        return AskWatch(Watch(WARDS.query, above=5, epsilon=epsilon), neighbouring, WARDS.query)
+    def interaction(self, epsilon, neighbor_relation):
+        return AskWatch(Watch(WARDS.query, above=5, epsilon=epsilon), neighbor_relation, WARDS.query)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_the_laws_hold_within_their_failure_probability(box, data, part):
     """Of 600 runs at beta = 1/5, at most about a fifth may err by more than told; a part of that is too little."""
     many, beta, size = 600, Fraction(1, 5), data.height
     session = chary.open(data, **PUBLIC, budget=USUAL, ledger=":memory:")
-    inner = box.interaction(Fraction(1, 10), session.spine.rows.neighbouring)
+    inner = box.interaction(Fraction(1, 10), session.spine.rows.neighbor_relation)
     values = [plan.run() for plan in inner.prepare(session.spine.rows)]
     touched = Data(values, Seeded(11), None, None, Price(Amount(0), Amount(0)))
     off = np.array([error(inner.run(touched).answer, data) for _ in range(many)])

@@ -18,7 +18,7 @@ from chary.accounting import Targeted, hit_price_up
 from chary.calls import IndividualTests, ThresholdTest
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
 from chary.core.plan import Data
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.data.engines.allowances import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
 from chary.mechanisms import Laplace
@@ -182,7 +182,7 @@ class Pair:
 
     def _really(self, side, query, above, noisy, secret):
         table, memory = self.tables[side]
-        asked = AskLiving(1, query, table.neighbouring, Fraction(above), memory, epsilon=self.epsilon)
+        asked = AskLiving(1, query, table.neighbor_relation, Fraction(above), memory, epsilon=self.epsilon)
         self.script.noisy = noisy
         ran = asked.run(Data([memory.plan(query)], None, secret, None, None))
         return self.script.exact, ran.secrets[1]
@@ -202,13 +202,13 @@ class Pair:
         return {"miss": 1 - reach, "low": reach - high, "high": high}[part]
 
 
-def tables(rows, relation="add/remove"):
+def tables(rows, neighbors="add_remove"):
     """The table with and without the unit "x" (or with another one in its place)."""
     sides = [[row for row in rows if row["u"] != other] for other in ("y", "x")]
-    if relation == "add/remove":
+    if neighbors == "add_remove":
         sides[0] = [row for row in rows if row["u"] != "y"]
         sides[1] = [row for row in rows if row["u"] not in ("x", "y")]
-    return [RowTable.open(pd.DataFrame(side), neighbouring=Neighbouring(relation, "u")) for side in sides]
+    return [RowTable.open(pd.DataFrame(side), neighbor_relation=NeighborRelation(neighbors, "u")) for side in sides]
 
 
 TINY = [
@@ -255,25 +255,25 @@ def persistent(*wheres, patience=12):
     return ask
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("hits", [1, 2])
-def test_no_stream_reveals_more_than_was_charged(monkeypatch, relation, hits):
+def test_no_stream_reveals_more_than_was_charged(monkeypatch, neighbors, hits):
     script = Scripted(monkeypatch)
-    for sides in itertools.permutations(tables(TINY, relation)):
+    for sides in itertools.permutations(tables(TINY, neighbors)):
         pair = Pair(script, sides, EPSILON, hits)
         most = np.max([pair.log_moments(analyst) for analyst in ANALYSTS], axis=0)
         assert np.all(most > 1e-4)
-        assert np.all(most <= charged(relation, hits))
+        assert np.all(most <= charged(neighbors, hits))
 
 
-def charged(relation, hits):
+def charged(neighbors, hits):
     """What opening the stream costs, as log-moments."""
-    parallel = OpenIndividual(IndividualTests(epsilon=EPSILON, hits=hits), Neighbouring(relation, "u")).parallel
+    parallel = OpenIndividual(IndividualTests(epsilon=EPSILON, hits=hits), NeighborRelation(neighbors, "u")).parallel
     return np.array([float(parallel * hit_price_up(Targeted(EPSILON), Fraction(order))) for order in ORDERS])
 
 
 def test_the_worst_analyst_all_but_attains_the_price(monkeypatch):
-    lacking, having = reversed(tables(TINY)), charged("add/remove", 1)
+    lacking, having = reversed(tables(TINY)), charged("add_remove", 1)
     moments = Pair(Scripted(monkeypatch), list(lacking), EPSILON, 1).log_moments(persistent("n = 1", patience=60))
     assert np.all(moments <= having)
     assert np.all(moments > 0.99 * having)
@@ -281,7 +281,7 @@ def test_the_worst_analyst_all_but_attains_the_price(monkeypatch):
 
 def test_under_replace_one_price_would_not_do(monkeypatch):
     moments = Pair(Scripted(monkeypatch), tables(TINY, "replace"), EPSILON, 1).log_moments(persistent("n = 2", "n = 1"))
-    assert np.all(charged("add/remove", 1) < moments)
+    assert np.all(charged("add_remove", 1) < moments)
     assert np.all(moments <= charged("replace", 1))
 
 
@@ -294,7 +294,7 @@ def test_without_removal_the_price_would_not_do(monkeypatch):
     monkeypatch.setattr(Counters, "raised", forget)
     pair = Pair(Scripted(monkeypatch), tables(TINY), EPSILON, 1)
     moments = pair.log_moments(lambda past: (count("n = 1"), LEAST) if len(past) < 3 else None)
-    assert moments[0] > charged("add/remove", 1)[0]
+    assert moments[0] > charged("add_remove", 1)[0]
 
 
 def test_in_all_of_its_keys_a_unit_would_pass_the_price_and_the_counters_refuse(monkeypatch):
@@ -303,7 +303,7 @@ def test_in_all_of_its_keys_a_unit_would_pass_the_price_and_the_counters_refuse(
     with pytest.raises(InvalidParameter, match="at most"):
         pair.log_moments(keyed)
     monkeypatch.setattr(Counters, "raised", forget)
-    assert pair.log_moments(keyed)[0] > charged("add/remove", 1)[0]
+    assert pair.log_moments(keyed)[0] > charged("add_remove", 1)[0]
 
 
 def test_the_whole_price_is_charged_once_and_nothing_afterwards(opened, exact):
@@ -333,8 +333,8 @@ def test_a_stream_goes_on_when_the_budget_is_spent(opened, exact):
 
 def test_replace_costs_twice_as_much():
     shares = []
-    for relation in ("add/remove", "replace"):
-        with opened_on([NOBODY], relation=relation) as session:
+    for neighbors in ("add_remove", "replace"):
+        with opened_on([NOBODY], neighbors=neighbors) as session:
             session.start(IndividualTests(epsilon="0.02", hits=4))
             shares.append(session.spent.amount.main)
     assert shares[1] == 2 * shares[0]

@@ -17,9 +17,9 @@ ALPHA = 1e-6
 ALWAYS, NEVER = -(10**6), 10**6
 
 
-@pytest.mark.parametrize(("relation", "times"), [("add/remove", 1), ("replace", 2)])
-def test_all_hits_of_a_unit_are_charged_at_once_and_nothing_afterwards(opened, relation, times):
-    session = opened(budget=BUDGET, relation=relation)
+@pytest.mark.parametrize(("neighbors", "times"), [("add_remove", 1), ("replace", 2)])
+def test_all_hits_of_a_unit_are_charged_at_once_and_nothing_afterwards(opened, neighbors, times):
+    session = opened(budget=BUDGET, neighbors=neighbors)
     stream = session.start(IndividualTests(price="0.02", hits=3))
     assert session.spent.share == pytest.approx(times * 0.06)
     assert (stream.state.epsilon, stream.state.hits, stream.state.price) == (None, 3, pytest.approx(0.02))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import chary
 from chary import Budget, count, mean, total
 from chary.calls import IndividualTests
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.data.rows import Rooms
 from chary.data.table import living
 from chary.errors import InvalidQuery
@@ -142,11 +142,11 @@ TINY = [
 SUM = total("n", bounds=(-1, 2), unit_total=(-1, 2))
 
 
-def tables(relation):
+def tables(neighbors):
     """The table with and without the unit "x", or with "y" in its place."""
-    gone = [("y",), ("x", "y")] if relation == "add/remove" else [("y",), ("x",)]
+    gone = [("y",), ("x", "y")] if neighbors == "add_remove" else [("y",), ("x",)]
     sides = [[row for row in TINY if row["u"] not in units] for units in gone]
-    return [RowTable.open(pd.DataFrame(side), neighbouring=Neighbouring(relation, "u")) for side in sides]
+    return [RowTable.open(pd.DataFrame(side), neighbor_relation=NeighborRelation(neighbors, "u")) for side in sides]
 
 
 def eager(rounds):
@@ -165,33 +165,33 @@ def keyed(past):
     return (SUM.by("k", ["a", "b"]), LEAST) if len(past) < 2 else None
 
 
-def most(monkeypatch, relation, hits, sensitivity, analysts):
+def most(monkeypatch, neighbors, hits, sensitivity, analysts):
     """The largest log-moments of any of the analysts, either way round."""
     script = Scripted(monkeypatch)
-    pairs = [SummedPair(script, list(sides), hits, sensitivity) for sides in itertools.permutations(tables(relation))]
+    pairs = [SummedPair(script, list(sides), hits, sensitivity) for sides in itertools.permutations(tables(neighbors))]
     return np.max([pair.log_moments(analyst) for pair in pairs for analyst in analysts], axis=0)
 
 
-def moved_by(relation):
+def moved_by(neighbors):
     """By how much a total moves."""
-    return SUM.sensitivity(Neighbouring(relation, "u"))
+    return SUM.sensitivity(NeighborRelation(neighbors, "u"))
 
 
-@pytest.mark.parametrize(("relation", "hits"), [("add/remove", 1), ("add/remove", 2), ("replace", 1)])
-def test_no_stream_of_totals_reveals_more_than_was_charged(monkeypatch, relation, hits):
-    found = most(monkeypatch, relation, hits, moved_by(relation), [eager(3), adaptive, keyed])
+@pytest.mark.parametrize(("neighbors", "hits"), [("add_remove", 1), ("add_remove", 2), ("replace", 1)])
+def test_no_stream_of_totals_reveals_more_than_was_charged(monkeypatch, neighbors, hits):
+    found = most(monkeypatch, neighbors, hits, moved_by(neighbors), [eager(3), adaptive, keyed])
     assert np.all(found > 1e-4)
-    assert np.all(found <= charged(relation, hits))
+    assert np.all(found <= charged(neighbors, hits))
 
 
 def test_noise_for_counts_would_not_do(monkeypatch):
-    assert moved_by("add/remove") == 2
-    assert most(monkeypatch, "add/remove", 1, 1, [keyed])[0] > charged("add/remove", 1)[0]
+    assert moved_by("add_remove") == 2
+    assert most(monkeypatch, "add_remove", 1, 1, [keyed])[0] > charged("add_remove", 1)[0]
 
 
 def test_who_adds_little_must_pay_as_well(monkeypatch):
     monkeypatch.setattr(Counters, "raised", forget)
-    assert most(monkeypatch, "add/remove", 1, 2, [eager(10)])[0] > charged("add/remove", 1)[0]
+    assert most(monkeypatch, "add_remove", 1, 2, [eager(10)])[0] > charged("add_remove", 1)[0]
 
 
 def test_who_adds_nothing_pays_nothing():
@@ -225,7 +225,7 @@ def test_totals_beyond_64_bits_are_exact():
     edge, ids = 2**53, list(range(1100))
     rows = pd.DataFrame({"u": ids, "k": ["a"] * len(ids), "x": [edge] * len(ids)})
     table, asked = (
-        RowTable.open(rows, neighbouring=Neighbouring("add/remove", "u")),
+        RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "u")),
         total("x", bounds=(0, edge), max_rows_per_unit=1),
     )
     for query, expected in [(asked, [1100 * edge]), (asked.by("k", ["b", "a"]), [0, 1100 * edge])]:

@@ -19,7 +19,7 @@ from chary.accounting import (
 from chary.amounts import Amount
 from chary.calls import Cover, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
 from chary.calls.releases import AskRelease
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.data.queries.histogram import Bin
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.noise import Seeded
@@ -73,7 +73,7 @@ def test_noise_does_not_grow_with_the_bins(opened):
     few = session.ask(Histogram("age", bins=EDGES, epsilon="0.1"))
     many = session.ask(Histogram("age", bins=range(0, 121, 2), epsilon="0.1"))
     assert few.error_bar == many.error_bar == session.quote(Release(count(), epsilon="0.1")).error_bar
-    replaced = opened(people(), privacy_unit=None, relation="replace")
+    replaced = opened(people(), privacy_unit=None, neighbors="replace")
     assert replaced.ask(Histogram("age", bins=EDGES, epsilon="0.1")).error_bar == pytest.approx(
         2 * few.error_bar, abs=1
     )
@@ -126,7 +126,7 @@ def test_noise_by_delta_keeps_the_promise_on_the_grid(opened):
     for query, reach in ((count(), 1), (count().by("clinic", CLINICS), 3), (total_of(), 1)):
         session.release(query, epsilon="0.3", delta="1e-7")
         noise = made(session, query).asked.noises[0]
-        change = query.sensitivity(session.spine.rows.neighbouring)
+        change = query.sensitivity(session.spine.rows.neighbor_relation)
         delta = discrete_gaussian_delta_up(
             epsilon="0.3", sigma_squared=noise.sigma_squared, largest=change, l2_squared=noise.l2_squared, reach=reach
         )
@@ -135,14 +135,14 @@ def test_noise_by_delta_keeps_the_promise_on_the_grid(opened):
 
 @pytest.mark.parametrize(("by", "length"), [(lambda: count().by("clinic", CLINICS), 3), (lambda: total_of(), 200**2)])
 def test_gaussian_noise_is_for_the_length_of_what_one_unit_moves(by, length):
-    made = AskRelease(Release(by(), rho="0.1"), Neighbouring("add/remove", "patient"))
+    made = AskRelease(Release(by(), rho="0.1"), NeighborRelation("add_remove", "patient"))
     [noise] = made.asked.noises
     assert (noise.l2_squared, noise.sigma_squared) == (length, length / Fraction("0.2"))
     assert made.event == ZeroConcentrated("0.1")
 
 
 def test_the_two_parts_of_a_mean_share_what_was_asked_for():
-    asked, near = mean("cost", bounds=(0, 9), max_rows_per_unit=2), Neighbouring("add/remove", "patient")
+    asked, near = mean("cost", bounds=(0, 9), max_rows_per_unit=2), NeighborRelation("add_remove", "patient")
     assert 0 <= Fraction("0.4") - AskRelease(Release(asked, epsilon="0.4"), near).event.epsilon < Fraction(1, 10**9)
     assert sum(part.rho for part in AskRelease(Release(asked, rho="0.1"), near).event.events) == Fraction("0.1")
     together = sum(part.rho for part in AskRelease(Release(asked, epsilon="0.4", delta="1e-6"), near).event.events)

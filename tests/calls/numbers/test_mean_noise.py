@@ -14,13 +14,13 @@ from chary import Budget, mean
 from chary.accounting.intervals import mean_between
 from chary.calls import Release
 from chary.calls.releases import AskRelease, halves, laplace_mean, noises
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.noise import Seeded
 
 ALPHA = 1e-6
-PER_ROW = {"add/remove": Neighbouring("add/remove", None), "replace": Neighbouring("replace", None)}
+PER_ROW = {"add_remove": NeighborRelation("add_remove", None), "replace": NeighborRelation("replace", None)}
 BOUNDS = [(0, 1), (0, 2), (0, 3), (-2, 5), (3, 10)]
 KEYS = ["a", "b"]
 
@@ -39,23 +39,23 @@ def loss(made, first, second):
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("relation", PER_ROW)
-def test_one_row_moves_both_numbers_by_epsilon_at_most_and_attains_it(bounds, relation):
-    made = laplace_mean(mean("x", bounds=bounds), PER_ROW[relation], Fraction(1, 10))
+@pytest.mark.parametrize("neighbors", PER_ROW)
+def test_one_row_moves_both_numbers_by_epsilon_at_most_and_attains_it(bounds, neighbors):
+    made = laplace_mean(mean("x", bounds=bounds), PER_ROW[neighbors], Fraction(1, 10))
     values = [None, *range(bounds[0], bounds[1] + 1)]
     losses = [
-        loss(made, told(made, [one]), told(made, [other] if relation == "replace" or other is None else [one, other]))
+        loss(made, told(made, [one]), told(made, [other] if neighbors == "replace" or other is None else [one, other]))
         for one, other in itertools.product(values, repeat=2)
-        if relation == "replace" or one is None
+        if neighbors == "replace" or one is None
     ]
     assert max(losses) == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("relation", PER_ROW)
-def test_with_keys_a_row_leaves_one_and_enters_another(bounds, relation):
+@pytest.mark.parametrize("neighbors", PER_ROW)
+def test_with_keys_a_row_leaves_one_and_enters_another(bounds, neighbors):
     asked = mean("x", bounds=bounds).by("key", KEYS)
-    made = laplace_mean(asked, PER_ROW[relation], Fraction(1, 10))
+    made = laplace_mean(asked, PER_ROW[neighbors], Fraction(1, 10))
     rows = [None, *itertools.product(KEYS, range(bounds[0], bounds[1] + 1))]
 
     def both(row):
@@ -64,7 +64,7 @@ def test_with_keys_a_row_leaves_one_and_enters_another(bounds, relation):
     found = [
         sum(loss(made, first, second) for first, second in zip(both(one), both(other), strict=True))
         for one, other in itertools.product(rows, repeat=2)
-        if relation == "replace" or one is None
+        if neighbors == "replace" or one is None
     ]
     assert max(found) == Fraction(1, 10)
 
@@ -102,9 +102,9 @@ def log_moment(scale, far, order):
 
 def test_rows_of_a_unit_count_together():
     asked = mean("x", bounds=(0, 10), max_rows_per_unit=3)
-    made = laplace_mean(asked, Neighbouring("replace", "patient"), Fraction(1, 10))
+    made = laplace_mean(asked, NeighborRelation("replace", "patient"), Fraction(1, 10))
     assert [each.scale for each in made.noises] == [300, 60]
-    assert laplace_mean(asked, Neighbouring("add/remove", "patient"), Fraction(1)).noises[1].scale == 30
+    assert laplace_mean(asked, NeighborRelation("add_remove", "patient"), Fraction(1)).noises[1].scale == 30
 
 
 def coverage(session, asked, truth, times, **size):
@@ -113,11 +113,13 @@ def coverage(session, asked, truth, times, **size):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("values", [[50] * 40, [0] * 39 + [100], [3, None, 7]])
-def test_intervals_cover_the_mean(opened, relation, values):
+def test_intervals_cover_the_mean(opened, neighbors, values):
     frame, times = pd.DataFrame({"x": pd.array(values, dtype="Int64")}), 400
-    session = opened(frame, privacy_unit=None, relation=relation, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5))
+    session = opened(
+        frame, privacy_unit=None, neighbors=neighbors, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5)
+    )
     truth = frame.x.mean()
     hits, _ = coverage(session, mean("x", bounds=(0, 100)), truth, times, epsilon="0.5")
     assert stats.binom.cdf(hits, times, 0.95) > ALPHA
@@ -133,20 +135,20 @@ def test_an_interval_of_a_third_of_the_reach_would_not_cover(opened, monkeypatch
     session = opened(
         pd.DataFrame({"x": [30] * 200}), privacy_unit=None, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5)
     )
-    kept = laplace_mean(mean("x", bounds=(0, 100)), PER_ROW["add/remove"], Fraction(1, 2)).reaches()
+    kept = laplace_mean(mean("x", bounds=(0, 100)), PER_ROW["add_remove"], Fraction(1, 2)).reaches()
     monkeypatch.setattr("chary.calls.releases.MeanNoise.reaches", lambda *_: tuple(reach // 3 for reach in kept))
     hits, _ = coverage(session, mean("x", bounds=(0, 100)), 30, 400, epsilon="0.5")
     assert stats.binom.cdf(hits, 400, 0.95) < ALPHA
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("relation", "gain"), [("add/remove", 2**-0.5), ("replace", 0.54)])
-def test_the_error_is_below_that_of_halves(opened, relation, gain):
+@pytest.mark.parametrize(("neighbors", "gain"), [("add_remove", 2**-0.5), ("replace", 0.54)])
+def test_the_error_is_below_that_of_halves(opened, neighbors, gain):
     """Values around 40 of 0 to 100: for ends half of the variance of halves, for joint about 1.04/4.04 of it."""
     values = np.random.default_rng(2).integers(20, 61, 2000)
-    asked, near = mean("x", bounds=(0, 100)), PER_ROW[relation]
+    asked, near = mean("x", bounds=(0, 100)), PER_ROW[neighbors]
     session = opened(
-        pd.DataFrame({"x": values}), privacy_unit=None, relation=relation, budget=Budget(epsilon=10**6),
+        pd.DataFrame({"x": values}), privacy_unit=None, neighbors=neighbors, budget=Budget(epsilon=10**6),
         unsafe_noise=Seeded(5),
     )  # fmt: skip
     ours = np.array([session.release(asked, epsilon="0.5").value for _ in range(600)]) - values.mean()
@@ -161,7 +163,7 @@ def test_the_error_is_below_that_of_halves(opened, relation, gain):
 
 
 def test_answers_of_earlier_ledgers_are_read_as_halves():
-    asked = AskRelease(Release(mean("x", bounds=(0, 100)), epsilon=1), PER_ROW["add/remove"])
+    asked = AskRelease(Release(mean("x", bounds=(0, 100)), epsilon=1), PER_ROW["add_remove"])
     answer = asked.present({"noisy": [[-1000], [50]]}, 3)
     assert (answer.value, answer.call) == (30.0, 3)
     low, high = answer.interval
@@ -241,11 +243,11 @@ def test_with_a_value_for_those_without_one_only_the_sum_moves(bounds, missing):
 @pytest.mark.parametrize(
     ("near", "asked"),
     [
-        (PER_ROW["add/remove"], mean("x", bounds=(0, 3), missing=1)),
+        (PER_ROW["add_remove"], mean("x", bounds=(0, 3), missing=1)),
         (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1, where="y > 0")),
         (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1).by("key", KEYS)),
         (PER_ROW["replace"], mean("x", bounds=(0, 3))),
-        (Neighbouring("replace", "unit"), mean("x", bounds=(0, 3), missing=1, max_rows_per_unit=1)),
+        (NeighborRelation("replace", "unit"), mean("x", bounds=(0, 3), missing=1, max_rows_per_unit=1)),
     ],
 )
 def test_a_size_that_is_secret_gets_noise(near, asked):
@@ -257,7 +259,7 @@ def test_a_size_that_is_secret_gets_noise(near, asked):
 def test_the_mean_of_all_rows_as_a_session_tells_it(kind, grid):
     rows = pd.DataFrame({"x": pd.array([1, 2, None, 9, None, 4], dtype=kind)})
     asked, usual = mean("x", bounds=(0, 5), grid=grid, missing=3), mean("x", bounds=(0, 5), grid=grid)
-    near = {"privacy_unit": None, "relation": "replace"}
+    near = {"privacy_unit": None, "neighbors": "replace"}
     with chary.open(rows, **near, budget=Budget(epsilon=10**6), ledger=":memory:") as session:
         answer = session.release(asked, epsilon=10_000)
         assert answer.value == pytest.approx((1 + 2 + 3 + 5 + 3 + 4) / 6)

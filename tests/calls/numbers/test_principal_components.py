@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure, ZeroConcentrated, zero_concentrated_rho_down
 from chary.calls import PrincipalComponents
-from chary.data import Neighbouring, RowTable, second_moments
+from chary.data import NeighborRelation, RowTable, second_moments
 from chary.noise import Seeded
 from tests.session.kit import PLENTY, spent
 
@@ -54,7 +54,7 @@ def sums(rows):
     ("steps", "longest"), [(1, None), (1, 1), (100, None), (100, "0.3"), (4096, None), (4096, 1), (4096, "0.3")]
 )
 def test_the_engine_sums_exactly(longest, steps):
-    table = RowTable.open(frame(), neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(frame(), neighbor_relation=NeighborRelation("replace", None))
     query = second_moments(RANGES, steps=steps, longest=longest)
     rows = counted(frame(), steps, None if longest is None else float(longest))
     assert table.prepare(query).run().tolist() == sums(rows)
@@ -68,7 +68,7 @@ def test_rows_of_a_unit_are_limited_by_their_own_values():
     data = frame(60).assign(u=[k % 7 for k in range(60)])
     query = second_moments(RANGES, steps=50, max_rows_per_unit=2)
     found = [
-        RowTable.open(rows, neighbouring=Neighbouring("add/remove", "u")).prepare(query).run().tolist()
+        RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "u")).prepare(query).run().tolist()
         for rows in (data, data.sample(frac=1, random_state=1))
     ]
     kept = [sorted(map(tuple, counted(own, 50)))[:2] for _, own in data.groupby("u")]
@@ -76,7 +76,7 @@ def test_rows_of_a_unit_are_limited_by_their_own_values():
 
 
 def opened(data, **options):
-    given = {"privacy_unit": None, "relation": "replace", "budget": PURE, "ledger": ":memory:"}
+    given = {"privacy_unit": None, "neighbors": "replace", "budget": PURE, "ledger": ":memory:"}
     return chary.open(data, **(given | options))
 
 
@@ -169,7 +169,7 @@ def test_bad_questions_cost_nothing(ask):
 
 def test_values_without_an_end_are_clipped():
     data = pd.DataFrame({"a": [np.inf, -np.inf, 1e308, -1e308, 5e-324, np.nan], "b": 1.0, "c": 2.0})
-    table = RowTable.open(data, neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(data, neighbor_relation=NeighborRelation("replace", None))
     found = table.prepare(second_moments({"a": (1, 1 + 2.0**-50), "b": (-1, 1)}, steps=3)).run().tolist()
     assert found == [5, -3, 15, 45, -9, 45]
 
@@ -183,7 +183,7 @@ def test_texts_have_no_moments():
 @pytest.mark.parametrize("size", [{"rho": "0.5"}, {"epsilon": 3}])
 def test_a_quote_tells_how_far_the_covariance_is_off(opened, size):
     """Never less than what the answer tells of many rows."""
-    options = {"privacy_unit": None, "relation": "replace"}
+    options = {"privacy_unit": None, "neighbors": "replace"}
     session = opened(frame(3000), **options, budget=Budget(epsilon=10**9, delta=1e-6), unsafe_noise=Seeded(1))
     asked = PrincipalComponents(RANGES, **size)
     told = session.quote(asked).interval

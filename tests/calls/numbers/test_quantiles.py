@@ -17,7 +17,7 @@ from chary.calls import Mode, Proportion, Quantile, Quantiles
 from chary.calls.choices import mode_choice
 from chary.calls.quantiles import AskQuantiles
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.errors import BudgetExceeded, EngineError, InvalidParameter, InvalidQuery, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
@@ -33,10 +33,10 @@ def people(ages):
 # Without noise
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_quantiles_without_noise(opened, place, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_quantiles_without_noise(opened, place, neighbors):
     ages = np.random.default_rng(2).integers(0, 100, 1001)
-    session = opened(people(ages), privacy_unit=None, relation=relation, budget=NO_NOISE, ledger=place)
+    session = opened(people(ages), privacy_unit=None, neighbors=neighbors, budget=NO_NOISE, ledger=place)
     for q in (0.1, 0.5, "2/3"):
         found = session.ask(Quantile("age", q, bounds=(0, 120), epsilon=PLENTY))
         assert found.value == float(found) == np.quantile(ages, float(Fraction(q)), method="inverted_cdf")
@@ -69,10 +69,10 @@ def test_an_empty_table_gives_any_grid_point(opened):
     assert set(found) == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_modes_without_noise(opened, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_modes_without_noise(opened, neighbors):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 9 + ["c"] * 7, "age": [10] * 5 + [20] * 9 + [70] * 7})
-    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    session = opened(frame, privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
     assert session.ask(Mode(count().by("clinic", ["a", "b", "c"]), epsilon=PLENTY)).value == "b"
     assert session.ask(Mode(count().by("clinic", ["a", "c"]), epsilon=PLENTY)).value == "c"
     assert session.ask(Mode(count().by(["clinic", "age"], [("a", 10), ("b", 10)]), epsilon=PLENTY)).value == ("a", 10)
@@ -81,12 +81,12 @@ def test_modes_without_noise(opened, relation):
 
 def test_fractions_without_noise(opened, place):
     session = opened(
-        people([70] * 30 + [20] * 70), privacy_unit=None, relation="replace", budget=NO_NOISE, ledger=place
+        people([70] * 30 + [20] * 70), privacy_unit=None, neighbors="replace", budget=NO_NOISE, ledger=place
     )
     found = session.ask(Proportion("age >= 65", epsilon=PLENTY))
     assert (found.value, found.error_bar) == (0.3, 0.0)
     assert session.ask(Proportion("age >= 500", epsilon=PLENTY)).value == 0
-    by_unit = opened(visits(), relation="replace", budget=NO_NOISE)
+    by_unit = opened(visits(), neighbors="replace", budget=NO_NOISE)
     frame = visits()
     old = frame[frame["age"] >= 44]["patient"].nunique() / frame["patient"].nunique()
     assert by_unit.ask(Proportion("age >= 44", epsilon=PLENTY)).value == old
@@ -121,7 +121,7 @@ def test_the_median_follows_its_law_and_no_other(opened, scale):
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_fraction_follows_its_law_and_no_other(opened, scale):
-    session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, relation="replace", budget=NO_NOISE)
+    session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, neighbors="replace", budget=NO_NOISE)
     made = Proportion("age >= 65", epsilon="0.6").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: round(5 * answer.value))
@@ -135,11 +135,11 @@ def test_the_fraction_follows_its_law_and_no_other(opened, scale):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("relation", "distances", "rate"), [("add/remove", [0, 3, 5], 0.9), ("replace", [0, 2, 3], 0.45)]
+    ("neighbors", "distances", "rate"), [("add_remove", [0, 3, 5], 0.9), ("replace", [0, 2, 3], 0.45)]
 )
-def test_the_mode_follows_its_law(opened, relation, distances, rate):
+def test_the_mode_follows_its_law(opened, neighbors, distances, rate):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
-    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    session = opened(frame, privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
     made = Mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: answer.value)
@@ -179,7 +179,7 @@ def test_the_pure_filter_adds_up_epsilons(opened):
 
 def test_two_keys_that_are_replaced_are_paid_in_full(opened):
     frame = pd.DataFrame({"clinic": ["a", "b"]})
-    session = opened(frame, privacy_unit=None, relation="replace", budget=Budget(epsilon=4, delta=1e-6))
+    session = opened(frame, privacy_unit=None, neighbors="replace", budget=Budget(epsilon=4, delta=1e-6))
     session.ask(Mode(count().by("clinic", ["a", "b"]), epsilon="0.1"))
     assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
 
@@ -235,24 +235,24 @@ def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
 
 
 @pytest.mark.parametrize(
-    ("relation", "keys", "whole"),
-    [("add/remove", 3, True), ("add/remove", 2, True), ("replace", 2, True), ("replace", 3, False)],
+    ("neighbors", "keys", "whole"),
+    [("add_remove", 3, True), ("add_remove", 2, True), ("replace", 2, True), ("replace", 3, False)],
 )
-def test_the_half_is_dropped_where_the_distances_allow_it(relation, keys, whole):
+def test_the_half_is_dropped_where_the_distances_allow_it(neighbors, keys, whole):
     asked = count().by("clinic", CLINICS[:keys])
-    assert mode_choice(asked, Neighbouring(relation, None), "0.1").whole is whole
+    assert mode_choice(asked, NeighborRelation(neighbors, None), "0.1").whole is whole
 
 
-@pytest.mark.parametrize(("relation", "replace"), [("add/remove", False), ("replace", True)])
+@pytest.mark.parametrize(("neighbors", "replace"), [("add_remove", False), ("replace", True)])
 @pytest.mark.parametrize(("unit", "rows", "moves"), [(None, None, 1), ("patient", 3, 3)])
-def test_quantiles_follow_the_relation_and_the_values_of_a_unit(relation, replace, unit, rows, moves):
+def test_quantiles_follow_the_relation_and_the_values_of_a_unit(neighbors, replace, unit, rows, moves):
     asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), max_rows_per_unit=rows, epsilon="0.1")
-    made = AskQuantiles(asked, Neighbouring(relation, unit)).mechanism
+    made = AskQuantiles(asked, NeighborRelation(neighbors, unit)).mechanism
     assert (made.replace, made.moves, made.rounds) == (replace, moves, 2 if unit is None else 3)
 
 
 def test_replaced_units_need_one_key_each_for_a_mode(opened):
-    session = opened(relation="replace", budget=NO_NOISE)
+    session = opened(neighbors="replace", budget=NO_NOISE)
     for query in (count().by("clinic", CLINICS), count().by("clinic", CLINICS, max_groups_per_unit=2)):
         with pytest.raises(InvalidQuery, match="Choose"):
             session.ask(Mode(query, epsilon=PLENTY))
@@ -298,10 +298,10 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
 # Intervals, and which rows of a unit count
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_intervals_without_noise_are_the_quantiles_and_a_few_ranks(opened, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_intervals_without_noise_are_the_quantiles_and_a_few_ranks(opened, neighbors):
     ages = np.random.default_rng(2).integers(0, 1000, 5001)
-    session = opened(people(ages), privacy_unit=None, relation=relation, budget=NO_NOISE)
+    session = opened(people(ages), privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
     found = session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
     low, high = found.interval
     assert low <= np.median(ages) <= high
@@ -347,7 +347,7 @@ def test_what_is_asked_with_and_without_an_interval_are_two_questions(opened):
     assert session.ask(replace(plain, interval=0.9), request="g").interval == guarded.interval
     assert (
         "interval"
-        not in AskQuantiles(Quantiles("age", [0.5], **AGES, epsilon=1), session.spine.rows.neighbouring).body()
+        not in AskQuantiles(Quantiles("age", [0.5], **AGES, epsilon=1), session.spine.rows.neighbor_relation).body()
     )
 
 

@@ -20,7 +20,7 @@ CONDITION = "age >= 44"
 @pytest.fixture
 def replaced(opened):
     """Sessions in which the number of units is public."""
-    return lambda **options: opened(relation="replace", **options)
+    return lambda **options: opened(neighbors="replace", **options)
 
 
 def truth():
@@ -68,7 +68,7 @@ def test_the_number_of_units_is_secret_under_add_remove(opened):
     with pytest.raises(InvalidQuery) as caught:
         session.ask(Randomized(CONDITION, epsilon="0.25"))
     told = str(caught.value)
-    assert "relation='replace'" in told
+    assert "neighbors='replace'" in told
     assert "session.release(count('age >= 44'), epsilon=0.25)" in told
     assert session.history == []
 
@@ -112,7 +112,7 @@ def test_questions_are_named_by_condition_and_size(replaced):
 
 
 def test_an_epsilon_out_of_range_is_refused_before_anything_is_charged(opened):
-    session = opened(relation="replace")
+    session = opened(neighbors="replace")
     with pytest.raises(InvalidParameter):
         session.ask(Randomized("age > 1", epsilon="1e-15"))
     assert session.spent.share == 0

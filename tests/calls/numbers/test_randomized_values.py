@@ -20,7 +20,7 @@ ASKED = {"among": CLINICS, "epsilon": "0.7"}
 @pytest.fixture
 def replaced(opened):
     """Sessions in which the number of units is public."""
-    return lambda **options: opened(relation="replace", **options)
+    return lambda **options: opened(neighbors="replace", **options)
 
 
 def truth():
@@ -76,7 +76,7 @@ def test_the_form_is_the_better_one_and_is_kept(replaced):
 
 def test_the_number_of_units_is_secret_under_add_remove(opened):
     session = opened()
-    with pytest.raises(InvalidQuery, match=r"relation='replace', or ask Marginal\("):
+    with pytest.raises(InvalidQuery, match=r"neighbors='replace', or ask Marginal\("):
         session.ask(RandomizedValues("clinic", **ASKED))
     assert session.history == []
 

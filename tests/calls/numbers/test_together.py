@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean, total
 from chary.accounting import Joint, Pure, ZeroConcentrated
 from chary.calls import MatrixMechanism, Release, ReleaseAll
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.data.queries import overlap as joint_change
 from chary.data.queries.overlap import JointChange
 from chary.filters import PureFilter
@@ -55,14 +55,14 @@ ROWS = [
 SCHEMA = {"age": "int64", "clinic": "string", "cost": "float64"}
 
 
-def every_move(pairs, relation):
+def every_move(pairs, neighbors):
     """How every row, or every pair of them, changes the queries, in multiples of their sensitivities."""
-    single = [query.sensitivity(Neighbouring(relation, None)) for query, _ in pairs]
+    single = [query.sensitivity(NeighborRelation(neighbors, None)) for query, _ in pairs]
     alone = [
         [np.array(exact(row), dtype=float) / each for (_, exact), each in zip(pairs, single, strict=True)]
         for row in ROWS
     ]
-    if relation == "add/remove":
+    if neighbors == "add_remove":
         return alone
     return [[a - b for a, b in zip(one, other, strict=True)] for one in alone for other in alone]
 
@@ -71,28 +71,29 @@ def every_move(pairs, relation):
 def test_the_answers_for_a_row_are_those_of_the_engine(row):
     columns = {"age": pa.int64(), "clinic": pa.string(), "cost": pa.float64()}
     rows = pa.table({name: pa.array([row[name]], kind) for name, kind in columns.items()})
-    table = RowTable.open(rows, neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(rows, neighbor_relation=NeighborRelation("replace", None))
     for query, exact in MIXED:
         assert np.atleast_1d(table.prepare(query).run()).tolist() == exact(row)
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("numbers", [range(7), [0, 1], [0, 2, 3], [3, 4, 5], [0, 6], [1, 3, 5]], ids=str)
-def test_no_row_changes_queries_farther_than_is_proved(relation, numbers, monkeypatch):
+def test_no_row_changes_queries_farther_than_is_proved(neighbors, numbers, monkeypatch):
     pairs = [MIXED[number] for number in numbers]
     queries = [query for query, _ in pairs]
-    moves = [np.concatenate(move) for move in every_move(pairs, relation)]
+    moves = [np.concatenate(move) for move in every_move(pairs, neighbors)]
     most = max(np.abs(move).sum() for move in moves)
     squares = max((move**2).sum() for move in moves)
-    change = JointChange.of(queries, Neighbouring(relation, None), SCHEMA)
+    change = JointChange.of(queries, NeighborRelation(neighbors, None), SCHEMA)
     assert most <= change.l1 <= most + 1.6
     assert squares <= change.l2_squared <= squares + 2.1
     separately = sum(
-        Fraction(q.l1(Neighbouring(relation, None)), q.sensitivity(Neighbouring(relation, None))) for q in queries
+        Fraction(q.l1(NeighborRelation(neighbors, None)), q.sensitivity(NeighborRelation(neighbors, None)))
+        for q in queries
     )
     assert change.l1 <= separately
     monkeypatch.setattr(joint_change, "MOST_PAIRED", 1)
-    roughly = JointChange.of(queries, Neighbouring(relation, None), SCHEMA)
+    roughly = JointChange.of(queries, NeighborRelation(neighbors, None), SCHEMA)
     assert change.l1 <= roughly.l1
     assert change.l2_squared <= roughly.l2_squared
 
@@ -110,10 +111,10 @@ def test_disjoint_groups_cost_as_much_as_one(opened):
     assert overlapping.event == ZeroConcentrated("0.01")
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_event_is_that_of_the_whole(opened, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_event_is_that_of_the_whole(opened, neighbors):
     """Losses of all sums by brute force over rows, and log-moments no larger than those of a pure event."""
-    session = opened(privacy_unit=None, relation=relation)
+    session = opened(privacy_unit=None, neighbors=neighbors)
     for pairs in (MIXED[:2], MIXED[:3], MIXED[3:5], [MIXED[0], MIXED[5]]):
         queries = [query for query, _ in pairs]
         made = ReleaseAll(queries, epsilon="0.4").bind(session.spine)
@@ -121,11 +122,11 @@ def test_the_event_is_that_of_the_whole(opened, relation):
         assert made.event.log_moment_up(Fraction(9)) <= Pure("0.4").log_moment_up(Fraction(9)) * (
             1 + Fraction(1, 10**9)
         )
-        single = [query.sensitivity(session.spine.rows.neighbouring) for query in queries]
+        single = [query.sensitivity(session.spine.rows.neighbor_relation) for query in queries]
         scales = [float(noise.scale) / each for noise, each in zip(made.noises, single, strict=True)]
         worst = max(
             sum(float(np.abs(part).sum()) / scale for part, scale in zip(move, scales, strict=True))
-            for move in every_move(pairs, relation)
+            for move in every_move(pairs, neighbors)
         )
         assert 0.19 < worst <= 0.4 + 1e-9
 

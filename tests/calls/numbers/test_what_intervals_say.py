@@ -28,7 +28,7 @@ UNIVERSE = {"universe": {"sex": ["f", "m"]}, "queries": ["sex = 'f'"], "epsilon"
 @pytest.fixture
 def session(opened):
     return opened(
-        ROWS, privacy_unit=None, relation="replace", budget=Budget(epsilon=10**5), unsafe_noise=Seeded(3)
+        ROWS, privacy_unit=None, neighbors="replace", budget=Budget(epsilon=10**5), unsafe_noise=Seeded(3)
     )  # fmt: skip
 
 

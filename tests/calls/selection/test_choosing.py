@@ -13,7 +13,7 @@ from chary import Budget, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
 from chary.calls.choices import bounded_range, chooser, majority_vote
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import PureFilter, RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
 from chary.noise import Seeded
@@ -29,9 +29,9 @@ def truth():
 
 
 @pytest.mark.parametrize("by", [*WAYS, None])
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_choices_without_noise(opened, by, relation):
-    session = opened(budget=NO_NOISE, relation=relation)
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_choices_without_noise(opened, by, neighbors):
+    session = opened(budget=NO_NOISE, neighbors=neighbors)
     best = CLINICS[int(np.argmax(truth()))]
     assert session.ask(Choose(BY_CLINIC, epsilon=PLENTY, mechanism=by)).value == best
     assert session.ask(MostCommon("clinic", among=CLINICS, epsilon=PLENTY, mechanism=by)).value == best
@@ -58,20 +58,20 @@ def test_the_position_of_a_series():
         assert session.ask(Choose(session.series(), epsilon=PLENTY)).value == 1
         with pytest.raises(InvalidQuery):
             session.ask(Majority("cnt > 6", epsilon="0.1"))
-        made = chooser(session.series(), session.spine.rows.neighbouring, "0.1", "exponential")
+        made = chooser(session.series(), session.spine.rows.neighbor_relation, "0.1", "exponential")
         assert (made.sensitivity, made.monotone) == (3, False)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("by", WAYS)
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_law_of_a_choice(opened, by, relation):
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_law_of_a_choice(opened, by, neighbors):
     """Counts move together under add/remove and take half of the noise; the wrong size is rejected."""
-    session = opened(budget=Budget(epsilon=4000), unsafe_noise=Seeded(9), relation=relation, ledger=":memory:")
+    session = opened(budget=Budget(epsilon=4000), unsafe_noise=Seeded(9), neighbors=neighbors, ledger=":memory:")
     size = 500
     found = [session.ask(Choose(BY_CLINIC, epsilon="0.12", mechanism=by)).value for _ in range(size)]
     counts = [found.count(clinic) for clinic in CLINICS]
-    unit = 0.12 if relation == "add/remove" else 0.06
+    unit = 0.12 if neighbors == "add_remove" else 0.06
     for used, follows in ((unit, True), (2 * unit, False), (unit / 2, False)):
         law = expected(by, truth(), used)
         assert (stats.chisquare(counts, law / law.sum() * size).pvalue > 1e-6) == follows
@@ -89,7 +89,7 @@ def expected(by, utilities, unit):
 
 
 def test_what_moves_in_one_direction(opened):
-    coming, replaced = (opened(relation=r).spine.rows.neighbouring for r in ("add/remove", "replace"))
+    coming, replaced = (opened(neighbors=r).spine.rows.neighbor_relation for r in ("add_remove", "replace"))
     for low, high, one_way in ((0, 5, True), (-5, 0, True), (-5, 5, False), (2, 5, True)):
         query = total("cost", bounds=(low, high), max_rows_per_unit=2).by("clinic", CLINICS)
         assert query.one_direction(coming) is one_way
@@ -117,7 +117,7 @@ def test_the_mechanism_has_the_sensitivity_of_the_query(opened):
     query = total("cost", bounds=(0, 7), max_rows_per_unit=3).by("clinic", CLINICS)
     kinds = {"permute_and_flip": PermuteAndFlip, "exponential": Exponential, "laplace": ReportNoisyMax}
     for by, kind in kinds.items():
-        made = chooser(query, session.spine.rows.neighbouring, "0.1", by)
+        made = chooser(query, session.spine.rows.neighbor_relation, "0.1", by)
         assert type(made) is kind
         assert (made.sensitivity, made.monotone) == (21, True)
         assert Choose(query, epsilon="0.1", mechanism=by).plan(session.spine).event == Pure("0.1")
@@ -171,10 +171,10 @@ def test_quotes_tell_how_much_may_be_lost(opened):
     assert session.quote(Release(BY_CLINIC, epsilon="0.1")).shortfall is None
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("rule", ["noise", "inverse", "exponential"])
-def test_majorities_without_noise(opened, relation, rule):
-    session = opened(budget=NO_NOISE, relation=relation)
+def test_majorities_without_noise(opened, neighbors, rule):
+    session = opened(budget=NO_NOISE, neighbors=neighbors)
     rows = visits()
     units = rows.patient.nunique()
     for bar in (0, 30, 44, 50, 60, 100):
@@ -183,19 +183,19 @@ def test_majorities_without_noise(opened, relation, rule):
     assert spent(session).main > 0
 
 
-@pytest.mark.parametrize(("relation", "moved"), [("add/remove", 1), ("replace", 2)])
-def test_a_unit_that_is_replaced_moves_the_lead_by_two(relation, moved):
-    assert majority_vote(Majority("age > 3", epsilon="0.1"), Neighbouring(relation, "patient")).moved == moved
+@pytest.mark.parametrize(("neighbors", "moved"), [("add_remove", 1), ("replace", 2)])
+def test_a_unit_that_is_replaced_moves_the_lead_by_two(neighbors, moved):
+    assert majority_vote(Majority("age > 3", epsilon="0.1"), NeighborRelation(neighbors, "patient")).moved == moved
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_the_law_of_a_majority(opened, relation):
-    session = opened(budget=Budget(epsilon=4000), unsafe_noise=Seeded(5), relation=relation, ledger=":memory:")
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
+def test_the_law_of_a_majority(opened, neighbors):
+    session = opened(budget=Budget(epsilon=4000), unsafe_noise=Seeded(5), neighbors=neighbors, ledger=":memory:")
     rows = visits()
     lead = 2 * rows[rows.age >= 47].patient.nunique() - rows.patient.nunique()
     assert lead
-    size, moved = 500, 1 if relation == "add/remove" else 2
+    size, moved = 500, 1 if neighbors == "add_remove" else 2
     yes = sum(session.ask(Majority("age >= 47", epsilon="0.3")).value for _ in range(size))
     assert stats.binomtest(yes, size, MajorityVote("0.3", moved).chance(lead)).pvalue > 1e-6
     assert stats.binomtest(yes, size, MajorityVote("0.3", moved).chance(-lead)).pvalue < 1e-6

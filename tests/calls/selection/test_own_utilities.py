@@ -15,13 +15,13 @@ from chary.accounting import Pure, ZeroConcentrated, utility_loss_up
 from chary.calls import Choose, ExponentialMechanism, InverseSensitivityMechanism, Label, ScoreFunction
 from chary.calls.algorithm import MOST_UNITS, distance_steps, score_step, score_steps
 from chary.calls.choices import score_choice, units_between
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, SECRET_NUMBER, error_texts, shows_data, spent, visits
 
 LETTERS = ["a", "b", "c"]
-RELATIONS = ["add/remove", "replace"]
+NEIGHBORS = ["add_remove", "replace"]
 
 
 def fixed(scores, name="fixed"):
@@ -30,7 +30,7 @@ def fixed(scores, name="fixed"):
 
 def law_of(session, call, scores):
     """The exact chances of the candidates under these scores."""
-    mechanism, _ = score_choice(call, session.spine.rows.neighbouring)
+    mechanism, _ = score_choice(call, session.spine.rows.neighbor_relation)
     return mechanism.law(score_steps(scores, Fraction(call.sensitivity))).probabilities()
 
 
@@ -55,11 +55,11 @@ def test_the_law_of_choices(opened):
         assert (stats.chisquare(counts, law / law.sum() * 600).pvalue > 1e-6) == follows
 
 
-def corners(queries, neighbouring):
+def corners(queries, neighbor_relation):
     """How one unit can change the answers, at the ends of what each query allows."""
-    cells = [query.contribution(neighbouring) for query in queries]
+    cells = [query.contribution(neighbor_relation) for query in queries]
     ranges = [(cell.low * (cell.rows or 1), cell.high * (cell.rows or 1)) for cell in cells]
-    if neighbouring.relation.value == "replace":
+    if neighbor_relation.neighbors.value == "replace":
         ranges = [(low - high, high - low) for low, high in ranges]
         return list(itertools.product(*ranges))
     added = list(itertools.product(*[(low, 0, high) for low, high in ranges]))
@@ -78,16 +78,16 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("queries", QUERIES)
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_queries_move_apart_as_far_as_is_proved_and_no_less(queries, relation):
+@pytest.mark.parametrize("neighbors", NEIGHBORS)
+def test_queries_move_apart_as_far_as_is_proved_and_no_less(queries, neighbors):
     """All changes of one unit: no chance by more than e^epsilon; with a part less of the sensitivity some do."""
-    neighbouring = Neighbouring(relation, "patient")
-    mechanism, step = score_choice(ExponentialMechanism(LETTERS, queries, epsilon=1), neighbouring)
+    neighbor_relation = NeighborRelation(neighbors, "patient")
+    mechanism, step = score_choice(ExponentialMechanism(LETTERS, queries, epsilon=1), neighbor_relation)
 
     def worst(unit):
         """The largest log-ratio of a chance; one that is far behind or ahead has all of its chance changed."""
         most = 0.0
-        for far, change in itertools.product((-50, 0, 50), corners(queries, neighbouring)):
+        for far, change in itertools.product((-50, 0, 50), corners(queries, neighbor_relation)):
             shares = [float(unit / step * query.grid) for query in queries]
             moves = [share * moved for share, moved in zip(shares, change, strict=True)]
             for place in range(3):
@@ -99,7 +99,7 @@ def test_queries_move_apart_as_far_as_is_proved_and_no_less(queries, relation):
 
     spread = max(
         max(change[i] * queries[i].grid for i in range(3)) - min(change[i] * queries[i].grid for i in range(3))
-        for change in corners(queries, neighbouring)
+        for change in corners(queries, neighbor_relation)
     )
     assert mechanism.sensitivity * step >= spread
     assert worst(mechanism.unit) <= 1 + 1e-9
@@ -110,7 +110,7 @@ def test_a_keyed_query_scores_as_choose_does(opened):
     session, by_clinic = opened(budget=NO_NOISE), count().by("clinic", CLINICS)
     own = ExponentialMechanism(["N", "S", "E"], by_clinic, epsilon=1000)
     assert CLINICS["NSE".index(session.ask(own).value)] == session.ask(Choose(by_clinic, epsilon=1000)).value
-    assert score_choice(own, session.spine.rows.neighbouring)[0].unit == 1000
+    assert score_choice(own, session.spine.rows.neighbor_relation)[0].unit == 1000
 
 
 @pytest.mark.parametrize("sensitivity", [Fraction(1), Fraction(3, 7), Fraction(10**6)])
@@ -207,13 +207,13 @@ def test_a_function_reads_its_columns_and_coins_alone(opened):
         session.ask(ExponentialMechanism(LETTERS, unknown, sensitivity=1, epsilon=1))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_the_distance_of_a_query_is_how_many_units_lie_between(relation):
+@pytest.mark.parametrize("neighbors", NEIGHBORS)
+def test_the_distance_of_a_query_is_how_many_units_lie_between(neighbors):
     costs = total("cost", bounds=(-2, 5), max_rows_per_unit=2)
-    neighbouring, candidates = Neighbouring(relation, "patient"), (0, 1, 25, "-7/2")
-    moved = costs.sensitivity(neighbouring)
-    assert moved == (10 if relation == "add/remove" else 14)
-    drawn = [units_between(costs, neighbouring, value, candidates) for value in range(-30, 31)]
+    neighbor_relation, candidates = NeighborRelation(neighbors, "patient"), (0, 1, 25, "-7/2")
+    moved = costs.sensitivity(neighbor_relation)
+    assert moved == (10 if neighbors == "add_remove" else 14)
+    drawn = [units_between(costs, neighbor_relation, value, candidates) for value in range(-30, 31)]
     for place, value in enumerate(range(-30, 31)):
         least = [math.ceil(abs(value - Fraction(t)) / moved) for t in (0, 1, 25, "-7/2")]
         assert drawn[place] == least
@@ -246,7 +246,7 @@ def test_a_shortfall_holds_as_often_as_it_says(opened):
     """At the worst scores, one best and all others just as far below as the bound: 5 % and hardly fewer."""
     asked = ExponentialMechanism(list(range(50)), fixed([0]), sensitivity=2, epsilon="0.5")
     session = opened()
-    short, (mechanism, step) = session.quote(asked).shortfall, score_choice(asked, session.spine.rows.neighbouring)
+    short, (mechanism, step) = session.quote(asked).shortfall, score_choice(asked, session.spine.rows.neighbor_relation)
     assert short < utility_loss_up(mechanism.unit, 50, "0.05") * float(step) + 1e-3
     for below, exceeds in ((short, False), (0.99 * short, True)):
         law = mechanism.law(score_steps([0.0] + [-below] * 49, Fraction(2))).probabilities()
@@ -296,7 +296,7 @@ def test_a_series_is_scored_by_its_values():
         late = ScoreFunction("late", lambda values, candidates: [int(values[day]) for day in candidates])
         assert session.ask(ExponentialMechanism([0, 1, 2], late, sensitivity=3, epsilon=1000)).value == 1
         keyed = ExponentialMechanism([0, 1, 2], session.series(), epsilon="0.1")
-        assert score_choice(keyed, session.spine.rows.neighbouring)[0].sensitivity == 6
+        assert score_choice(keyed, session.spine.rows.neighbor_relation)[0].sensitivity == 6
 
 
 def test_no_two_kinds_are_mistaken():

@@ -189,7 +189,7 @@ def test_what_stays_unpublished_is_free(opened):
 
 
 def test_replace_counts_keys_twice(opened):
-    session = opened(rows=stays(), relation="replace", **ROOMY)
+    session = opened(rows=stays(), neighbors="replace", **ROOMY)
     session.ask(TopK(by_ward(assumed_groups_per_unit=1), k=4, epsilon="0.01"))
     assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 

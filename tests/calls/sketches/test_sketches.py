@@ -20,7 +20,7 @@ from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
 from chary.calls import DistinctSketch
 from chary.calls.sketch import AskSketch, Line
-from chary.data import Neighbouring, Predicate, RowTable
+from chary.data import NeighborRelation, Predicate, RowTable
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
 from chary.ledger import MemoryLedger
@@ -43,8 +43,8 @@ def line_of(session, sketch):
     return Line.load(session.spine.ledger.secret(sketch.call))
 
 
-def reader(rows, asked, unit="patient", relation="add/remove"):
-    return RowTable.open(rows, neighbouring=Neighbouring(relation, unit)).elements(asked)
+def reader(rows, asked, unit="patient", neighbors="add_remove"):
+    return RowTable.open(rows, neighbor_relation=NeighborRelation(neighbors, unit)).elements(asked)
 
 
 def read(rows, asked, **options):
@@ -119,8 +119,8 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_rows_only():
     ],
 )
 def test_arrivals_that_neighbours_can_differ_in(asked, add_remove, replace):
-    assert asked.reach(Neighbouring("add/remove", "patient")) == add_remove
-    assert asked.reach(Neighbouring("replace", "patient")) == replace
+    assert asked.reach(NeighborRelation("add_remove", "patient")) == add_remove
+    assert asked.reach(NeighborRelation("replace", "patient")) == replace
     assert Elements.of_body(json.loads(json.dumps(asked.body()))) == asked
 
 
@@ -149,7 +149,7 @@ def test_only_new_rows_are_read_and_all_of_them(tmp_path):
     stored = tmp_path / "rows.parquet"
     pa.parquet.write_table(people(0, 50), stored)
     for source in (people(0, 50), str(stored)):
-        table = RowTable.open(source, neighbouring=Neighbouring("add/remove", "patient"))
+        table = RowTable.open(source, neighbor_relation=NeighborRelation("add_remove", "patient"))
         plan = table.elements(Elements())
         first, mark = plan.words(KEY)
         assert sorted(first) == expected(range(50))
@@ -163,7 +163,7 @@ def test_only_new_rows_are_read_and_all_of_them(tmp_path):
 
 def test_another_table_or_a_hidden_rowid_is_read_whole():
     rows = pa.table({"patient": [1, 2], "RowID": [7, 8]})
-    table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
+    table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "patient"))
     plan = table.elements(Elements())
     mark = plan.words(KEY)[1]
     table.append(pa.table({"patient": [3], "RowID": [1]}))
@@ -176,7 +176,7 @@ def test_rows_of_a_duckdb_file_are_read_whole(tmp_path):
     path = str(tmp_path / "rows.duckdb")
     with duckdb.connect(path) as connection:
         connection.execute("CREATE TABLE visits AS SELECT range AS patient FROM range(5)")
-    table = RowTable.open(path, table="visits", neighbouring=Neighbouring("add/remove", "patient"))
+    table = RowTable.open(path, table="visits", neighbor_relation=NeighborRelation("add_remove", "patient"))
     plan = table.elements(Elements())
     mark = plan.words(KEY)[1]
     table.append(pa.table({"patient": [5]}))
@@ -467,6 +467,6 @@ def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):
 
 
 def test_a_unit_has_its_share_of_epsilon_for_each_element(opened):
-    session = opened(people(0, 30), relation="replace", budget=NO_NOISE)
+    session = opened(people(0, 30), neighbors="replace", budget=NO_NOISE)
     sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, assumed_groups_per_unit=2))
     assert sketch.state.distinct == Distinct(Fraction(1, 8), 16)

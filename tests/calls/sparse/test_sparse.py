@@ -13,7 +13,7 @@ from chary import Budget, BudgetExceeded, count, mean, total
 from chary.accounting import Approximate, Asymmetric, Pure
 from chary.calls import Release, SparseVector
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse, SparseTest, SparseWatch
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
 from chary.ledger import SecretMoved
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
@@ -72,7 +72,7 @@ def test_it_is_charged_once_and_whole(opened):
 
 
 def test_the_event_is_that_of_the_form(opened):
-    near = Neighbouring("add/remove", "patient")
+    near = NeighborRelation("add_remove", "patient")
     assert OpenSparse(near, 1, 2, "0.5").event == Pure("0.5")
     assert OpenSparse(near, 1, 2, "0.5", "1e-7", "published").event == Approximate("0.5", "1e-7")
     uneven = OpenSparse(near, 1, 2, "0.5", form="one-sided").event
@@ -88,7 +88,7 @@ def test_the_event_is_that_of_the_form(opened):
 
 def test_the_declared_sensitivity_counts_in_steps_of_the_grid():
     """Noise is drawn in steps of the grid, so its scale in the units of the questions stays that of the sensitivity."""
-    near = Neighbouring("add/remove", "patient")
+    near = NeighborRelation("add_remove", "patient")
     coarse, fine = (OpenSparse(near, 0, 2, "0.5", values=True, sensitivity=3, grid=grid) for grid in (1, "0.25"))
     assert (coarse.mechanism.sensitivity, fine.mechanism.sensitivity) == (3, 12)
     assert fine.mechanism.answers.scale == 4 * coarse.mechanism.answers.scale
@@ -136,7 +136,7 @@ def test_new_runs_are_one_sided_and_say_so(opened):
 
 @pytest.mark.parametrize("form", [{}, {"form": "tuned"}])
 def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form):
-    near = Neighbouring("add/remove", "patient")
+    near = NeighborRelation("add_remove", "patient")
     old = OpenSparse.of_body(BODY | {"values": True} | form, near)
     assert isinstance(old.mechanism, SparseVectorMachine)
     assert old.event == Pure("0.5")
@@ -262,17 +262,17 @@ def test_one_unit_in_every_key_costs_no_more(opened):
 
 
 @pytest.mark.parametrize(
-    ("relation", "form", "expected"),
+    ("neighbors", "form", "expected"),
     [
-        ("add/remove", "one-sided", True),
-        ("add/remove", "tuned", True),
-        ("add/remove", "published", False),
+        ("add_remove", "one-sided", True),
+        ("add_remove", "tuned", True),
+        ("add_remove", "published", False),
         ("replace", "one-sided", False),
         ("replace", "tuned", False),
     ],
 )
-def test_monotone_is_the_default_where_it_holds(opened, relation, form, expected):
-    session = opened(budget=PURE, relation=relation)
+def test_monotone_is_the_default_where_it_holds(opened, neighbors, form, expected):
+    session = opened(budget=PURE, neighbors=neighbors)
     session.start(SparseVector(above=1, hits=2, epsilon=1, mechanism=form))
     assert session.history[0].question["monotone"] is expected
 
@@ -323,7 +323,7 @@ MOVING_UP = [
 @pytest.mark.parametrize("unit", [1, 2, 3])
 def test_no_unit_lowers_what_is_called_monotone(unit):
     """By any part of its own rows beside the rows of all others."""
-    assert all(query.contribution(Neighbouring("add/remove", "u")).low == 0 for query in MOVING_UP)
+    assert all(query.contribution(NeighborRelation("add_remove", "u")).low == 0 for query in MOVING_UP)
     others, own = [row for row in TINY if row["u"] != unit], [row for row in TINY if row["u"] == unit]
     without = answers(others)
     for size in range(1, len(own) + 1):
@@ -333,7 +333,7 @@ def test_no_unit_lowers_what_is_called_monotone(unit):
 
 def answers(rows):
     """All of them, one after another."""
-    table = RowTable.open(pd.DataFrame(rows), neighbouring=Neighbouring("add/remove", "u"))
+    table = RowTable.open(pd.DataFrame(rows), neighbor_relation=NeighborRelation("add_remove", "u"))
     with closing(table):
         return np.concatenate([np.atleast_1d(table.prepare(query).run()) for query in MOVING_UP])
 

@@ -1,10 +1,10 @@
 """What the tests of small databases share: queries about the visits, and calls for them."""
 
-from chary import Neighbouring
+from chary import NeighborRelation
 from chary.calls import SmallDatabase
 from tests.calls.weights.weighting_kit import UNIVERSE
 
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 QUERIES = ["clinic = 'north'", "age >= 30 AND age < 50", "clinic = 'east' OR age < 30"]
 
 

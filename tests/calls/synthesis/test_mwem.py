@@ -196,7 +196,7 @@ def test_too_many_queries_are_refused(rows, monkeypatch):
 
 
 def test_a_secret_size_and_no_rows_are_refused(opened, rows):
-    for options in ({}, {"privacy_unit": None}, {"relation": "replace"}):
+    for options in ({}, {"privacy_unit": None}, {"neighbors": "replace"}):
         with pytest.raises(InvalidQuery, match="number of rows"):
             made(opened(**options))
     with pytest.raises(InvalidQuery, match="needs rows"):
@@ -221,20 +221,20 @@ def test_the_answer_is_a_function_of_counts_and_noise_alone(rows):
     assert answers[0] == answers[1]
 
 
-def asked(neighbouring, **options):
+def asked(neighbor_relation, **options):
     """The call as it is run."""
     given = {"universe": UNIVERSE, "queries": QUERIES, "rounds": 3, "epsilon": "0.5"} | options
-    return AskMWEM(MWEM(**given), neighbouring)
+    return AskMWEM(MWEM(**given), neighbor_relation)
 
 
-@pytest.mark.parametrize(("relation", "unit"), [("add/remove", None), ("replace", "patient")])
-def test_a_histogram_is_of_rows_that_are_replaced(relation, unit):
+@pytest.mark.parametrize(("neighbors", "unit"), [("add_remove", None), ("replace", "patient")])
+def test_a_histogram_is_of_rows_that_are_replaced(neighbors, unit):
     with pytest.raises(InvalidQuery, match="public number of rows"):
-        asked(chary.Neighbouring(relation, unit))
+        asked(chary.NeighborRelation(neighbors, unit))
 
 
 def test_the_question_holds_all_that_matters():
-    row = chary.Neighbouring("replace", None)
+    row = chary.NeighborRelation("replace", None)
     made_ = asked(row)
     assert made_.body()["queries"] == [chary.data.Predicate.parse(text).text for text in QUERIES]
     assert (made_.body()["rounds"], made_.body()["epsilon"]) == (3, "1/2")

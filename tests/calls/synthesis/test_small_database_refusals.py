@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring, count
+from chary import Bins, InvalidParameter, InvalidQuery, NeighborRelation, count
 from chary.calls import SmallDatabase
 from chary.calls.synthesis import LONGEST, AskSmallDatabase, Workload
 from tests.calls.synthesis.small_database_kit import QUERIES, ROW, small
@@ -84,13 +84,13 @@ def test_more_flags_than_fit_are_refused(rows):
 
 
 def test_a_secret_size_is_no_size(opened):
-    for options in ({}, {"privacy_unit": None}, {"relation": "replace"}):
+    for options in ({}, {"privacy_unit": None}, {"neighbors": "replace"}):
         with pytest.raises(InvalidQuery, match="number of rows is secret"):
             small(opened(**options))
     workload = Workload.of(UNIVERSE, QUERIES, opened().schema)
-    for neighbouring in (Neighbouring("add/remove", None), Neighbouring("replace", "patient")):
+    for neighbor_relation in (NeighborRelation("add_remove", None), NeighborRelation("replace", "patient")):
         with pytest.raises(InvalidQuery, match="privacy_unit=None"):
-            AskSmallDatabase(SIX, neighbouring, workload, 6)
+            AskSmallDatabase(SIX, neighbor_relation, workload, 6)
 
 
 def test_no_rows_have_no_shares(rows):

@@ -94,7 +94,7 @@ def test_a_keyed_question_uses_up_as_many_tests_as_a_unit_can_be_in(opened):
 
 
 def test_replaced_units_are_in_twice_as_many_keys(opened):
-    session = opened(budget=DELTA, relation="replace")
+    session = opened(budget=DELTA, neighbors="replace")
     run = run_of(session)
     assert run.ask(count().by("clinic", CLINICS, max_groups_per_unit=1), above=FAR).tests_left == 38
 

@@ -95,8 +95,8 @@ def test_a_wide_zone_is_surely_between_and_a_narrow_one_is_a_decision(opened):
 
 def test_the_lead_of_the_largest_key_is_its_depth(opened):
     session = opened(budget=DELTA)
-    for relation, steps in (("add/remove", 1), ("replace", 2)):
-        spine = opened(budget=DELTA, relation=relation).spine
+    for neighbors, steps in (("add_remove", 1), ("replace", 2)):
+        spine = opened(budget=DELTA, neighbors=neighbors).spine
         bound, costs = Classify(EVERY, hits=20).bind(spine), total("cost", bounds=(0, 5), max_rows_per_unit=2)
         assert bound.draws.table.spacing == steps
         assert Classify(costs.by("clinic", CLINICS), hits=20).bind(spine).draws.table.spacing == 10 * steps

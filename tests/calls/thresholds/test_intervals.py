@@ -86,7 +86,7 @@ def test_a_change_of_a_tracked_answer(opened, truth):
     """The last answer was 0, so most changes of a truth of 0 are noise."""
     session, source = opened(budget=BUDGET), Seeded(9)
     asked = OnChange(count(), step=80, epsilon=EPSILON)
-    interaction = AskTracked(asked, session.spine.rows.neighbouring, count(), 0)
+    interaction = AskTracked(asked, session.spine.rows.neighbor_relation, count(), 0)
     found = []
     for _ in range(6_000):
         answer = told(interaction, truth, source)
@@ -100,7 +100,9 @@ def test_a_change_of_a_tracked_answer(opened, truth):
 def test_an_answer_that_did_not_change_misses_at_most_one_side_of_all_askings(opened):
     """Given that nothing changed it can miss always, so that is not what it says."""
     session = opened(budget=BUDGET)
-    interaction = AskTracked(OnChange(count(), step=80, epsilon=EPSILON), session.spine.rows.neighbouring, count(), 0)
+    interaction = AskTracked(
+        OnChange(count(), step=80, epsilon=EPSILON), session.spine.rows.neighbor_relation, count(), 0
+    )
     low, high = interaction.present({"value": 0, "hit": False, "prior": 0}, 1).interval
     law, first, last = interaction.noise.law(), -40, 39
     unchanged_above, unchanged_below = (law.at_least_up(int(end)) for end in (high + 1 - last, first - (low - 1)))

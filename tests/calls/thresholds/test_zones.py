@@ -10,7 +10,7 @@ from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
 from chary.calls import Between, Choose, Classify, Decide, Decided
 from chary.calls.boundaries import AskClassify
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, answers, spent
@@ -96,11 +96,11 @@ def test_the_largest_key_is_named(opened):
 
 def test_counts_under_add_remove_need_half_the_noise(opened):
     made = {}
-    for relation in ("add/remove", "replace"):
-        session = opened(relation=relation, ledger=":memory:")
+    for neighbors in ("add_remove", "replace"):
+        session = opened(neighbors=neighbors, ledger=":memory:")
         asked = Classify(count().by("clinic", CLINICS), epsilon="0.1").bind(session.spine)
-        made[relation] = asked.mechanism.chooser.unit
-    assert made["add/remove"] == 2 * made["replace"]
+        made[neighbors] = asked.mechanism.chooser.unit
+    assert made["add_remove"] == 2 * made["replace"]
 
 
 def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(opened):
@@ -110,7 +110,7 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
         assert asked.mechanism.chooser.monotone is monotone
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize(
     "query",
     [
@@ -121,13 +121,13 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
         total("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", CLINICS),
     ],
 )
-def test_a_classification_takes_the_noise_of_a_choice(opened, relation, query):
-    spine = opened(relation=relation).spine
+def test_a_classification_takes_the_noise_of_a_choice(opened, neighbors, query):
+    spine = opened(neighbors=neighbors).spine
     classified = Classify(query, epsilon="0.1").bind(spine).mechanism.chooser
     chosen = Choose(query, epsilon="0.1", mechanism="exponential").bind(spine).mechanism
     assert (classified.unit, classified.monotone) == (chosen.unit, chosen.monotone)
-    unit = query.contribution(spine.rows.neighbouring)
-    assert chosen.monotone == (relation == "add/remove" and not unit.low < 0 < unit.high)
+    unit = query.contribution(spine.rows.neighbor_relation)
+    assert chosen.monotone == (neighbors == "add_remove" and not unit.low < 0 < unit.high)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_answers_are_repeated(opened, place):
     assert np.all([entry.tests == 1 for entry in session.history])
 
 
-@pytest.mark.parametrize(("relation", "monotone"), [("add/remove", True), ("replace", False)])
-def test_a_classification_is_for_what_one_unit_moves(relation, monotone):
-    near = Neighbouring(relation, "patient")
+@pytest.mark.parametrize(("neighbors", "monotone"), [("add_remove", True), ("replace", False)])
+def test_a_classification_is_for_what_one_unit_moves(neighbors, monotone):
+    near = NeighborRelation(neighbors, "patient")
     costs = total("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS)
     counted, summed = (
         AskClassify(Classify(query, epsilon="0.1"), near, query).mechanism.chooser
@@ -190,7 +190,7 @@ def test_what_is_not_clear_is_no_condition():
 
 def test_a_key_may_have_the_name_of_the_boundary(opened):
     named = count().by("clinic", [BOUNDARY, "nowhere"])
-    asked = AskClassify(Classify(named, epsilon="0.1"), opened().spine.rows.neighbouring, named)
+    asked = AskClassify(Classify(named, epsilon="0.1"), opened().spine.rows.neighbor_relation, named)
     key, unclear = asked.present({"outcome": 0}, 1), asked.present({"outcome": BOUNDARY}, 1)
     assert key.value == unclear.value == BOUNDARY
     assert (key.clear, key.hit, unclear.clear, unclear.hit) == (True, False, False, True)

@@ -13,11 +13,11 @@ from chary.accounting import LaplaceLaw
 from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
 from chary.calls import PMW, PrepaidPMW
 from chary.core.quote import NOT_KEPT, warns
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
 
-ROW, SIZE = Neighbouring("replace", None), 2000
+ROW, SIZE = NeighborRelation("replace", None), 2000
 AGES = {"age": Bins([0, 1, 2])}
 WARDS = {name: [f"{name}{number}" for number in range(many)] for name, many in (("a", 3), ("b", 3), ("c", 7))}
 FORMS = [
@@ -35,7 +35,7 @@ class Spine:
     filter = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
 
     class rows:  # noqa: N801 - stands for an attribute
-        neighbouring, size, schema = ROW, SIZE, {"age": "int64"}
+        neighbor_relation, size, schema = ROW, SIZE, {"age": "int64"}
 
 
 def bound(call, monkeypatch):
@@ -125,7 +125,7 @@ def test_all_easy_answers_of_skewed_rows_are_within_their_bars(options, worse):
         session = chary.open(
             pa.Table.from_pylist(rows),
             privacy_unit=None,
-            relation="replace",
+            neighbors="replace",
             budget=Budget(epsilon=8, delta=1e-6),
             ledger=":memory:",
             unsafe_noise=Seeded(seed),
@@ -147,7 +147,7 @@ def opened_on(rows, **budget):
     return chary.open(
         pa.Table.from_pylist(skewed(rows)),
         privacy_unit=None,
-        relation="replace",
+        neighbors="replace",
         budget=Budget(**({"epsilon": 1, "delta": 1e-6} | budget)),
         ledger=":memory:",
         unsafe_noise=Seeded(1),

@@ -86,7 +86,7 @@ def test_bad_openings_are_refused_and_nothing_is_recorded(rows, form, options, e
 
 @of_each_form
 def test_a_secret_size_is_no_size(opened, form):
-    for options in ({}, {"privacy_unit": None}, {"relation": "replace"}):
+    for options in ({}, {"privacy_unit": None}, {"neighbors": "replace"}):
         with pytest.raises(InvalidQuery, match="number of rows is secret"):
             FORMS[form](opened(**options))
 

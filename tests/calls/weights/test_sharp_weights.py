@@ -11,7 +11,7 @@ from chary.accounting.sharp_widths import half_width
 from chary.calls import PMW
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Data
-from chary.data import Bins, Neighbouring
+from chary.data import Bins, NeighborRelation
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
@@ -31,7 +31,7 @@ def sharply(session, **how):
 def asked(size=400, start=400, **how):
     """A question about half of the cells, of a histogram opened at `start`, and its easy counts."""
     call = PMW(universe={"age": Bins([0, 1])}, alpha="0.3", **how)
-    opened = OpenSharpWeights(call, Neighbouring("replace", None), start, call.terms(FILTER, start))
+    opened = OpenSharpWeights(call, NeighborRelation("replace", None), start, call.terms(FILTER, start))
     made = opened.asked(1, "age >= 0", size, HistogramMemory(opened, {"age": "int64"}))
     return made, opened.rule.easy(0.5, size)
 

@@ -12,11 +12,11 @@ from chary.accounting import SparseNoise
 from chary.calls import PrepaidPMW
 from chary.calls.weights import AskSparseWeights, HistogramMemory, HistogramRound, OpenSparseWeights
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
 
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 AGES = {"age": Bins([0, 1, 2])}
 
 

@@ -9,7 +9,7 @@ import pytest
 from chary import Budget
 from chary.calls import PMW, PrepaidPMW
 from chary.calls.weights import HistogramRound, OpenSparseWeights
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.weights.sparse_weights_kit import sure_of, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, recorded, visits
@@ -111,6 +111,6 @@ def test_rows_that_come_between_the_size_and_the_count_decide_nothing_but_accura
 
 
 def test_a_series_of_counts_has_no_rows_to_be_shares():
-    series = Neighbouring("bounded change", None)
+    series = NeighborRelation("bounded_change", None)
     with pytest.raises(InvalidQuery, match="series of counts"):
         OpenSparseWeights(PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1), series, 100)

@@ -15,7 +15,7 @@ from chary.accounting import Targeted
 from chary.calls import PMW
 from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
 from chary.core.plan import Data
-from chary.data import Neighbouring
+from chary.data import NeighborRelation
 from chary.errors import NotPriced, RequestConflict
 from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
@@ -24,7 +24,7 @@ from chary.noise import Seeded
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
 
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 
 
 @pytest.mark.parametrize("update", ["projected", "published"])
@@ -255,7 +255,7 @@ def test_nothing_shows_a_row(rows):
 def test_an_easy_answer_on_a_histogram_that_moved_is_thrown_away_like_a_hard_one(opened, tmp_path):
     """Otherwise whether a call is run again would depend on what it found."""
     frame = pd.DataFrame({"s": ["a"] * 900 + ["b"] * 100})
-    given = {"privacy_unit": None, "relation": "replace", "ledger": tmp_path / "ledger", "dataset": "data"}
+    given = {"privacy_unit": None, "neighbors": "replace", "ledger": tmp_path / "ledger", "dataset": "data"}
     steps, moving = [], []
 
     def on_step(step):
@@ -276,7 +276,7 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened, monkey
     session = opened(
         pd.DataFrame({"s": ["a", "b"] * 100}),
         privacy_unit=None,
-        relation="replace",
+        neighbors="replace",
         budget=Budget(epsilon=1, delta=1e-6),
         filter="exact",
         grain="0.02",

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary import Bins, InvalidQuery, Neighbouring, Universe
+from chary import Bins, InvalidQuery, NeighborRelation, Universe
 from chary.data import Predicate, RowTable
 from chary.data.universe import counts as cell_counts
 from chary.data.universe.counts import CellQueries, CellReader
@@ -36,7 +36,7 @@ def frame(rows, seed=0):
 
 
 def opened(rows):
-    return RowTable.open(rows, neighbouring=Neighbouring("replace", None))
+    return RowTable.open(rows, neighbor_relation=NeighborRelation("replace", None))
 
 
 @pytest.mark.parametrize("universe", [UNIVERSE, WITHOUT], ids=["missing", "without"])
@@ -85,7 +85,7 @@ HOSTILE = {
 @pytest.mark.parametrize("missing", [True, False])
 def test_hostile_values_are_counted_as_by_the_engine(tmp_path, missing):
     hostile(tmp_path / "rows.duckdb")
-    table = RowTable.open(tmp_path / "rows.duckdb", table="rows", neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(tmp_path / "rows.duckdb", table="rows", neighbor_relation=NeighborRelation("replace", None))
     universe = Universe(HOSTILE, missing=missing)
     texts = [f"{name} IS NULL" for name in HOSTILE] + [
         "whole > 9007199254740992 AND whole < 9223372036854775807",

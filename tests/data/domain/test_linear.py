@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary import Bins, InvalidQuery, Neighbouring, Universe
+from chary import Bins, InvalidQuery, NeighborRelation, Universe
 from chary.data import Predicate, RowTable, average, weighted
 from chary.data.universe import counts as weighted_regions
 from chary.data.universe.counts import CellQueries, CellReader, RowSum, WeightReader, weighing
@@ -58,7 +58,7 @@ def table(rows):
     kinds = ("Int64", "string", "Int64")
     columns = zip(*rows, strict=True) if rows else ([], [], [])
     made = {name: pd.array(list(values), dtype=kind) for name, values, kind in zip(SCHEMA, columns, kinds, strict=True)}
-    return RowTable.open(pd.DataFrame(made), neighbouring=Neighbouring("replace", None))
+    return RowTable.open(pd.DataFrame(made), neighbor_relation=NeighborRelation("replace", None))
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary import Bins, InvalidParameter, InvalidQuery, Universe, count
-from chary.data import Neighbouring, Predicate, RowTable
+from chary.data import NeighborRelation, Predicate, RowTable
 from chary.data.universe.regions import located, matrix
 from chary.mechanisms.weights import PublicHistogram
 
-ROW = Neighbouring("replace", None)
+ROW = NeighborRelation("replace", None)
 SEXES = ["f", "m", "x"]
 UNIVERSE = Universe({"age": Bins([0, 10, 20, 50]), "cost": Bins([0, 0.5, 2], "edges"), "sex": SEXES, "smoker": [True]})
 SCHEMA = {"age": "int64", "cost": "float64", "sex": "string", "smoker": "boolean"}
@@ -36,7 +36,7 @@ def table(rows):
                 "cell": range(len(rows)),
             }
         ),
-        neighbouring=ROW,
+        neighbor_relation=ROW,
     )
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, histogram, mean, ordered, total
+from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered, total
 from chary.data.engines.duckdb import engine as adding
 from chary.data.engines.duckdb import engine as ordering
 from chary.data.engines.duckdb.append import GROWN
@@ -17,7 +17,7 @@ from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
 
-EACH_ROW, UNITS = Neighbouring("replace", None), Neighbouring("add/remove", "u")
+EACH_ROW, UNITS = NeighborRelation("replace", None), NeighborRelation("add_remove", "u")
 EDGE = 2**53
 QUERIES = [
     count(),
@@ -53,7 +53,7 @@ def answers(table):
 
 
 def whole(parts):
-    table = RowTable.open(pa.concat_tables(parts), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.concat_tables(parts), neighbor_relation=EACH_ROW)
     found = answers(table)
     table.close()
     return found
@@ -80,7 +80,7 @@ def test_batches_add_up_to_what_the_whole_is(tmp_path, kind, scans):
     parts = [drawn(random, 50)]
     pq.write_table(parts[0], tmp_path / "0.parquet")
     source = {"frame": parts[0], "folder": tmp_path, "file": tmp_path / "0.parquet"}[kind]
-    table = RowTable.open(source, neighbouring=EACH_ROW)
+    table = RowTable.open(source, neighbor_relation=EACH_ROW)
     first = answers(table)
     for number, size in enumerate([1, 0, 20], start=1):
         parts.append(drawn(random, size))
@@ -97,7 +97,7 @@ def test_batches_add_up_to_what_the_whole_is(tmp_path, kind, scans):
 def test_sums_beyond_64_bits_add_up(scans):
     size = 2**10
     big = pa.table({"k": ["a"] * size, "x": [EDGE] * size})
-    table = RowTable.open(big, neighbouring=EACH_ROW)
+    table = RowTable.open(big, neighbor_relation=EACH_ROW)
     asked = [total("x", bounds=(-EDGE, EDGE)), total("x", bounds=(-EDGE, EDGE)).by("k", ["b", "a"])]
     for times in (1, 2, 3):
         assert [np.sum(table.prepare(query).run()) for query in asked] == [times * size * EDGE] * 2
@@ -106,7 +106,7 @@ def test_sums_beyond_64_bits_add_up(scans):
 
 
 def test_what_came_and_was_rolled_back_was_never_there():
-    table = RowTable.open(pa.table({"x": [1, 2]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"x": [1, 2]}), neighbor_relation=EACH_ROW)
     plan = table.prepare(count())
 
     def refuse(batch):
@@ -121,7 +121,7 @@ def test_what_came_and_was_rolled_back_was_never_there():
 
 
 def test_rows_that_are_being_added_are_in_no_answer():
-    table = RowTable.open(pa.table({"x": [1, 2]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"x": [1, 2]}), neighbor_relation=EACH_ROW)
     plan, keyed = table.prepare(count("x > 5")), table.prepare(count().by("x", [1, 9]))
     words, told = table.elements(Elements("x")), []
 
@@ -141,7 +141,7 @@ def test_rows_that_are_being_added_are_in_no_answer():
 
 
 def test_an_answer_that_is_changed_by_who_got_it_is_not_the_one_that_is_kept():
-    table = RowTable.open(pa.table({"k": ["a", "b"]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"k": ["a", "b"]}), neighbor_relation=EACH_ROW)
     plan = table.prepare(count().by("k", ["a", "b"]))
     for _ in range(3):
         found = plan.run()
@@ -152,7 +152,7 @@ def test_an_answer_that_is_changed_by_who_got_it_is_not_the_one_that_is_kept():
 def test_a_parquet_file_that_is_written_again_is_read_again(tmp_path):
     place = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1, 2]}), place)
-    table = RowTable.open(tmp_path, neighbouring=EACH_ROW)
+    table = RowTable.open(tmp_path, neighbor_relation=EACH_ROW)
     plan = table.prepare(total("x", bounds=(0, 9)))
     assert plan.run() == 3
     pq.write_table(pa.table({"x": [3, 4]}), place)
@@ -165,7 +165,7 @@ def test_a_parquet_file_that_is_written_again_is_read_again(tmp_path):
 def test_a_file_that_is_written_while_it_is_read_is_not_remembered(tmp_path, monkeypatch):
     place = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), place)
-    plan = RowTable.open(place, neighbouring=EACH_ROW).prepare(total("x", bounds=(0, 9)))
+    plan = RowTable.open(place, neighbor_relation=EACH_ROW).prepare(total("x", bounds=(0, 9)))
     original = EnginePlan._whole
 
     def slow(self, connection):
@@ -183,7 +183,7 @@ def test_a_duckdb_file_which_others_may_write_to_is_read_again(tmp_path, scans):
     place = tmp_path / "a.duckdb"
     with duckdb.connect(str(place)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS x UNION ALL SELECT 2")
-    table = RowTable.open(place, table="t", neighbouring=EACH_ROW)
+    table = RowTable.open(place, table="t", neighbor_relation=EACH_ROW)
     plan = table.prepare(total("x", bounds=(0, 9)))
     assert (plan.run(), plan.run()) == (3, 3)
     assert scans == {"_whole": 2, "_grown": 0}
@@ -192,7 +192,7 @@ def test_a_duckdb_file_which_others_may_write_to_is_read_again(tmp_path, scans):
 
 
 def test_values_of_what_came_are_all_that_is_read(monkeypatch):
-    table, sqls = RowTable.open(pa.table({"x": [1, 2, 1]}), neighbouring=EACH_ROW), []
+    table, sqls = RowTable.open(pa.table({"x": [1, 2, 1]}), neighbor_relation=EACH_ROW), []
     original = ordering._occurring
 
     def noting(asked, sql, connection):
@@ -211,7 +211,7 @@ def test_values_of_what_came_are_all_that_is_read(monkeypatch):
 
 def test_units_do_not_add_up(scans):
     rows = pa.table({"u": [1, 1, 2], "x": [1, 5, 3]})
-    table = RowTable.open(rows, neighbouring=UNITS)
+    table = RowTable.open(rows, neighbor_relation=UNITS)
     asked = [count(), total("x", bounds=(0, 9), max_rows_per_unit=1), total("x", bounds=(0, 9), unit_total=(0, 7))]
     assert [table.prepare(query).run() for query in asked] == [2, 8, 9]
     table.append(rows)
@@ -220,7 +220,7 @@ def test_units_do_not_add_up(scans):
 
 
 def test_a_column_named_rowid_is_no_count_of_rows(scans):
-    table = RowTable.open(pa.table({"rowid": [7, 7]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"rowid": [7, 7]}), neighbor_relation=EACH_ROW)
     for size in (2, 3, 4):
         assert table.prepare(count()).run() == size
         table.append(pa.table({"rowid": [7]}))
@@ -229,7 +229,7 @@ def test_a_column_named_rowid_is_no_count_of_rows(scans):
 
 def test_long_answers_are_not_kept(scans, monkeypatch):
     monkeypatch.setattr(adding, "MOST", 2)
-    table = RowTable.open(pa.table({"k": ["a", "b"]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"k": ["a", "b"]}), neighbor_relation=EACH_ROW)
     for keys in (["a", "b"], ["a", "b", "c"]):
         for _ in range(2):
             assert table.prepare(count().by("k", keys)).run().sum() == 2
@@ -237,7 +237,7 @@ def test_long_answers_are_not_kept(scans, monkeypatch):
 
 
 def test_what_is_remembered_is_told_by_nothing():
-    table = RowTable.open(pa.table({"x": [987654321]}), neighbouring=EACH_ROW)
+    table = RowTable.open(pa.table({"x": [987654321]}), neighbor_relation=EACH_ROW)
     plan = table.prepare(total("x", bounds=(0, EDGE)))
     assert plan.run() == 987654321
     assert "98765" not in f"{plan!r} {plan._adding!r} {plan._adding._last!r} {plan._adding._last.state!r} {table!r}"

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.errors import SchemaMismatch
 
 ROWS = pa.table({"age": [30, 40], "cost": [1.5, 2.0], "sex": ["f", "m"]})
@@ -26,7 +26,7 @@ BAD = [
 @pytest.mark.parametrize(("columns", "told"), BAD)
 def test_a_frame_and_a_csv_are_told_the_same(tmp_path, columns, told, is_file):
     """But for the types: the cells of a CSV are read with the table's, and are NULL where they do not fit."""
-    table, batch = RowTable.open(ROWS, neighbouring=Neighbouring("replace", None)), pa.table(columns)
+    table, batch = RowTable.open(ROWS, neighbor_relation=NeighborRelation("replace", None)), pa.table(columns)
     if is_file:
         pyarrow.csv.write_csv(batch, tmp_path / "more.csv")
     if is_file and not told.startswith(COLUMNS):
@@ -42,7 +42,7 @@ def test_a_frame_and_a_csv_are_told_the_same(tmp_path, columns, told, is_file):
 
 
 def test_a_batch_without_a_header_is_refused_and_shows_no_cell(tmp_path):
-    table = RowTable.open(ROWS, neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(ROWS, neighbor_relation=NeighborRelation("replace", None))
     (tmp_path / "more.csv").write_text("987,2.5,secret\n34,1.5,f\n")
     with pytest.raises(SchemaMismatch) as caught:
         table.append(tmp_path / "more.csv")
@@ -62,7 +62,7 @@ def test_a_batch_without_a_header_is_refused_and_shows_no_cell(tmp_path):
     ids=["empty", "first", "long", "short", "open quote"],
 )
 def test_no_cell_of_a_csv_stops_a_batch(tmp_path, lines, nulls):
-    table = RowTable.open(ROWS, neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(ROWS, neighbor_relation=NeighborRelation("replace", None))
     (tmp_path / "more.csv").write_text(lines)
     table.append(tmp_path / "more.csv")
     assert table.prepare(count()).run() == 2 + lines.count("\n") - 1

@@ -6,11 +6,11 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, mean, total
+from chary.data import NeighborRelation, RowTable, count, mean, total
 from chary.data.engines import compiler as evaluation
 from chary.data.engines.compiler import edges_of
 
-NEIGHBOURS = Neighbouring("replace", None)
+NEIGHBOURS = NeighborRelation("replace", None)
 FIRST = date(2024, 2, 28)
 DAYS = [FIRST + timedelta(days=number) for number in range(4)]
 SCHEMA = pa.schema({"i": pa.int64(), "j": pa.int32(), "d": pa.date32(), "x": pa.float64()})
@@ -48,7 +48,7 @@ def known(value):
 
 @pytest.fixture(scope="module")
 def table():
-    held = RowTable.open(pa.Table.from_pylist(ROWS, SCHEMA), neighbouring=NEIGHBOURS)
+    held = RowTable.open(pa.Table.from_pylist(ROWS, SCHEMA), neighbor_relation=NEIGHBOURS)
     yield held
     held.close()
 
@@ -70,7 +70,7 @@ def test_the_answers_are_those_of_each_key(table, columns, keys):
 
 
 def test_answers_add_up_after_a_batch():
-    held = RowTable.open(pa.Table.from_pylist(ROWS, SCHEMA), neighbouring=NEIGHBOURS)
+    held = RowTable.open(pa.Table.from_pylist(ROWS, SCHEMA), neighbor_relation=NEIGHBOURS)
     asked = held.prepare(count().by("i", [3, 2, 0]))
     before = asked.run()
     held.append(pa.Table.from_pylist([{"i": 2}, {"i": 2}, {"i": 7}], SCHEMA))

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import Neighbouring, RowTable, count
+from chary.data import NeighborRelation, RowTable, count
 from chary.data.engines.duckdb.connection import Access
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 NAMES = ["~rows", "~", "ro[w]s", "ro*s", "ro?s", "ro{a,b}s", "it's", "ro\\ws", "temp", "main", "memory"]
 SETTINGS = {
     "autoinstall_known_extensions": False,
@@ -127,7 +127,7 @@ NAMED = [pair for pair in NAMED if pair not in {("ro?s", "duckdb"), ("ro\\ws", "
 def test_a_name_that_the_engine_cannot_open_is_refused(tmp_path, name):
     (tmp_path / f"{name}.duckdb").touch()
     with pytest.raises(InvalidParameter, match="rename it"):
-        RowTable.open(tmp_path / f"{name}.duckdb", table="t", neighbouring=ROWS)
+        RowTable.open(tmp_path / f"{name}.duckdb", table="t", neighbor_relation=ROWS)
 
 
 @pytest.mark.parametrize(("name", "ending"), NAMED)
@@ -150,7 +150,7 @@ def test_the_name_of_a_file_is_no_pattern_and_no_home(tmp_path, monkeypatch, nam
             with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
                 connection.execute("ALTER TABLE chary_rows ADD COLUMN u BIGINT DEFAULT 7")
         table = RowTable.open(
-            f"{name}.{ending}", neighbouring=Neighbouring("replace", unit), unpivot=unpivot, **options
+            f"{name}.{ending}", neighbor_relation=NeighborRelation("replace", unit), unpivot=unpivot, **options
         )
         assert table.prepare(count()).run() == (1 if unpivot else 2)
         if unpivot is None:
@@ -164,7 +164,7 @@ def test_a_url_or_a_pattern_is_no_file(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("n\n1\n")
     with pytest.raises(InvalidParameter, match="there is no file"):
-        RowTable.open(url, neighbouring=ROWS)
+        RowTable.open(url, neighbor_relation=ROWS)
 
 
 def test_a_database_of_another_kind_loads_nothing(tmp_path):
@@ -172,22 +172,24 @@ def test_a_database_of_another_kind_loads_nothing(tmp_path):
         connection.execute("CREATE TABLE t (a)")
     for unpivot in (None, ("name", "value")):
         with pytest.raises(SchemaMismatch):
-            RowTable.open(tmp_path / "a.db", table="t", neighbouring=Neighbouring("replace", "a"), unpivot=unpivot)
+            RowTable.open(
+                tmp_path / "a.db", table="t", neighbor_relation=NeighborRelation("replace", "a"), unpivot=unpivot
+            )
 
 
 def test_a_connection_of_the_caller_is_told(tmp_path):
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS n")
         with pytest.raises(EngineError, match="another connection of this process") as caught:
-            RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=ROWS)
+            RowTable.open(tmp_path / "a.duckdb", table="t", neighbor_relation=ROWS)
     assert caught.value.__context__ is None
-    assert RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=ROWS).prepare(count()).run() == 1
+    assert RowTable.open(tmp_path / "a.duckdb", table="t", neighbor_relation=ROWS).prepare(count()).run() == 1
 
 
 def test_a_parquet_batch_is_read_where_it_is(tmp_path):
     pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "first.parquet")
     pq.write_table(pa.table({"n": [3, 4, 5]}), tmp_path / "mo[r]e*.parquet")
-    table = RowTable.open(tmp_path / "first.parquet", neighbouring=ROWS)
+    table = RowTable.open(tmp_path / "first.parquet", neighbor_relation=ROWS)
     table.append(tmp_path / "mo[r]e*.parquet")
     assert table.prepare(count("n >= 3")).run() == 3
 
@@ -197,7 +199,7 @@ def test_parquet_files_of_different_types_are_no_table(tmp_path):
     pq.write_table(pa.table({"n": ["secret"]}), tmp_path / "b.parquet")
     files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     with pytest.raises(SchemaMismatch, match="same columns of the same types"):
-        RowTable.open(files, neighbouring=ROWS)
-    table = RowTable.open(files[0], neighbouring=ROWS)
+        RowTable.open(files, neighbor_relation=ROWS)
+    table = RowTable.open(files[0], neighbor_relation=ROWS)
     with pytest.raises(SchemaMismatch, match="same columns of the same types"):
         table.append(files)

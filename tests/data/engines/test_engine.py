@@ -5,10 +5,10 @@ import hashlib
 import pyarrow as pa
 import pytest
 
-from chary.data import Relation, count, ordered, total
+from chary.data import Neighbors, count, ordered, total
 from chary.data.engines.duckdb.engine import DuckDB
 from chary.data.engines.protocol import Engine, EngineRows
-from chary.data.neighbors import Neighbouring
+from chary.data.neighbors import NeighborRelation
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit, Rooms, StepColumns
 from chary.data.source import RowSource
@@ -185,7 +185,7 @@ def test_units_that_cannot_be_met_again_are_refused(opened):
 
 def test_queries_that_no_unit_bounds_are_the_tables_business_and_not_the_engines(opened):
     """An engine computes what it is asked; whether that may be asked is said by queries."""
-    neighbours = Neighbouring(Relation.ADD_REMOVE, "unit")
+    neighbours = NeighborRelation(Neighbors.ADD_REMOVE, "unit")
     with pytest.raises(CharyError):
         total("cost", bounds=(0, 9)).contribution(neighbours)
     assert opened().compile(total("cost", bounds=(0, 9))).run() == 5 + 7 + 9 + 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import Neighbouring, RowTable, count, mean, total
+from chary.data import NeighborRelation, RowTable, count, mean, total
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer
 
@@ -66,7 +66,7 @@ def queries(draw, unit):
     built = built if keying is None else built.by(keying[0], keying[1], **keying[2])
     if not hasattr(built, "parts"):
         return [built]
-    return [*built.parts(Neighbouring("replace", unit)), built.shifted(draw(st.sampled_from([0, 6])))]
+    return [*built.parts(NeighborRelation("replace", unit)), built.shifted(draw(st.sampled_from([0, 6])))]
 
 
 @pytest.mark.parametrize("unit", ["u", "j", None])
@@ -74,7 +74,7 @@ def queries(draw, unit):
 @given(st.data())
 def test_the_engine_agrees_with_the_oracle(unit, data):
     rows = data.draw(st.lists(ROW, max_size=7))
-    table = RowTable.open(pa.Table.from_pylist(rows, SCHEMA), neighbouring=Neighbouring("replace", unit))
+    table = RowTable.open(pa.Table.from_pylist(rows, SCHEMA), neighbor_relation=NeighborRelation("replace", unit))
     for _ in range(3):
         for query in data.draw(queries(unit)):
             found = table.prepare(query).run()
@@ -83,7 +83,7 @@ def test_the_engine_agrees_with_the_oracle(unit, data):
 
 
 def open_rows(columns, unit=None):
-    return RowTable.open(pa.table(columns), neighbouring=Neighbouring("add/remove", unit))
+    return RowTable.open(pa.table(columns), neighbor_relation=NeighborRelation("add_remove", unit))
 
 
 def test_columns_may_have_any_name():

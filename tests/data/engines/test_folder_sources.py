@@ -5,13 +5,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import Neighbouring, RowTable, count, total
+from chary.data import NeighborRelation, RowTable, count, total
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit
 from chary.errors import CharyError, InvalidParameter, SchemaMismatch
 
-ROWS = Neighbouring("replace", None)
-PUBLIC = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=100)}
+ROWS = NeighborRelation("replace", None)
+PUBLIC = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=100)}
 
 
 def rows(*units):
@@ -33,17 +33,17 @@ def size(table):
 
 def test_the_files_of_the_opening_are_one_state(visits):
     for named in (visits, f"{visits}/", visits / "*.parquet"):
-        table = RowTable.open(named, neighbouring=ROWS)
+        table = RowTable.open(named, neighbor_relation=ROWS)
         assert size(table) == 5
     pq.write_table(rows(5), visits / "3.parquet")
     assert size(table) == 5
     table.append(visits / "3.parquet")
     assert size(table) == 6
-    assert size(RowTable.open(visits, neighbouring=ROWS)) == 6
+    assert size(RowTable.open(visits, neighbor_relation=ROWS)) == 6
 
 
 def test_files_rows_and_frames_come_in_any_order(visits):
-    table = RowTable.open(visits, neighbouring=Neighbouring("add/remove", "unit"))
+    table = RowTable.open(visits, neighbor_relation=NeighborRelation("add_remove", "unit"))
     elements, asked = table.elements(Elements()), total("unit", bounds=(0, 99), max_rows_per_unit=1)
     words, mark = elements.words("key")
     seen = set(words.tolist())
@@ -60,7 +60,7 @@ def test_files_rows_and_frames_come_in_any_order(visits):
 
 
 def test_a_file_is_not_read_twice(visits):
-    table = RowTable.open(visits, neighbouring=ROWS)
+    table = RowTable.open(visits, neighbor_relation=ROWS)
     with pytest.raises(InvalidParameter, match="among the rows already"):
         table.append(visits / "1.parquet")
     pq.write_table(rows(5), visits / "3.parquet")
@@ -76,7 +76,7 @@ def test_a_file_is_not_read_twice(visits):
 
 
 def test_a_file_elsewhere_is_copied_as_ever(visits, tmp_path):
-    table = RowTable.open(visits / "[12].parquet", neighbouring=ROWS)
+    table = RowTable.open(visits / "[12].parquet", neighbor_relation=ROWS)
     for place in (tmp_path / "far.parquet", visits / "3.parquet"):
         pq.write_table(rows(9), place)
         table.append(place)
@@ -94,7 +94,7 @@ def test_a_file_elsewhere_is_copied_as_ever(visits, tmp_path):
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_whole(visits, batch, told):
-    table = RowTable.open(visits, neighbouring=ROWS, limit=EntryLimit("unit", 3))
+    table = RowTable.open(visits, neighbor_relation=ROWS, limit=EntryLimit("unit", 3))
     pq.write_table(batch, visits / "3.parquet")
     with pytest.raises(SchemaMismatch, match=told) as caught:
         table.append(visits / "3.parquet")
@@ -106,7 +106,7 @@ def test_a_file_that_does_not_fit_is_refused_whole(visits, batch, told):
 
 
 def test_text_that_is_no_text_is_found_before_it_joins(visits):
-    table = RowTable.open(visits, neighbouring=ROWS)
+    table = RowTable.open(visits, neighbor_relation=ROWS)
     cells = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(b"\x00\x00\x00\x00\x02\x00\x00\x00"), pa.py_buffer(b"\xff\xfe")]
     )
@@ -118,7 +118,7 @@ def test_text_that_is_no_text_is_found_before_it_joins(visits):
 
 
 def test_a_file_of_which_nobody_may_be_told_does_not_join(visits):
-    table = RowTable.open(visits, neighbouring=ROWS)
+    table = RowTable.open(visits, neighbor_relation=ROWS)
     pq.write_table(rows(5), visits / "3.parquet")
 
     def refuse(batch):

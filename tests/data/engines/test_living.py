@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import Neighbouring, RowTable, Series, count, mean
+from chary.data import NeighborRelation, RowTable, Series, count, mean
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
 from chary.errors import EngineError, InvalidQuery
@@ -28,7 +28,7 @@ SCHEMA = pa.schema({"u": pa.string(), "k": pa.string(), "x": pa.int64()})
 
 
 def opened(rows, schema=SCHEMA, unit="u"):
-    return RowTable.open(pa.Table.from_pylist(rows, schema), neighbouring=Neighbouring("add/remove", unit))
+    return RowTable.open(pa.Table.from_pylist(rows, schema), neighbor_relation=NeighborRelation("add_remove", unit))
 
 
 def rooms_of(left, hits, kind=None):
@@ -123,7 +123,7 @@ def test_only_counts_and_totals_on_tables_of_units_are_compiled():
     with pytest.raises(InvalidQuery, match="unknown column"):
         living(table, count("y > 1"))
     table.close()
-    each = RowTable.open(pa.table({"x": [1]}), neighbouring=Neighbouring("add/remove", None))
+    each = RowTable.open(pa.table({"x": [1]}), neighbor_relation=NeighborRelation("add_remove", None))
     series = Series.open(pa.table({"x": [1]}), column="x", sensitivity=1)
     for rows in (each, series):
         with pytest.raises(InvalidQuery, match="recognises each unit"):
@@ -135,7 +135,7 @@ def test_a_file_that_grows_gets_its_temporary_tables_again(tmp_path):
     path = tmp_path / "rows.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE rows AS SELECT 'p' AS u, 'a' AS k, 1::BIGINT AS x")
-    table = RowTable.open(path, table="rows", neighbouring=Neighbouring("add/remove", "u"))
+    table = RowTable.open(path, table="rows", neighbor_relation=NeighborRelation("add_remove", "u"))
     plan, rooms = living(table, count().by("k", KEYS)), rooms_of({"p": 0, "q": 1}, 2)
     for more, expected in (([], [0, 0, 0, 0]), (["q", "p"], [1, 0, 0, 0]), (["r", "p"], [2, 1, 0, 0])):
         if more:

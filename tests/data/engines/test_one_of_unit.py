@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, mean, total
+from chary.data import NeighborRelation, RowTable, count, mean, total
 from chary.data.engines import compiler as evaluation
 from chary.data.engines import compiler as moments
 from chary.data.engines.compiler import Preference, is_packed
 from chary.data.queries.moments import second_moments
 
-NEIGHBOURS = Neighbouring("replace", "u")
+NEIGHBOURS = NeighborRelation("replace", "u")
 KEYS = {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 2}
 EDGE = 2**53
 SCHEMA = pa.schema({"u": pa.int64(), "k": pa.string(), "x": pa.int64(), "y": pa.int64()})
@@ -31,7 +31,7 @@ def asked():
 
 
 def answers(rows):
-    table = RowTable.open(rows, neighbouring=NEIGHBOURS)
+    table = RowTable.open(rows, neighbor_relation=NEIGHBOURS)
     found = [table.prepare(query).run() for query in asked()]
     table.close()
     return [each if isinstance(each, int) else each.tolist() for each in found]
@@ -59,7 +59,7 @@ def test_the_aggregate_keeps_what_the_ranking_keeps(seed, size):
 
 def sql_of(query, rows=None):
     rows = pa.Table.from_pylist([], SCHEMA) if rows is None else rows
-    table = RowTable.open(rows, neighbouring=NEIGHBOURS)
+    table = RowTable.open(rows, neighbor_relation=NEIGHBOURS)
     sql = table.prepare(query).sql
     table.close()
     return sql

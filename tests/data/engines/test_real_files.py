@@ -4,17 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, mean, parse_keys, total
+from chary.data import NeighborRelation, RowTable, count, mean, parse_keys, total
 from tests.paths import RAND
 
-PERSON = Neighbouring("add/remove", "zper")
-HOUSE = Neighbouring("replace", "LCLid")
+PERSON = NeighborRelation("add_remove", "zper")
+HOUSE = NeighborRelation("replace", "LCLid")
 DAYS = "2013-01-01..2013-01-31"
 
 
 @pytest.fixture(scope="module")
 def rand():
-    table = RowTable.open(RAND, neighbouring=PERSON, infer_types=True)
+    table = RowTable.open(RAND, neighbor_relation=PERSON, infer_types=True)
     yield table, pd.read_csv(RAND)
     table.close()
 
@@ -61,7 +61,7 @@ def meters(tmp_path_factory):
     homes = pd.Index([f"MAC{home:06}" for home in range(600)], name="LCLid")
     path = tmp_path_factory.mktemp("meters") / "wide.csv.gz"
     pd.DataFrame(readings, homes, days).to_csv(path, compression={"method": "gzip", "compresslevel": 1})
-    table = RowTable.open(path, neighbouring=HOUSE, unpivot=("day", "kwh"), columns={"kwh": "DOUBLE"})
+    table = RowTable.open(path, neighbor_relation=HOUSE, unpivot=("day", "kwh"), columns={"kwh": "DOUBLE"})
     yield table, pd.read_csv(path).set_index("LCLid")
     table.close()
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, total
+from chary.data import NeighborRelation, RowTable, count, total
 from chary.errors import InvalidQuery, SchemaMismatch
 
-UNIT = Neighbouring("add/remove", "unit")
+UNIT = NeighborRelation("add_remove", "unit")
 
 
 def test_text_in_parquet_that_is_no_text_fails_at_open_and_not_in_a_query(tmp_path):
@@ -21,7 +21,7 @@ def test_text_in_parquet_that_is_no_text_fails_at_open_and_not_in_a_query(tmp_pa
     )
     pq.write_table(pa.table({"unit": [1, 2], "s": cells}), tmp_path / "rows.parquet")
     with pytest.raises(SchemaMismatch) as refusal:
-        RowTable.open(tmp_path / "rows.parquet", neighbouring=UNIT)
+        RowTable.open(tmp_path / "rows.parquet", neighbor_relation=UNIT)
     assert refusal.value.__context__ is None
 
 
@@ -32,7 +32,7 @@ def test_nan_in_parquet_is_null_whatever_the_file_says_of_its_values(tmp_path, k
     pq.write_table(
         pa.table({"unit": [1, 2, 3, 4], "x": values}), tmp_path / "rows.parquet", write_statistics=statistics
     )
-    table = RowTable.open(tmp_path / "rows.parquet", neighbouring=UNIT)
+    table = RowTable.open(tmp_path / "rows.parquet", neighbor_relation=UNIT)
     assert table.prepare(count("x IS NULL")).run() == 2
     assert table.prepare(count("x > 0.1")).run() == 2
     assert table.prepare(count("NOT (x > 0.7)")).run() == 1
@@ -48,13 +48,13 @@ def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot, name):
         connection.execute("create table t as select 1 as unit, '7' as s union all select 2, 'seven'")
         connection.execute("create view v as select unit, cast(s as int) as s from t")
     with pytest.raises(SchemaMismatch, match="is a view"):
-        RowTable.open(tmp_path / "rows.duckdb", table=name, neighbouring=UNIT, unpivot=unpivot)
-    assert RowTable.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT).prepare(count()).run() == 2
+        RowTable.open(tmp_path / "rows.duckdb", table=name, neighbor_relation=UNIT, unpivot=unpivot)
+    assert RowTable.open(tmp_path / "rows.duckdb", table="t", neighbor_relation=UNIT).prepare(count()).run() == 2
 
 
 @pytest.mark.parametrize("unpivot", [None, ("name", "value")])
 def test_a_misspelt_table_is_told_from_those_there_are(tmp_path, unpivot):
-    path, asked = tmp_path / "rows.duckdb", {"neighbouring": UNIT, "unpivot": unpivot}
+    path, asked = tmp_path / "rows.duckdb", {"neighbor_relation": UNIT, "unpivot": unpivot}
     with duckdb.connect(str(path)) as connection:
         connection.execute("create schema other; create table other.elsewhere as select 1 as unit, 2 as a")
     with pytest.raises(SchemaMismatch, match=r"^no table 'adlt' in this file; there are: none$"):
@@ -79,7 +79,7 @@ def test_a_collation_of_the_file_merges_no_units_and_no_values(tmp_path):
     with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
         connection.execute("create table t (unit varchar collate nocase, s varchar collate nocase)")
         connection.execute("insert into t values ('a', 'x'), ('A', 'X'), ('b', 'X')")
-    table = RowTable.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT)
+    table = RowTable.open(tmp_path / "rows.duckdb", table="t", neighbor_relation=UNIT)
     assert table.prepare(count()).run() == 3
     assert table.prepare(count("s = 'x'")).run() == 1
     assert table.prepare(count().by("s", ["x", "X"])).run().tolist() == [1, 2]
@@ -89,24 +89,24 @@ def test_a_collation_of_the_file_merges_no_units_and_no_values(tmp_path):
 def test_a_path_is_no_pattern(tmp_path, name):
     (tmp_path / "v1.csv").write_text("unit\n1\n2\n3\n")
     (tmp_path / name).write_text("unit\n1\n2\n")
-    assert RowTable.open(tmp_path / name, neighbouring=UNIT).prepare(count()).run() == 2
+    assert RowTable.open(tmp_path / name, neighbor_relation=UNIT).prepare(count()).run() == 2
 
 
 def test_a_folder_is_no_column(tmp_path):
     (tmp_path / "year=2020").mkdir()
     pq.write_table(pa.table({"unit": [1, 2]}), tmp_path / "year=2020" / "v.parquet")
-    assert list(RowTable.open(tmp_path / "year=2020" / "v.parquet", neighbouring=UNIT).schema) == ["unit"]
+    assert list(RowTable.open(tmp_path / "year=2020" / "v.parquet", neighbor_relation=UNIT).schema) == ["unit"]
 
 
 @pytest.mark.parametrize("units", [("1", "1.0", "2.5"), ("2020-01-01", "2020-1-1"), ("1000", "1e3", "0.5")])
 def test_units_of_a_csv_are_told_apart_as_they_are_written(tmp_path, units):
     (tmp_path / "v.csv").write_text("unit,x\n" + "".join(f"{unit},1\n" for unit in units))
-    assert RowTable.open(tmp_path / "v.csv", neighbouring=UNIT).prepare(count()).run() == len(units)
+    assert RowTable.open(tmp_path / "v.csv", neighbor_relation=UNIT).prepare(count()).run() == len(units)
 
 
 def test_literals_that_python_takes_for_equal_are_different_questions():
     rows = pa.table({"unit": [1, 2], "i": [9007199254740993, 1], "b": [True, False]})
-    table = RowTable.open(rows, neighbouring=UNIT)
+    table = RowTable.open(rows, neighbor_relation=UNIT)
     assert table.prepare(count("i = 9007199254740992.0")).run() == 1
     assert table.prepare(count("i = 9007199254740992")).run() == 0
     assert table.prepare(count("b = TRUE")).run() == 1

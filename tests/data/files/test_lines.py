@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chary.data import CSVFormat, Neighbouring, RowTable
+from chary.data import CSVFormat, NeighborRelation, RowTable
 from chary.data.csv_reader import _well_formed, read_texts, record
 from chary.errors import InvalidParameter, SchemaMismatch
 
@@ -130,12 +130,12 @@ def test_one_more_row_changes_no_other_at_the_opening_and_in_a_batch(tmp_path, l
 
 
 def opened(file, dialect, types):
-    return read(RowTable.open(file, neighbouring=Neighbouring("replace", None), columns=types, csv=dialect))
+    return read(RowTable.open(file, neighbor_relation=NeighborRelation("replace", None), columns=types, csv=dialect))
 
 
 def appended(file, dialect, types):
     empty = pa.table({"a": pa.array([], "int64"), "b": pa.array([], pa.timestamp("us")), "c": pa.array([], "double")})
-    table = RowTable.open(empty, neighbouring=Neighbouring("replace", None), csv=dialect)
+    table = RowTable.open(empty, neighbor_relation=NeighborRelation("replace", None), csv=dialect)
     table.append(file)
     return read(table)
 

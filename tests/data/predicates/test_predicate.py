@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import Neighbouring, Predicate, RowTable, count
+from chary.data import NeighborRelation, Predicate, RowTable, count
 from chary.data.engines.duckdb.engine import DUCK
 from chary.data.predicates.conditions import Compare, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.errors import InvalidQuery
@@ -105,7 +105,7 @@ CONDITIONS = st.recursive(
     ),
     max_leaves=6,
 )
-ROW_UNITS = Neighbouring("add/remove", None)
+ROW_UNITS = NeighborRelation("add_remove", None)
 
 
 def matches(table, text):
@@ -115,7 +115,7 @@ def matches(table, text):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(CONDITIONS, min_size=3, max_size=5), st.lists(ROW, max_size=12))
 def test_predicates_are_total_and_three_valued(conditions, rows):
-    table = RowTable.open(pa.Table.from_pylist(rows, SCHEMA), neighbouring=ROW_UNITS)
+    table = RowTable.open(pa.Table.from_pylist(rows, SCHEMA), neighbor_relation=ROW_UNITS)
     rows = pa.Table.from_pylist(rows, SCHEMA).to_pylist()
     for condition in conditions:
         predicate = Predicate(condition)
@@ -252,7 +252,7 @@ def test_a_predicate_is_a_text():
 
 
 def test_long_chains_compile():
-    table = RowTable.open(pa.table({"a": [1, 2, 3]}), neighbouring=ROW_UNITS)
+    table = RowTable.open(pa.table({"a": [1, 2, 3]}), neighbor_relation=ROW_UNITS)
     assert matches(table, " OR ".join(["a=1"] * 1200)) == 1
     assert matches(table, f"a IN ({', '.join(['7'] * 3000)})") == 0
     assert matches(table, "(" * 20 + "a=1" + ")" * 20) == 1
@@ -301,14 +301,14 @@ def test_types_are_checked_against_the_schema(text, says):
 
 def test_nan_is_null():
     rows = pa.table({"x": pa.array([math.nan, None, 1.0, math.inf], pa.float64(), from_pandas=False)})
-    table = RowTable.open(rows, neighbouring=ROW_UNITS)
+    table = RowTable.open(rows, neighbor_relation=ROW_UNITS)
     found = [matches(table, text) for text in ("x IS NULL", "x > 0", "NOT x > 0", "x <= 0", "x = x", "x <> 5")]
     assert found == [2, 2, 0, 0, 2, 2]
 
 
 def test_extreme_values_never_fail():
     rows = pa.table({"i": [2**63 - 1, -(2**63), None], "d": [date.max, date.min, None], "x": [1e308, -1e308, None]})
-    table = RowTable.open(rows, neighbouring=ROW_UNITS)
+    table = RowTable.open(rows, neighbor_relation=ROW_UNITS)
     for text in (
         "i > 5.5",
         "i = x",

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import Neighbouring, RowTable, histogram
+from chary.data import NeighborRelation, RowTable, histogram
 from chary.data.queries.histogram import Bin
 from chary.errors import InvalidParameter, InvalidQuery
 
 EDGES = [0, 18, 65, 120]
-BY_PATIENT = Neighbouring("add/remove", "patient")
-BY_ROW = Neighbouring("add/remove", None)
+BY_PATIENT = NeighborRelation("add_remove", "patient")
+BY_ROW = NeighborRelation("add_remove", None)
 
 
 def rows(seed=1, size=400):
@@ -51,7 +51,7 @@ def by_hand(frame, column, edges, unit, outside="ignore", keep=None, where=lambd
 @pytest.mark.parametrize("edges", [EDGES, [0, 1], list(range(-30, 150, 7)), [-0.5, 20.5, 21]])
 def test_bins_of_integers(unit, outside, edges):
     frame = rows()
-    table = RowTable.open(frame, neighbouring=Neighbouring("add/remove", unit))
+    table = RowTable.open(frame, neighbor_relation=NeighborRelation("add_remove", unit))
     found = table.prepare(histogram("age", bins=edges, outside=outside)).run()
     assert found.tolist() == by_hand(frame, "age", edges, unit, outside)
 
@@ -60,16 +60,16 @@ def test_bins_of_integers(unit, outside, edges):
 def test_bins_of_floats_are_exact_at_their_edges(outside):
     frame = rows()
     edges = [-1, "-0.7", "-0.1", 0, "0.1", "0.3", 2]
-    table = RowTable.open(frame, neighbouring=BY_ROW)
+    table = RowTable.open(frame, neighbor_relation=BY_ROW)
     found = table.prepare(histogram("cost", bins=edges, outside=outside)).run()
     assert found.tolist() == by_hand(frame, "cost", [float(edge) for edge in edges], None, outside)
     third = pd.DataFrame({"x": [math.nextafter(1 / 3, 0), 1 / 3]})
-    assert RowTable.open(third, neighbouring=BY_ROW).prepare(histogram("x", bins=["1/3", 1])).run().tolist() == [1]
+    assert RowTable.open(third, neighbor_relation=BY_ROW).prepare(histogram("x", bins=["1/3", 1])).run().tolist() == [1]
 
 
 def test_limits_and_conditions():
     frame = rows()
-    table = RowTable.open(frame, neighbouring=BY_PATIENT)
+    table = RowTable.open(frame, neighbor_relation=BY_PATIENT)
     kept = table.prepare(histogram("age", bins=EDGES, max_groups_per_unit=1)).run()
     assert kept.tolist() == by_hand(frame, "age", EDGES, "patient", keep=1)
     some = table.prepare(histogram("age", bins=EDGES, where="cost > 0 AND age < 100")).run()
@@ -80,7 +80,7 @@ def test_limits_and_conditions():
 
 
 def test_it_follows_growth():
-    table = RowTable.open(rows(), neighbouring=BY_ROW)
+    table = RowTable.open(rows(), neighbor_relation=BY_ROW)
     plan = table.prepare(histogram("age", bins=EDGES))
     before = plan.run()
     table.append(rows(seed=2))
@@ -89,19 +89,23 @@ def test_it_follows_growth():
 
 
 @pytest.mark.parametrize(
-    ("neighbouring", "limits", "expected"),
+    ("neighbor_relation", "limits", "expected"),
     [
         (BY_ROW, {}, (1, 1, 1)),
-        (Neighbouring("replace", None), {}, (1, 2, 2)),
+        (NeighborRelation("replace", None), {}, (1, 2, 2)),
         (BY_PATIENT, {}, (1, 3, 3)),
         (BY_PATIENT, {"assumed_groups_per_unit": 2}, (1, 2, 2)),
-        (Neighbouring("replace", "patient"), {"max_groups_per_unit": 1}, (1, 2, 2)),
-        (Neighbouring("replace", "patient"), {}, (1, 3, 3)),
+        (NeighborRelation("replace", "patient"), {"max_groups_per_unit": 1}, (1, 2, 2)),
+        (NeighborRelation("replace", "patient"), {}, (1, 3, 3)),
     ],
 )
-def test_how_far_neighbours_are_apart(neighbouring, limits, expected):
+def test_how_far_neighbours_are_apart(neighbor_relation, limits, expected):
     query = histogram("age", bins=EDGES, **limits)
-    assert (query.sensitivity(neighbouring), query.reach(neighbouring), query.l1(neighbouring)) == expected
+    assert (
+        query.sensitivity(neighbor_relation),
+        query.reach(neighbor_relation),
+        query.l1(neighbor_relation),
+    ) == expected
 
 
 def test_the_description_is_canonical():
@@ -147,7 +151,7 @@ def test_bad_bins(ask, error):
 @pytest.mark.parametrize("column", ["nowhere", "name", "patient"])
 def test_columns_without_bins(column):
     frame = rows().assign(name="SECRETNAME")
-    table = RowTable.open(frame, neighbouring=BY_PATIENT)
+    table = RowTable.open(frame, neighbor_relation=BY_PATIENT)
     with pytest.raises(InvalidQuery) as refused:
         table.prepare(histogram(column, bins=[0, 1]))
     assert "SECRETNAME" not in str(refused.value)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import Neighbouring, RowTable, ordered
+from chary.data import NeighborRelation, RowTable, ordered
 from chary.errors import EngineError, InvalidParameter, InvalidQuery
 
-BY_ROW, BY_PATIENT = Neighbouring("replace", None), Neighbouring("replace", "patient")
+BY_ROW, BY_PATIENT = NeighborRelation("replace", None), NeighborRelation("replace", "patient")
 
 
 def rows(seed=1, size=500):
@@ -62,7 +62,7 @@ def read(table, asked):
 @pytest.mark.parametrize(("unit", "most"), [(None, None), ("patient", 1), ("patient", 3), ("patient", 1000)])
 def test_values_and_how_often_they_occur(column, bounds, step, unit, most):
     frame = rows()
-    table = RowTable.open(frame, neighbouring=Neighbouring("replace", unit))
+    table = RowTable.open(frame, neighbor_relation=NeighborRelation("replace", unit))
     asked = ordered(column, bounds=bounds, step=step, max_rows_per_unit=most)
     assert read(table, asked) == by_hand(frame, column, *bounds, step, unit, most)
 
@@ -72,7 +72,7 @@ def test_a_unit_keeps_at_most_so_many_values_and_its_middle_one(most):
     for size in range(1, 12):
         frame = pd.DataFrame({"patient": [7] * size, "age": range(size)})
         found = read(
-            RowTable.open(frame, neighbouring=BY_PATIENT), ordered("age", bounds=(0, 20), max_rows_per_unit=most)
+            RowTable.open(frame, neighbor_relation=BY_PATIENT), ordered("age", bounds=(0, 20), max_rows_per_unit=most)
         )
         assert sum(found.values()) == min(size, most)
         if most == 1:
@@ -81,7 +81,7 @@ def test_a_unit_keeps_at_most_so_many_values_and_its_middle_one(most):
 
 def test_whose_values_are_kept_depends_on_nobody_else():
     frame = rows()
-    table = RowTable.open(frame, neighbouring=BY_PATIENT)
+    table = RowTable.open(frame, neighbor_relation=BY_PATIENT)
     asked = ordered("age", bounds=(0, 120), max_rows_per_unit=2)
     before = Counter(read(table, asked))
     table.append(pd.DataFrame({"patient": [10**6] * 9, "age": [30] * 9, "cost": [0.0] * 9}))
@@ -90,7 +90,7 @@ def test_whose_values_are_kept_depends_on_nobody_else():
 
 def test_conditions_growth_and_empty_tables():
     frame = rows()
-    table = RowTable.open(frame, neighbouring=BY_ROW)
+    table = RowTable.open(frame, neighbor_relation=BY_ROW)
     young = read(table, ordered("age", bounds=(0, 120), where="age < 30 AND cost > 0"))
     assert young == by_hand(frame[(frame.age < 30) & (frame.cost > 0)], "age", 0, 120, 1, None)
     assert read(table, ordered("age", bounds=(0, 120), where="age > 1000")) == {}
@@ -104,7 +104,7 @@ def test_grid():
     asked = ordered("cost", bounds=("-0.5", 1), step="0.1")
     assert (asked.points, [asked.value(k) for k in (0, 5, 15)]) == (16, [-0.5, 0, 1])
     assert asked.describe() == "cost in [-0.5, 1] step 0.1"
-    assert "secret" in repr(RowTable.open(rows(), neighbouring=BY_ROW).ordered(asked).run())
+    assert "secret" in repr(RowTable.open(rows(), neighbor_relation=BY_ROW).ordered(asked).run())
 
 
 def test_bodies_are_canonical():
@@ -141,7 +141,7 @@ def test_bad_grids(ask, error):
 
 
 def test_what_does_not_fit_the_table():
-    by_row, by_patient = (RowTable.open(rows().assign(name="x"), neighbouring=who) for who in (BY_ROW, BY_PATIENT))
+    by_row, by_patient = (RowTable.open(rows().assign(name="x"), neighbor_relation=who) for who in (BY_ROW, BY_PATIENT))
     for table, options in (
         (by_row, {"column": "nowhere"}),
         (by_row, {"column": "name"}),
@@ -154,7 +154,7 @@ def test_what_does_not_fit_the_table():
 
 
 def test_a_failing_engine_shows_no_value():
-    table = RowTable.open(rows(), neighbouring=BY_ROW)
+    table = RowTable.open(rows(), neighbor_relation=BY_ROW)
     plan = table.ordered(ordered("age", bounds=(0, 120)))
     table.close()
     with pytest.raises(EngineError):

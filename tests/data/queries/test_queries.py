@@ -4,10 +4,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.data import Neighbouring, Relation, count, mean, total
+from chary.data import NeighborRelation, Neighbors, count, mean, total
 from chary.errors import InvalidParameter, InvalidQuery
 
-ROW = Neighbouring("add/remove", None)
+ROW = NeighborRelation("add_remove", None)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_combine():
 
 
 def test_neighbouring():
-    assert Neighbouring("replace", "u").relation is Relation.REPLACE
-    assert "u" in Neighbouring("replace", "u").describe()
-    assert "series" in Neighbouring("bounded change", None).describe()
-    with pytest.raises(InvalidParameter, match="add/remove"):
-        Neighbouring("swap", None)
+    assert NeighborRelation("replace", "u").neighbors is Neighbors.REPLACE
+    assert "u" in NeighborRelation("replace", "u").describe()
+    assert "series" in NeighborRelation("bounded_change", None).describe()
+    with pytest.raises(InvalidParameter, match="add_remove"):
+        NeighborRelation("swap", None)
     with pytest.raises(InvalidParameter, match="unit column"):
-        Neighbouring("bounded change", "u")
+        NeighborRelation("bounded_change", "u")
     for unit in ("", 5):
         with pytest.raises(InvalidParameter, match="column"):
-            Neighbouring("replace", unit)
+            NeighborRelation("replace", unit)
     with pytest.raises(TypeError):
-        Neighbouring("replace")
+        NeighborRelation("replace")

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, mean, total
+from chary.data import NeighborRelation, RowTable, count, mean, total
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer
 
 KEYS = ["a", "b", "c"]
-UNITS = [Neighbouring("add/remove", "u"), Neighbouring("replace", "u")]
-ROWS = [Neighbouring("add/remove", None), Neighbouring("replace", None)]
+UNITS = [NeighborRelation("add_remove", "u"), NeighborRelation("replace", "u")]
+ROWS = [NeighborRelation("add_remove", None), NeighborRelation("replace", None)]
 
 
 def unit_rows(values, most, keys):
@@ -25,12 +25,12 @@ def database(units):
     return [{"u": owner, "k": k, "x": x} for owner, rows in enumerate(units) for k, x in rows]
 
 
-def changes(query, neighbouring, options):
+def changes(query, neighbor_relation, options):
     """The answers' differences over all pairs of neighbours; what other units have cancels out."""
-    unit = neighbouring.unit
+    unit = neighbor_relation.unit
     answers = {tuple(np.atleast_1d(answer(query, database([option]), unit)).tolist()) for option in options}
     vectors = [np.array(found) for found in answers]
-    others = [np.zeros_like(vectors[0])] if neighbouring.relation == "add/remove" else vectors
+    others = [np.zeros_like(vectors[0])] if neighbor_relation.neighbors == "add_remove" else vectors
     return [left - right for left in vectors for right in others]
 
 
@@ -42,8 +42,8 @@ def measured(differences):
     )
 
 
-def claimed(query, neighbouring):
-    return query.sensitivity(neighbouring), query.reach(neighbouring), query.l1(neighbouring)
+def claimed(query, neighbor_relation):
+    return query.sensitivity(neighbor_relation), query.reach(neighbor_relation), query.l1(neighbor_relation)
 
 
 def summed(differences):
@@ -61,69 +61,69 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_counts_by_unit(neighbouring, limits, size):
+def test_counts_by_unit(neighbor_relation, limits, size):
     options = list(unit_rows([1], 3, [*KEYS[:size], "elsewhere"]))
     query = count().by("k", KEYS[:size], **limits)
-    assert measured(changes(query, neighbouring, options)) == claimed(query, neighbouring)
-    assert summed(changes(query, neighbouring, options)) == query.together(neighbouring)
+    assert measured(changes(query, neighbor_relation, options)) == claimed(query, neighbor_relation)
+    assert summed(changes(query, neighbor_relation, options)) == query.together(neighbor_relation)
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
-def test_count_without_keys(neighbouring):
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
+def test_count_without_keys(neighbor_relation):
     options = list(unit_rows([1], 3, KEYS))
-    assert measured(changes(count(), neighbouring, options)) == claimed(count(), neighbouring) == (1, 1, 1)
+    assert measured(changes(count(), neighbor_relation, options)) == claimed(count(), neighbor_relation) == (1, 1, 1)
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("limits", [None, *LIMITS[:3]], ids=str)
-def test_totals_with_limited_rows(neighbouring, bounds, k, limits):
+def test_totals_with_limited_rows(neighbor_relation, bounds, k, limits):
     query = total("x", bounds=bounds, max_rows_per_unit=k)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([None, -5, -1, 0, 2, 9], 3, KEYS[:2] if limits is None else KEYS))
-    for part in (query, mean("x", bounds=bounds, max_rows_per_unit=k).parts(neighbouring)[0]):
-        assert_tight_or_above(part, neighbouring, options)
+    for part in (query, mean("x", bounds=bounds, max_rows_per_unit=k).parts(neighbor_relation)[0]):
+        assert_tight_or_above(part, neighbor_relation, options)
 
 
-def assert_tight_or_above(query, neighbouring, options):
-    moved = changes(query, neighbouring, options)
-    assert measured(moved) == claimed(query, neighbouring)
-    assert summed(moved) == query.together(neighbouring)
+def assert_tight_or_above(query, neighbor_relation, options):
+    moved = changes(query, neighbor_relation, options)
+    assert measured(moved) == claimed(query, neighbor_relation)
+    assert summed(moved) == query.together(neighbor_relation)
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
-def test_row_counts(neighbouring, limits):
+def test_row_counts(neighbor_relation, limits):
     query = mean("x", bounds=(0, 3), max_rows_per_unit=2)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([None, 2, 9], 3, KEYS))
-    assert_tight_or_above(query.parts(neighbouring)[1], neighbouring, options)
+    assert_tight_or_above(query.parts(neighbor_relation)[1], neighbor_relation, options)
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("unit_total", [(0, 4), (-3, 4), (-4, -1), (1, 3)], ids=str)
 @pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
-def test_totals_with_limited_sums(neighbouring, unit_total, limits):
+def test_totals_with_limited_sums(neighbor_relation, unit_total, limits):
     query = total("x", bounds=(-5, 5), unit_total=unit_total)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([-9, 9], 3, KEYS))
-    assert_tight_or_above(query, neighbouring, options)
+    assert_tight_or_above(query, neighbor_relation, options)
 
 
-@pytest.mark.parametrize("neighbouring", ROWS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", ROWS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize("size", [None, 1, 2, 3])
-def test_rows_that_are_units(neighbouring, bounds, size):
+def test_rows_that_are_units(neighbor_relation, bounds, size):
     options = [((key, value),) for key in [*KEYS, "elsewhere"] for value in (None, -5, -1, 0, 2, 9)]
-    pair = mean("x", bounds=bounds).parts(neighbouring)
+    pair = mean("x", bounds=bounds).parts(neighbor_relation)
     for query in (count("x IS NOT NULL"), total("x", bounds=bounds), *pair):
         if size is not None and query is not pair[1]:
             query = query.by("k", KEYS[:size], max_groups_per_unit=None)
-        assert_tight_or_above(query, neighbouring, options)
+        assert_tight_or_above(query, neighbor_relation, options)
 
 
 def test_stated_limits_are_believed():
@@ -136,8 +136,8 @@ def test_stated_limits_are_believed():
 
 
 def test_a_table_refuses_a_bounded_change():
-    with pytest.raises(InvalidQuery, match="add/remove"):
-        count().sensitivity(Neighbouring("bounded change", None))
+    with pytest.raises(InvalidQuery, match="add_remove"):
+        count().sensitivity(NeighborRelation("bounded_change", None))
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_rows_per_unit": 1, "unit_total": (0, 1)}])
@@ -156,21 +156,21 @@ def test_the_refusal_shows_calls_that_work():
         mean("x", bounds=(0, 1)).parts(UNITS[0])
 
 
-@pytest.mark.parametrize("neighbouring", UNITS + ROWS, ids=lambda n: n.describe())
-def test_the_engine_never_moves_further_than_claimed(neighbouring):
+@pytest.mark.parametrize("neighbor_relation", UNITS + ROWS, ids=lambda n: n.describe())
+def test_the_engine_never_moves_further_than_claimed(neighbor_relation):
     """The same inequality on the engine itself, for random pairs of neighbours."""
     random = np.random.default_rng(5)
-    limit = {"max_rows_per_unit": 2} if neighbouring.unit else {}
+    limit = {"max_rows_per_unit": 2} if neighbor_relation.unit else {}
     queries = [count().by("k", KEYS, max_groups_per_unit=1), total("x", bounds=(-2, 3), **limit).by("k", KEYS)]
     for _ in range(5):
         base = random_rows(random, range(1, 4), 6)
-        removed = [row for row in base if row["u"] != 1] if neighbouring.unit else base[1:]
-        added = random_rows(random, [9], 3 if neighbouring.unit else 1)
-        left, right = base, removed + (added if neighbouring.relation == "replace" else [])
+        removed = [row for row in base if row["u"] != 1] if neighbor_relation.unit else base[1:]
+        added = random_rows(random, [9], 3 if neighbor_relation.unit else 1)
+        left, right = base, removed + (added if neighbor_relation.neighbors == "replace" else [])
         for query in queries:
-            difference = np.abs(run(query, left, neighbouring) - run(query, right, neighbouring))
+            difference = np.abs(run(query, left, neighbor_relation) - run(query, right, neighbor_relation))
             found = (difference.max(), np.count_nonzero(difference), difference.sum())
-            assert all(got <= bound for got, bound in zip(found, claimed(query, neighbouring), strict=True))
+            assert all(got <= bound for got, bound in zip(found, claimed(query, neighbor_relation), strict=True))
 
 
 def random_rows(random, owners, size):
@@ -180,8 +180,8 @@ def random_rows(random, owners, size):
     ]
 
 
-def run(query, rows, neighbouring):
-    table = RowTable.open(pa.Table.from_pylist(rows), neighbouring=neighbouring)
+def run(query, rows, neighbor_relation):
+    table = RowTable.open(pa.Table.from_pylist(rows), neighbor_relation=neighbor_relation)
     result = table.prepare(query).run()
     table.close()
     return result
@@ -202,19 +202,19 @@ ONE_SIGN = [
 ]
 
 
-@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", UNITS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("query", ONE_SIGN, ids=lambda query: query.describe())
-def test_units_move_keys_in_one_direction_where_it_is_said(neighbouring, query):
+def test_units_move_keys_in_one_direction_where_it_is_said(neighbor_relation, query):
     """Every pair of neighbours of one unit with up to two rows: none moves two keys apart, or some pair does."""
     options = list(unit_rows([-3, -1, 0, 1, 3], 2, KEYS))
-    assert opposed(changes(query, neighbouring, options)) is not query.one_direction(neighbouring)
+    assert opposed(changes(query, neighbor_relation, options)) is not query.one_direction(neighbor_relation)
 
 
-@pytest.mark.parametrize("neighbouring", ROWS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("neighbor_relation", ROWS, ids=lambda n: str(n.neighbors))
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_rows_move_keys_in_one_direction_where_it_is_said(neighbouring, bounds):
+def test_rows_move_keys_in_one_direction_where_it_is_said(neighbor_relation, bounds):
     """One row is in one key: by itself it opposes nothing, also where it may be of either sign."""
     options = list(unit_rows([-3, -1, 0, 1, 3], 1, KEYS))
     for query in (count().by("k", KEYS), total("x", bounds=bounds).by("k", KEYS)):
-        differences = changes(query, neighbouring, options)
-        assert opposed(differences) is not query.one_direction(neighbouring)
+        differences = changes(query, neighbor_relation, options)
+        assert opposed(differences) is not query.one_direction(neighbor_relation)

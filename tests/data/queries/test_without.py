@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import Neighbouring, Predicate, RowTable, count
+from chary.data import NeighborRelation, Predicate, RowTable, count
 from chary.data.queries.sums import any_of
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer, truth
@@ -27,9 +27,9 @@ KEYING = st.sampled_from([None, {}, {"max_groups_per_unit": 1}, {"assumed_groups
 UNITS = pytest.mark.parametrize("unit", ["u", None])
 
 
-def table(rows, unit, relation="add/remove"):
+def table(rows, unit, neighbors="add_remove"):
     frame = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return RowTable.open(frame, neighbouring=Neighbouring(relation, unit))
+    return RowTable.open(frame, neighbor_relation=NeighborRelation(neighbors, unit))
 
 
 def asked(where, without, keying):
@@ -74,7 +74,7 @@ def test_a_unit_moves_each_answer_by_one_at_most(rows, more, where, without, key
         answers.append([found] if isinstance(found, int) else found.tolist())
     for first, second in ((0, 1), (0, 2)):
         changes = [abs(a - b) for a, b in zip(answers[first], answers[second], strict=True)]
-        assert max(changes) <= query.sensitivity(Neighbouring("add/remove", "u")) == 1
+        assert max(changes) <= query.sensitivity(NeighborRelation("add_remove", "u")) == 1
         limit = (keying or {}).get("max_groups_per_unit", 2)
         assert sum(changes) <= limit
 

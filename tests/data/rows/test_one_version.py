@@ -6,7 +6,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, RowTable, count, read_one_version
+from chary.data import NeighborRelation, RowTable, count, read_one_version
 from chary.data.rows import Deferred
 from chary.errors import EngineError
 
@@ -19,7 +19,7 @@ def test_no_row_comes_between_the_parts(tmp_path, in_file):
         connection.register("first", ROWS)
         connection.execute("CREATE TABLE t AS FROM first")
     source = {"source": tmp_path / "a.duckdb", "table": "t"} if in_file else {"source": ROWS}
-    table = RowTable.open(**source, neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(**source, neighbor_relation=NeighborRelation("replace", None))
     size, begun = table.prepare(count()), threading.Event()
 
     def append():

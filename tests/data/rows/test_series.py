@@ -6,11 +6,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbouring, Series, count
+from chary.data import NeighborRelation, Series, count
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
-NB = Neighbouring("bounded change", None)
+NB = NeighborRelation("bounded_change", None)
 
 
 def series(values=(5, 7, 9), **more):
@@ -24,15 +24,15 @@ def test_query_and_sensitivity():
     assert source.prepare(query).run().dtype == np.int64
     assert query.keys == ((0,), (1,), (2,))
     assert (query.sensitivity(NB), query.reach(NB), query.l1(NB)) == (2, 3, 6)
-    assert source.neighbouring == NB
+    assert source.neighbor_relation == NB
     assert source.schema == {"n": "int64"}
     assert query.body() == {"kind": "series", "length": 3, "step": 2}
     assert "3 values" in query.describe()
     assert query.grid == 1
-    for relation in ("add/remove", "replace"):
-        with pytest.raises(InvalidQuery, match="bounded change"):
-            query.sensitivity(Neighbouring(relation, None))
-    with pytest.raises(InvalidQuery, match="bounded change"):
+    for neighbors in ("add_remove", "replace"):
+        with pytest.raises(InvalidQuery, match="bounded_change"):
+            query.sensitivity(NeighborRelation(neighbors, None))
+    with pytest.raises(InvalidQuery, match="bounded_change"):
         query.contribution(NB)
 
 

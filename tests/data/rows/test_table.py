@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import Neighbouring, Rows, RowTable, Series, count, total
+from chary.data import NeighborRelation, Rows, RowTable, Series, count, total
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
-NB = Neighbouring("add/remove", "u")
+NB = NeighborRelation("add_remove", "u")
 FRAME = pd.DataFrame({"u": ["p", "p", "q", None], "x": [1.5, float("nan"), 2.0, 9.0], "b": [True, False, True, True]})
 SCHEMA = {"u": "string", "x": "float64", "b": "boolean"}
 
@@ -50,7 +50,7 @@ EXTRA = pd.DataFrame({"b": [True, False], "u": ["q", "s"], "x": [4.0, None]})
 
 def test_every_source_answers_and_grows_alike(tmp_path):
     for source, options in sources(tmp_path):
-        table = RowTable.open(source, neighbouring=NB, **options)
+        table = RowTable.open(source, neighbor_relation=NB, **options)
         counting, summing = (
             table.prepare(count("b")),
             table.prepare(total("x", bounds=(0, 5), max_rows_per_unit=1, grid="0.5")),
@@ -71,7 +71,7 @@ def test_every_source_answers_and_grows_alike(tmp_path):
 def test_rows_are_written_into_a_duckdb_file(tmp_path):
     write_duckdb(tmp_path / "a.duckdb")
     for expected in (2, 3):
-        table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
+        table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbor_relation=NB)
         assert table.prepare(count()).run() == expected
         table.append(pa.table({"u": ["new"], "x": [1], "b": [None]}))
         table.close()
@@ -79,8 +79,8 @@ def test_rows_are_written_into_a_duckdb_file(tmp_path):
 
 def test_a_held_file_is_not_written(tmp_path):
     write_duckdb(tmp_path / "a.duckdb")
-    table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
-    other = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
+    table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbor_relation=NB)
+    other = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbor_relation=NB)
     with pytest.raises(EngineError, match="cannot be opened for writing") as caught:
         table.append(EXTRA)
     assert_silent(caught.value)
@@ -88,7 +88,7 @@ def test_a_held_file_is_not_written(tmp_path):
 
 
 def test_files_are_appended_too(tmp_path):
-    table = RowTable.open(FRAME, neighbouring=NB)
+    table = RowTable.open(FRAME, neighbor_relation=NB)
     EXTRA.to_csv(tmp_path / "more.csv", index=False)
     pq.write_table(pa.Table.from_pandas(EXTRA), tmp_path / "more.parquet")
     table.append(tmp_path / "more.csv")
@@ -109,7 +109,7 @@ BAD = [
 @pytest.mark.parametrize(("columns", "says"), BAD)
 def test_rows_that_do_not_fit_are_refused_whole(tmp_path, columns, says):
     for source, options in sources(tmp_path):
-        table = RowTable.open(source, neighbouring=NB, **options)
+        table = RowTable.open(source, neighbor_relation=NB, **options)
         with pytest.raises(SchemaMismatch, match=says) as caught:
             table.append(pa.table(columns))
         assert_silent(caught.value)
@@ -123,7 +123,7 @@ def test_values_that_do_not_fit_are_null_and_fail_nothing(tmp_path):
     connection = duckdb.connect(str(tmp_path / "a.duckdb"))
     connection.execute("CREATE TABLE t AS SELECT 1::TINYINT AS n, 'a'::ENUM('a', 'b') AS e")
     connection.close()
-    table = RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=Neighbouring("replace", None))
+    table = RowTable.open(tmp_path / "a.duckdb", table="t", neighbor_relation=NeighborRelation("replace", None))
     assert table.schema == {"n": "int64", "e": "string"}
     table.append(pa.table({"n": [1, 666], "e": ["a", "secret"]}))
     (tmp_path / "bad.csv").write_text("n,e\n666,a\nsecret,zebra\n")
@@ -161,7 +161,7 @@ def test_types_are_brought_to_classes(tmp_path):
     connection = duckdb.connect(str(tmp_path / "a.duckdb"))
     connection.execute(f"CREATE TABLE t AS SELECT {', '.join(f'{sql} AS {name}' for name, sql in kinds.items())}")
     connection.close()
-    table = RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=NB)
+    table = RowTable.open(tmp_path / "a.duckdb", table="t", neighbor_relation=NB)
     schema = table.schema
     assert {schema[name] for name in ("u64", "huge", "dec", "f")} == {"float64"}
     assert {schema[name] for name in ("s", "ns", "far")} == {"timestamp"}
@@ -177,20 +177,20 @@ def test_types_are_brought_to_classes(tmp_path):
 
 def test_units_are_never_merged():
     units = pa.array([2**64 - 1, 2**64 - 2, 2**64 - 2, None], pa.uint64())
-    table = RowTable.open(pa.table({"u": units}), neighbouring=NB)
+    table = RowTable.open(pa.table({"u": units}), neighbor_relation=NB)
     assert table.schema == {"u": "ubigint"}
     assert table.prepare(count()).run() == 2
     with pytest.raises(InvalidQuery, match="IS NULL"):
         table.prepare(count("u = 1"))
-    floats = RowTable.open(pd.DataFrame({"u": [1.0, float("nan"), float("nan")]}), neighbouring=NB)
+    floats = RowTable.open(pd.DataFrame({"u": [1.0, float("nan"), float("nan")]}), neighbor_relation=NB)
     assert floats.prepare(count()).run() == 1
     parquet_like = pa.table({"u": pa.array([1.0, float("nan")], from_pandas=False)})
-    assert RowTable.open(parquet_like, neighbouring=NB).prepare(count()).run() == 1
+    assert RowTable.open(parquet_like, neighbor_relation=NB).prepare(count()).run() == 1
 
 
 def test_categories_are_strings():
     frame = pd.DataFrame({"u": [1, 2], "c": pd.Categorical(["a", "b"])})
-    table = RowTable.open(frame, neighbouring=NB)
+    table = RowTable.open(frame, neighbor_relation=NB)
     assert table.prepare(count("c = 'a' OR c = 'zebra'")).run() == 1
     table.append(pd.DataFrame({"u": [3], "c": pd.Categorical(["a new one"])}))
     assert table.prepare(count("c LIKE 'a%'")).run() == 2
@@ -212,7 +212,7 @@ def test_unpivot(tmp_path):
     ]
     cases += [(tmp_path / "a.parquet", {}), (tmp_path / "a.duckdb", {"table": "w"}), (WIDE, {})]
     for source, options in cases:
-        table = RowTable.open(source, neighbouring=NB, unpivot=("day", "kwh"), **options)
+        table = RowTable.open(source, neighbor_relation=NB, unpivot=("day", "kwh"), **options)
         assert table.schema == {"u": "string", "day": "string", "kwh": "float64"}
         assert table.prepare(LONG).run().tolist() == [1, 2]
         assert table.prepare(count("day > '2013-01-01'")).run() == 2
@@ -226,12 +226,12 @@ def test_unpivot(tmp_path):
 )
 def test_bad_unpivots(unit, unpivot):
     with pytest.raises(InvalidParameter, match="unpivot"):
-        RowTable.open(WIDE, neighbouring=Neighbouring("replace", unit), unpivot=unpivot)
+        RowTable.open(WIDE, neighbor_relation=NeighborRelation("replace", unit), unpivot=unpivot)
 
 
 def test_unpivot_needs_one_type():
     with pytest.raises(SchemaMismatch, match="no one type"):
-        RowTable.open(WIDE.assign(other="secret"), neighbouring=NB, unpivot=("day", "kwh"))
+        RowTable.open(WIDE.assign(other="secret"), neighbor_relation=NB, unpivot=("day", "kwh"))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_unpivot_needs_one_type():
 def test_unreadable_files_fail_at_once_and_silently(tmp_path, text, columns):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(SchemaMismatch) as caught:
-        RowTable.open(tmp_path / "a.csv", neighbouring=NB, columns=columns)
+        RowTable.open(tmp_path / "a.csv", neighbor_relation=NB, columns=columns)
     assert_silent(caught.value)
 
 
@@ -256,7 +256,7 @@ def test_declared_types(tmp_path):
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("u,n,t\n01,2,2013-01-01 10:00:00\n1,3,\n")
     table = RowTable.open(
-        tmp_path / "a.csv.gz", neighbouring=NB, columns={"u": "VARCHAR", "n": "DECIMAL(5, 2)", "t": "TIMESTAMP"}
+        tmp_path / "a.csv.gz", neighbor_relation=NB, columns={"u": "VARCHAR", "n": "DECIMAL(5, 2)", "t": "TIMESTAMP"}
     )
     assert table.schema == {"u": "string", "n": "float64", "t": "timestamp"}
     assert table.prepare(count().by("t", [datetime(2013, 1, 1, 10)])).run().tolist() == [1]
@@ -284,26 +284,26 @@ def test_bad_sources(tmp_path, monkeypatch, source, options, says):
     for name in ("a.csv", "b.parquet", "a.txt", "a.duckdb"):
         (tmp_path / name).write_text("u\n1\n")
     with pytest.raises(InvalidParameter, match=says):
-        RowTable.open(source, neighbouring=NB, **options)
+        RowTable.open(source, neighbor_relation=NB, **options)
 
 
 def test_sources_that_are_not_what_they_say(tmp_path):
     for name, options in (("b.parquet", {}), ("a.duckdb", {"table": "t"})):
         (tmp_path / name).write_text("secret")
         with pytest.raises(SchemaMismatch) as caught:
-            RowTable.open(tmp_path / name, neighbouring=NB, **options)
+            RowTable.open(tmp_path / name, neighbor_relation=NB, **options)
         assert_silent(caught.value)
 
 
-@pytest.mark.parametrize("neighbouring", [Neighbouring("bounded change", None), "add/remove", None])
-def test_bad_relations(neighbouring):
-    with pytest.raises(InvalidParameter, match="Neighbouring"):
-        RowTable.open(FRAME, neighbouring=neighbouring)
+@pytest.mark.parametrize("neighbor_relation", [NeighborRelation("bounded_change", None), "add_remove", None])
+def test_bad_relations(neighbor_relation):
+    with pytest.raises(InvalidParameter, match="NeighborRelation"):
+        RowTable.open(FRAME, neighbor_relation=neighbor_relation)
 
 
 def test_a_failing_engine_is_silent(tmp_path):
     pq.write_table(pa.table({"u": ["secret"], "x": [666]}), tmp_path / "secret.parquet")
-    table = RowTable.open(tmp_path / "secret.parquet", neighbouring=NB)
+    table = RowTable.open(tmp_path / "secret.parquet", neighbor_relation=NB)
     plans = [table.prepare(query) for query in (count("x > 1"), count().by("x", [666]))]
     assert plans[0].run() == 1
     (tmp_path / "secret.parquet").unlink()
@@ -314,7 +314,7 @@ def test_a_failing_engine_is_silent(tmp_path):
 
 
 def test_closing():
-    table = RowTable.open(FRAME, neighbouring=NB)
+    table = RowTable.open(FRAME, neighbor_relation=NB)
     plan = table.prepare(count())
     table.close()
     table.close()
@@ -324,22 +324,22 @@ def test_closing():
 
 
 def test_reprs_and_fingerprints_hold_no_values():
-    table = RowTable.open(FRAME, neighbouring=NB)
+    table = RowTable.open(FRAME, neighbor_relation=NB)
     plan = table.prepare(count("b"))
     plan.run()
     assert repr(table) == "RowTable(u: string, x: float64, b: boolean; all rows of one u added or removed)"
     assert repr(plan) == "EnginePlan(count where b)"
     assert plan.query == count("b")
-    other = RowTable.open(FRAME.iloc[:1], neighbouring=NB)
+    other = RowTable.open(FRAME.iloc[:1], neighbor_relation=NB)
     assert other.fingerprint() == table.fingerprint()
-    assert len({RowTable.open(FRAME, neighbouring=Neighbouring(r, u)).fingerprint() for r in ("replace", "add/remove")
-                for u in ("u", None)}) == 4  # fmt: skip
+    kinds = [NeighborRelation(how, unit) for how in ("replace", "add_remove") for unit in ("u", None)]
+    assert len({RowTable.open(FRAME, neighbor_relation=kind).fingerprint() for kind in kinds}) == 4
     rows: list[Rows] = [table, Series.open(pa.table({"n": [1]}), column="n", sensitivity=1)]
     assert len({source.fingerprint() for source in rows}) == 2
 
 
 def test_plans_are_kept_for_a_while():
-    table = RowTable.open(FRAME, neighbouring=NB)
+    table = RowTable.open(FRAME, neighbor_relation=NB)
     assert table.prepare(count("x > 1")) is table.prepare(count("1 < x"))
     first = table.prepare(count("x > 0.5"))
     for number in range(300):
@@ -349,7 +349,7 @@ def test_plans_are_kept_for_a_while():
 
 
 def test_key_tables_go_with_their_plans():
-    table = RowTable.open(FRAME, neighbouring=NB)
+    table = RowTable.open(FRAME, neighbor_relation=NB)
     for number in range(300):
         assert table.prepare(count().by("u", ["p", str(number)])).run().tolist() == [1, 0]
     with table.held.database.connection() as connection:
@@ -360,7 +360,7 @@ def test_key_tables_go_with_their_plans():
 
 
 def test_threads():
-    table = RowTable.open(pd.DataFrame({"u": np.arange(1000), "k": np.arange(1000) % 7}), neighbouring=NB)
+    table = RowTable.open(pd.DataFrame({"u": np.arange(1000), "k": np.arange(1000) % 7}), neighbor_relation=NB)
     wrong = []
 
     def work(seed):
@@ -379,7 +379,7 @@ def test_threads():
 
 def test_a_file_that_vanished_is_a_silent_failure(tmp_path):
     write_duckdb(tmp_path / "a.duckdb")
-    table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
+    table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbor_relation=NB)
     plan = table.prepare(count())
     (tmp_path / "a.duckdb").unlink()
     (tmp_path / "a.duckdb").write_text("secret")

@@ -50,7 +50,7 @@ def opened():
     def make(rows=None, **options):
         usual = {
             "privacy_unit": None,
-            "relation": "replace",
+            "neighbors": "replace",
             "budget": USUAL,
             "ledger": ":memory:",
             "approximate_delta": "5e-7",
@@ -97,12 +97,12 @@ def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
 @pytest.mark.parametrize(
     ("options", "given"),
     [
-        ({"relation": "add/remove"}, {}),
+        ({"neighbors": "add_remove"}, {}),
         ({"privacy_unit": "patient"}, {}),
         ({"privacy_unit": "patient"}, {"unit": "patient"}),
         ({"privacy_unit": "patient"}, {"size": 100}),
         ({}, {"unit": "patient"}),
-        ({"privacy_unit": "patient", "relation": "add/remove"}, {"unit": "patient"}),
+        ({"privacy_unit": "patient", "neighbors": "add_remove"}, {"unit": "patient"}),
     ],
 )
 def test_a_session_that_keeps_the_number_of_rows_secret_is_refused_before_anything_is_charged(opened, options, given):
@@ -112,12 +112,12 @@ def test_a_session_that_keeps_the_number_of_rows_secret_is_refused_before_anythi
     assert session.history == []
 
 
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", [None, "patient"])
 @pytest.mark.parametrize("size", [500, 2000, 5000])
-def test_with_a_declared_size_every_relation_will_do(opened, relation, unit, size):
+def test_with_a_declared_size_every_relation_will_do(opened, neighbors, unit, size):
     rows = patients()
-    session = opened(rows, relation=relation, privacy_unit=unit, budget=NO_NOISE)
+    session = opened(rows, neighbors=neighbors, privacy_unit=unit, budget=NO_NOISE)
     model = logistic(epsilon=PLENTY)
     model.restore(session.ask(RunAlgorithm(called(model, unit=unit, size=size))).value)
     assert model.score(design_matrix(rows, FEATURES), rows["ill"]) > 0.8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from chary import Budget, InvalidParameter, Neighbouring, NotPriced
+from chary import Budget, InvalidParameter, NeighborRelation, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
 from chary.calls import Rerun
@@ -18,7 +18,7 @@ from chary.noise import Seeded
 
 from .growing_kit import BOXES, EVERY, FEATURES, logistic, people
 
-ROWS = Neighbouring("replace", None)
+ROWS = NeighborRelation("replace", None)
 
 
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES)

@@ -32,7 +32,7 @@ def test_a_choice_tells_how_far_below_the_best_it_may_be(tmp_path):
 
 
 def test_an_average_over_a_growing_table_is_a_finding(opened):
-    session = opened(budget=Budget(epsilon=4, delta=1e-6), privacy_unit=None, relation="replace")
+    session = opened(budget=Budget(epsilon=4, delta=1e-6), privacy_unit=None, neighbors="replace")
     run = session.start(GrowingTests(above="0.01", hits=4, values=True))
     answer = run.ask(count())
     assert answer.above

@@ -27,8 +27,8 @@ def session_for(kind, opened):
     if kind in OF_VOTES:
         return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
     if kind in OF_ROWS:
-        return opened(relation="replace", privacy_unit=None, **options)
-    return opened(**options, **({"relation": "replace"} if kind in OF_REPLACED else {}))
+        return opened(neighbors="replace", privacy_unit=None, **options)
+    return opened(**options, **({"neighbors": "replace"} if kind in OF_REPLACED else {}))
 
 
 def told(answer):

@@ -27,13 +27,13 @@ from chary.calls import (
     ThresholdTest,
     Twice,
 )
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 from chary.ledger import Ledger
 from chary.mechanisms import Laplace
 from chary.noise import Source
 from chary.session.opening import BudgetChoice, Place, session_of
 
-NEAR = Neighbouring("add/remove", "unit")
+NEAR = NeighborRelation("add_remove", "unit")
 SCHEMA = pa.schema({"unit": pa.string(), "age": pa.int64(), "clinic": pa.string()})
 UNITS = [{"unit": f"u{n}", "age": 20 + 10 * n, "clinic": ("north", "south")[n % 2]} for n in range(6)]
 ODD = {"unit": "px", "age": 75, "clinic": "north"}

@@ -120,10 +120,10 @@ class Tables:
         if self.fresh:
             for table in self._open:
                 table.close()
-            self._open = [RowTable.open(rows_of(side), neighbouring=NEAR)]
+            self._open = [RowTable.open(rows_of(side), neighbor_relation=NEAR)]
             return self._open[0]
         if side not in self._kept:
-            self._kept[side] = ReadOnce.open(rows_of(side), neighbouring=NEAR)
+            self._kept[side] = ReadOnce.open(rows_of(side), neighbor_relation=NEAR)
         return self._kept[side]
 
     def __enter__(self) -> "Tables":

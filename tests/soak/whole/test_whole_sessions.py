@@ -31,7 +31,7 @@ def test_every_move_is_answered_or_refused_the_same_way_twice(name):
     """Each move, three times at one desk: what is seen is a symbol and a charge. What is spent is less once only where
     free misses end: from then on it is a share of another account."""
     for move in MOVES:
-        with_table = RowTable.open(rows_of(1), neighbouring=NEAR)
+        with_table = RowTable.open(rows_of(1), neighbor_relation=NEAR)
         desk = Desk(with_table, PROMISES[name], MemoryLedger())
         for _ in range(3):
             alone = desk.session.spine.accounts().alone

@@ -17,20 +17,20 @@ from chary.session import Session
 
 PLACES = ["a", "b"]
 MOVED = Tables(
-    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
+    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, neighbors="replace"
 )
 SELDOM = Tables(
     {"unit": [1, 2, 3, 4, 5, 6], "place": ["b"] * 6},
     {"unit": [1, 2, 3, 4, 5, 6], "place": ["a", *["b"] * 5]},
-    relation="replace",
+    neighbors="replace",
 )
 # As far apart as bounds of 0 and 1 allow, either way round.
-FARTHEST = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+FARTHEST = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, neighbors="replace")
 ADDED = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
-CELL = Tables({"place": ["a"]}, {"place": ["b"]}, unit=None, relation="replace")
+CELL = Tables({"place": ["a"]}, {"place": ["b"]}, unit=None, neighbors="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
 # The errors of two queries move in opposite directions, so that the choice between them tells something too.
-EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, relation="replace")
+EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, neighbors="replace")
 IN_A, IN_B = "place = 'a'", "place = 'b'"
 KEYED = count().by("place", PLACES, max_groups_per_unit=1)
 
@@ -93,7 +93,7 @@ ONE_MORE = Tables({"unit": list(range(8)), "place": ["a", *["b"] * 7]}, {"unit":
 REPLACED = Tables(
     {"unit": list(range(12)), "place": ["a", *["b"] * 11]},
     {"unit": list(range(12)), "place": ["b"] * 12},
-    relation="replace",
+    neighbors="replace",
 )
 TWO_OR_ONE = Tables({"unit": [0, 1]}, {"unit": [0]})
 # Whole sessions of two algorithms, which tell a bit each.

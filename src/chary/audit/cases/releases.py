@@ -15,7 +15,7 @@ ONE_MORE = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2]
 EVERYWHERE = Tables({"unit": [1, 2, 3, 3, 3], "place": ["a", "b", *PLACES]}, {"unit": [1, 2], "place": ["a", "b"]})
 # A unit that moves from one place to another.
 MOVED = Tables(
-    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
+    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, neighbors="replace"
 )
 # Of which there are as many places above as below.
 HALF_WAY = 15
@@ -26,12 +26,12 @@ def ages(*values: int) -> dict[str, list[int]]:
     return {"unit": list(range(len(values))), "age": list(values)}
 
 
-MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), relation="replace")
+MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), neighbors="replace")
 # One more at the lower end: what is above the other one gets farther from the lower quantiles, what is below it nearer.
-LOWER = Tables(ages(HALF_WAY), ages(0, HALF_WAY), relation="add/remove")
-OLDER = Tables(ages(0, 5, 5), ages(0, 5), relation="add/remove")
+LOWER = Tables(ages(HALF_WAY), ages(0, HALF_WAY), neighbors="add_remove")
+OLDER = Tables(ages(0, 5, 5), ages(0, 5), neighbors="add_remove")
 AGES: dict[str, Any] = {"bounds": (0, 1), "max_rows_per_unit": 1}
-ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, neighbors="replace")
 KEYED = count().by("place", PLACES, max_groups_per_unit=3)
 
 NUMBERS = [
@@ -68,8 +68,8 @@ ONE_CELL = Tables(
 )
 CORNER = Tables({"unit": [1, 2], "long": [0, 1], "wide": [0, 1]}, {"unit": [1], "long": [0], "wide": [0]})
 # Each row is a unit, which leaves one group and enters another.
-GROUPS = Tables({"place": [*"aab"]}, {"place": [*"abb"]}, unit=None, relation="replace")
-ONE_VALUE = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+GROUPS = Tables({"place": [*"aab"]}, {"place": [*"abb"]}, unit=None, neighbors="replace")
+ONE_VALUE = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, neighbors="replace")
 GRID = count().by(
     ["place", "half"], [(place, half) for place in TWO_PLACES for half in ("x", "y")], max_groups_per_unit=1
 )

@@ -18,7 +18,7 @@ from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, T
 from chary.calls import releases, sketch
 from chary.calls.run import Kept
 from chary.core.plan import Interaction
-from chary.data import Neighbouring, Query, count
+from chary.data import NeighborRelation, Query, count
 from chary.filters import Budget
 from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
 from chary.noise.source import Words
@@ -28,7 +28,7 @@ from chary.session import Session
 
 PLACES = ["a", "b"]
 COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})
-ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
+ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, neighbors="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
 IN_A, IN_B = "place = 'a'", "place = 'b'"
 A, B = count(IN_A), count(IN_B)
@@ -43,7 +43,7 @@ def halves(keys: int) -> Tables:
     """One unit that is in the first so many keys, or in as many others."""
     sides = (list(range(first, first + keys)) for first in (0, keys))
     here, there = ({"unit": [0] * keys, "place": places} for places in sides)
-    return Tables(here, there, relation="replace")
+    return Tables(here, there, neighbors="replace")
 
 
 def halved(keys: int) -> Query:
@@ -96,8 +96,8 @@ class HowMany(calls.BlackBox):
     def law(self) -> Law:
         return Law(1, 1)
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return releases.AskRelease(calls.Release(A, epsilon=epsilon), neighbouring)
+    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+        return releases.AskRelease(calls.Release(A, epsilon=epsilon), neighbor_relation)
 
 
 def scheduled(k: int) -> Chained:

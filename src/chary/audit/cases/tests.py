@@ -24,7 +24,7 @@ LONGER = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], 
 SELDOM = Tables(
     {"unit": list(range(6)), "place": ["b"] * 6},
     {"unit": list(range(6)), "place": ["a", *["b"] * 5]},
-    relation="replace",
+    neighbors="replace",
 )
 KEYED = count().by("place", PLACES, max_groups_per_unit=2)
 SINGLE = count().by("place", PLACES, max_groups_per_unit=1)
@@ -160,11 +160,11 @@ EACH = list(range(MISSED + 1))
 CROSSING = Tables(
     {"unit": [1] * len(EACH) + [0], "place": [*EACH, MISSED]},
     {"unit": [1] * len(EACH) + [0] * MISSED, "place": [*EACH, *EACH[:MISSED]]},
-    relation="replace",
+    neighbors="replace",
 )
 CROSSED_KEYS = count().by("place", EACH, max_groups_per_unit=len(EACH))
 # One unit that is in one of two keys.
-MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
+MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, neighbors="replace")
 PAIRED = count().by("place", range(2), max_groups_per_unit=1)
 # A histogram that answers a quarter of the rows everywhere (a cell is for places that are not listed); up to so many of
 # 151 are as near to that as alpha says.
@@ -174,7 +174,7 @@ TIPPED = Tables(
     {"place": ["a"] * EASY + ["b"] * 36 + ["c"] * (EASY + 1)},
     {"place": ["a"] * (EASY + 1) + ["b"] * 36 + ["c"] * EASY},
     unit=None,
-    relation="replace",
+    neighbors="replace",
 )
 
 

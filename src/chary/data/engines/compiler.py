@@ -312,7 +312,7 @@ class Evaluation:
 def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) -> Evaluation:
     """Check a query against the schema and build its expression; `InvalidQuery` when they do not fit."""
     if isinstance(query, Mean):
-        raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbouring)")
+        raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbor_relation)")
     if isinstance(query, SecondMoments):
         rows = _filtered(place, schema, query, unit)
         return Evaluation(moments(query, rows, schema, unit, place.dialect), None, len(query.keys))

@@ -12,7 +12,7 @@ import ibis
 
 from chary.answers import NoisyNumbers
 from chary.data.columns import Schema, TypeClass, classify, declare
-from chary.data.neighbors import Neighbouring
+from chary.data.neighbors import NeighborRelation
 from chary.data.predicates.conditions import double
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import keys, sums
@@ -77,9 +77,9 @@ class Binned(Query[NoisyNumbers]):
         edges = [natural_number(edge) for edge in self.edges]
         return tuple((Bin(low, high),) for low, high in pairwise(edges))
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """That of a count by as many keys: a unit counts 0 or 1 in each of its bins, a single row in one bin."""
-        return self.of.contribution(neighbouring)
+        return self.of.contribution(neighbor_relation)
 
     def body(self) -> dict[str, Any]:
         keying, where = self._keying, self.of.where
@@ -141,7 +141,7 @@ def histogram(
     `Keying` for the two limits. `InvalidQuery` for edges that do not increase, `InvalidParameter` for no numbers.
 
     >>> ages = histogram("age", bins=[0, 18, 65, 120])
-    >>> [str(interval) for (interval,) in ages.keys], ages.l1(Neighbouring("replace", None))
+    >>> [str(interval) for (interval,) in ages.keys], ages.l1(NeighborRelation("replace", None))
     (['[0, 18)', '[18, 65)', '[65, 120)'], 2)
     """
     if not isinstance(column, str):

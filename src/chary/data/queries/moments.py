@@ -11,7 +11,7 @@ import numpy.typing as npt
 from typing_extensions import Unpack
 
 from chary.answers import NoisyNumber, NoisyNumbers
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Key
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
@@ -46,9 +46,9 @@ class RowCount(Query):
         """The columns of those keys."""
         return self.of.columns
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """Each row the total keeps counts 1: the contribution of the total with cells in [0, 1]."""
-        return replace(self.of.contribution(neighbouring), low=0, high=1)
+        return replace(self.of.contribution(neighbor_relation), low=0, high=1)
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description: that of the total under another kind."""
@@ -82,18 +82,18 @@ class Mean(Keyed[AnsweredT]):
         """The grid point nearest the middle of the bounds, the lower of two."""
         return -((-2 * self._middle / self.grid + 1) // 2) * self.grid
 
-    def parts(self, neighbouring: Neighbouring) -> tuple[Total, RowCount]:
+    def parts(self, neighbor_relation: NeighborRelation) -> tuple[Total, RowCount]:
         """The sum of (value - center) and the number of values, over the same rows; both are queries.
 
         Centring halves the sensitivity of the sum. `InvalidQuery` when the unit is a column and `max_rows_per_unit` is
         missing, or the other way round.
 
-        >>> stay = mean("days", bounds=(0, 30)).parts(Neighbouring("add/remove", None))
-        >>> [part.sensitivity(Neighbouring("add/remove", None)) for part in stay]
+        >>> stay = mean("days", bounds=(0, 30)).parts(NeighborRelation("add_remove", None))
+        >>> [part.sensitivity(NeighborRelation("add_remove", None)) for part in stay]
         [15, 1]
         """
         centred = self._total(self.center)
-        self._check_limit(neighbouring.unit)
+        self._check_limit(neighbor_relation.unit)
         return centred, RowCount(centred)
 
     def shifted(self, threshold: Number) -> Total:
@@ -136,10 +136,10 @@ class Mean(Keyed[AnsweredT]):
         stated = "" if self.missing is None else f", {written(self.missing)} where there is none"
         return f"mean of {self.column} in [{low}, {high}] step {written(self.grid)}{stated}{self._clauses()}"
 
-    def of_public_size(self, neighbouring: Neighbouring) -> bool:
+    def of_public_size(self, neighbor_relation: NeighborRelation) -> bool:
         """Whether it is known how many values there are: each row is a unit that may be replaced, and has one."""
         everybody = self.missing is not None and self.where is None and self.keying is None
-        return everybody and neighbouring.unit is None and neighbouring.relation is Relation.REPLACE
+        return everybody and neighbor_relation.unit is None and neighbor_relation.neighbors is Neighbors.REPLACE
 
     @property
     def _middle(self) -> Fraction:
@@ -260,15 +260,15 @@ class SecondMoments(Query[NoisyNumbers]):
         """The largest sum of the absolute contributions of a row."""
         return min(len(self.bounds) * self.steps, math.isqrt(len(self.bounds) * self.squared))
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A row adds products of at most `steps` squared to every key, so a unit its rows times that.
 
         `MomentNoise` knows more: the length of all changes together.
         """
-        if neighbouring.unit is None and self.max_rows_per_unit is not None:
+        if neighbor_relation.unit is None and self.max_rows_per_unit is not None:
             raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
-        if neighbouring.unit is not None and self.max_rows_per_unit is None:
-            raise InvalidQuery(f"one {neighbouring.unit} may have many rows: limit them with max_rows_per_unit=1")
+        if neighbor_relation.unit is not None and self.max_rows_per_unit is None:
+            raise InvalidQuery(f"one {neighbor_relation.unit} may have many rows: limit them with max_rows_per_unit=1")
         most, keys = min(self.squared, self.steps**2), len(self.keys)
         return Contribution(-most * (self.max_rows_per_unit or 1), most * (self.max_rows_per_unit or 1), keys, keys)
 

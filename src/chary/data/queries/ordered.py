@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import query, sums
 from chary.errors import InvalidQuery
@@ -73,9 +73,9 @@ class Ordered:
         """The possible value of that number, counted from 0."""
         return natural_number(self.total.bounds[0] + place * self.total.grid)
 
-    def moves(self, neighbouring: Neighbouring) -> int:
+    def moves(self, neighbor_relation: NeighborRelation) -> int:
         """How many values one unit has at most; `InvalidQuery` when nothing bounds that, or nothing needs to."""
-        unit, column = neighbouring.unit, self.total.column
+        unit, column = neighbor_relation.unit, self.total.column
         if unit is None and self.max_rows_per_unit is not None:
             raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
         if unit is not None and self.max_rows_per_unit is None:
@@ -158,7 +158,7 @@ def ordered(
     what is no number.
 
     >>> ages = ordered("age", bounds=(0, 120))
-    >>> ages.points, ages.value(5), ages.moves(Neighbouring("replace", None))
+    >>> ages.points, ages.value(5), ages.moves(NeighborRelation("replace", None))
     (121, 5, 1)
     """
     total = sums.Total(
@@ -184,7 +184,7 @@ class Elements:
     caller vouches that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
 
     >>> by_unit, by_value = Elements(), Elements("disease", assumed_groups_per_unit=3)
-    >>> [asked.reach(Neighbouring("add/remove", "patient")) for asked in (by_unit, by_value)]
+    >>> [asked.reach(NeighborRelation("add_remove", "patient")) for asked in (by_unit, by_value)]
     [1, 6]
     """
 
@@ -209,7 +209,7 @@ class Elements:
         """Whether rows that are appended later are counted."""
         return self.max_groups_per_unit is None
 
-    def reach(self, neighbouring: Neighbouring) -> int:
+    def reach(self, neighbor_relation: NeighborRelation) -> int:
         """In how many arrivals of elements neighbours can differ, a removed arrival and a new one counting as two.
 
         A unit as an element arrives or not. One of its r values arrives or not, too; but where rows may be appended it
@@ -217,8 +217,8 @@ class Elements:
         """
         arrivals = 1
         if self.of is not None:
-            arrivals = self._values(neighbouring.unit) * (2 if self.grows else 1)
-        return arrivals * (2 if neighbouring.relation is Relation.REPLACE else 1)
+            arrivals = self._values(neighbor_relation.unit) * (2 if self.grows else 1)
+        return arrivals * (2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1)
 
     def _values(self, unit: str | None) -> int:
         if unit is None:

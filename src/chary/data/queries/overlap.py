@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema, TypeClass, classify
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates import conditions as predicates
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import histogram, sums
@@ -216,7 +216,7 @@ class JointChange:
     l2_squared: Fraction
 
     @classmethod
-    def of(cls, queries: Sequence[Query], neighbouring: Neighbouring, schema: Schema | None) -> "JointChange":
+    def of(cls, queries: Sequence[Query], neighbor_relation: NeighborRelation, schema: Schema | None) -> "JointChange":
         """Where each row is a unit, by the conditions that can hold of one row; else, and where columns are not known,
         those of all queries, added.
 
@@ -228,20 +228,20 @@ class JointChange:
 
         >>> from chary.data.queries.sums import count
         >>> ages = [count("age < 30"), count("age >= 30 AND age < 60"), count("age >= 60"), count()]
-        >>> JointChange.of(ages, Neighbouring("add/remove", None), {"age": "int64"})
+        >>> JointChange.of(ages, NeighborRelation("add_remove", None), {"age": "int64"})
         JointChange(l1=Fraction(2, 1), l2_squared=Fraction(2, 1))
         """
         if any(not isinstance(query, (sums.Count, sums.Total, histogram.Binned)) for query in queries):
             raise InvalidQuery("release counts, totals and histograms together; a mean is two of them")
-        parts = [_Part.of(query, neighbouring) for query in queries]
-        alone = neighbouring.unit is None and schema is not None
+        parts = [_Part.of(query, neighbor_relation) for query in queries]
+        alone = neighbor_relation.unit is None and schema is not None
         kinds = row_kinds([_where(query) for query in queries], schema or {}) if alone else None
         if kinds is None:
             added = sum((part.l1 for part in parts), Fraction(0))
             return cls(added, added)
         held = kinds.astype(np.int64)
         one, squared = _parts([part.one for part in parts]), _parts([part.one**2 for part in parts])
-        if neighbouring.relation is Relation.ADD_REMOVE:
+        if neighbor_relation.neighbors is Neighbors.ADD_REMOVE:
             return cls(_quotient((held @ one).max()), _quotient((held @ squared).max()))
         both = _parts([part.both for part in parts])
         return cls(_quotient(_paired(held, one, both)), _quotient(_paired(held, squared, both)))
@@ -257,10 +257,10 @@ class _Part:
     both: Fraction
 
     @classmethod
-    def of(cls, query: Query, neighbouring: Neighbouring) -> "_Part":
+    def of(cls, query: Query, neighbor_relation: NeighborRelation) -> "_Part":
         """By the contribution of one unit."""
-        single, cell = query.sensitivity(neighbouring), query.contribution(neighbouring)
-        l1 = Fraction(query.l1(neighbouring), single)
+        single, cell = query.sensitivity(neighbor_relation), query.contribution(neighbor_relation)
+        l1 = Fraction(query.l1(neighbor_relation), single)
         # Of a row that is counted before and after, a count without keys knows nothing.
         same = isinstance(query, sums.Count) and query.keys is None and query.without is None
         return cls(l1, Fraction(max(-cell.low, cell.high), single), Fraction(0) if same else l1)

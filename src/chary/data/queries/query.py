@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypedDict
 
 from typing_extensions import TypeVar
 
-from chary.data.neighbors import Neighbouring, Relation
+from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Domain, Key
 from chary.errors import InvalidQuery
@@ -32,7 +32,7 @@ class Contribution:
     - `rows` k: the unit has at most k cells in all, spread over at most `spread` keys; a key's integer is their sum.
 
     >>> visits = Contribution(low=0, high=1, keys=10, spread=3)
-    >>> visits.sensitivity(Relation.REPLACE), visits.reach(Relation.REPLACE), visits.l1(Relation.REPLACE)
+    >>> visits.sensitivity(Neighbors.REPLACE), visits.reach(Neighbors.REPLACE), visits.l1(Neighbors.REPLACE)
     (1, 6, 6)
     """
 
@@ -42,44 +42,44 @@ class Contribution:
     spread: int = 1
     rows: int | None = None
 
-    def sensitivity(self, relation: Relation) -> int:
+    def sensitivity(self, neighbors: Neighbors) -> int:
         """The largest change of one key's integer.
 
         Add/remove: one side has nothing of the unit, so the change is at most M a cell. Replace: both sides
         are in [low, high], so it is at most W a cell. With k cells in one key, k times that.
         """
-        return (self.rows or 1) * (self._change if _is_replace(relation) else self._largest)
+        return (self.rows or 1) * (self._change if _is_replace(neighbors) else self._largest)
 
-    def reach(self, relation: Relation) -> int:
+    def reach(self, neighbors: Neighbors) -> int:
         """In how many keys neighbours can differ: `spread`, or twice that when a unit leaves some and enters others."""
-        return min(2 * self.spread, self.keys) if _is_replace(relation) else self.spread
+        return min(2 * self.spread, self.keys) if _is_replace(neighbors) else self.spread
 
-    def l1(self, relation: Relation) -> int:
+    def l1(self, neighbors: Neighbors) -> int:
         """The largest sum of changes over all keys.
 
         Add/remove: `spread` cells (or k cells) of at most M. Replace with k cells in all: each side sums to at most
         k M, reached in two different keys; with a single key k W. Replace with a cell a key: keys of one side only
         cost M, shared keys W <= 2 M; the units share at least max(0, 2 spread - keys) keys and lose by sharing more.
         """
-        if not _is_replace(relation):
+        if not _is_replace(neighbors):
             return (self.rows or self.spread) * self._largest
         if self.rows:
             return self.rows * (2 * self._largest if self.keys > 1 else self._change)
         shared = max(0, 2 * self.spread - self.keys)
         return 2 * (self.spread - shared) * self._largest + shared * self._change
 
-    def together(self, relation: Relation) -> int:
+    def together(self, neighbors: Neighbors) -> int:
         """The largest change of the sum over any of the keys, chosen before the neighbours are.
 
         Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in so many times [low, high]:
         add/remove changes it by at most M for each, replace by at most W.
 
-        >>> Contribution(low=0, high=1, keys=10, spread=3).together(Relation.REPLACE)
+        >>> Contribution(low=0, high=1, keys=10, spread=3).together(Neighbors.REPLACE)
         3
         """
-        return (self.rows or self.spread) * (self._change if _is_replace(relation) else self._largest)
+        return (self.rows or self.spread) * (self._change if _is_replace(neighbors) else self._largest)
 
-    def one_direction(self, relation: Relation) -> bool:
+    def one_direction(self, neighbors: Neighbors) -> bool:
         """Whether neighbours change no two keys' integers in opposite directions.
 
         Where neighbours differ in one key, or cells are all 0, nothing opposes. Add/remove: one side has nothing of the
@@ -87,14 +87,14 @@ class Contribution:
         sign: with low = 0 none is negative, with high = 0 none positive, and with low < 0 < high a unit in two keys may
         have a cell of each sign. Replace: a unit may leave one key for another.
 
-        >>> Contribution(low=0, high=5, keys=3, spread=2).one_direction(Relation.ADD_REMOVE)
+        >>> Contribution(low=0, high=5, keys=3, spread=2).one_direction(Neighbors.ADD_REMOVE)
         True
-        >>> Contribution(low=-5, high=5, keys=3, spread=2).one_direction(Relation.ADD_REMOVE)
+        >>> Contribution(low=-5, high=5, keys=3, spread=2).one_direction(Neighbors.ADD_REMOVE)
         False
         """
-        if self.low == self.high or self.reach(relation) == 1:
+        if self.low == self.high or self.reach(neighbors) == 1:
             return True
-        return not _is_replace(relation) and 0 in (self.low, self.high)
+        return not _is_replace(neighbors) and 0 in (self.low, self.high)
 
     @property
     def _largest(self) -> int:
@@ -105,10 +105,10 @@ class Contribution:
         return self.high - self.low
 
 
-def _is_replace(relation: Relation) -> bool:
-    if relation is Relation.BOUNDED_CHANGE:
-        raise InvalidQuery("'bounded change' is for a series of counts; a table needs 'add/remove' or 'replace'")
-    return relation is Relation.REPLACE
+def _is_replace(neighbors: Neighbors) -> bool:
+    if neighbors is Neighbors.BOUNDED_CHANGE:
+        raise InvalidQuery("'bounded_change' is for a series of counts; a table needs 'add_remove' or 'replace'")
+    return neighbors is Neighbors.REPLACE
 
 
 def per_unit(limit: int, name: str) -> int:
@@ -226,12 +226,12 @@ class Query(ABC, Generic[AnsweredT]):
         return ("position",)
 
     @abstractmethod
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """What one unit can cause; `InvalidQuery` when the query does not bound it for this unit."""
 
-    def known_range(self, neighbouring: Neighbouring) -> tuple[int | None, int | None]:
+    def known_range(self, neighbor_relation: NeighborRelation) -> tuple[int | None, int | None]:
         """What the answer can be whatever the data, None for no end: counts, say, are never below 0."""
-        unit = self.contribution(neighbouring)
+        unit = self.contribution(neighbor_relation)
         return 0 if unit.low >= 0 else None, 0 if unit.high <= 0 else None
 
     @abstractmethod
@@ -242,25 +242,25 @@ class Query(ABC, Generic[AnsweredT]):
     def describe(self) -> str:
         """A short text for people; it does not list the keys."""
 
-    def sensitivity(self, neighbouring: Neighbouring) -> int:
+    def sensitivity(self, neighbor_relation: NeighborRelation) -> int:
         """The largest change of one key's integer between neighbours."""
-        return self.contribution(neighbouring).sensitivity(neighbouring.relation)
+        return self.contribution(neighbor_relation).sensitivity(neighbor_relation.neighbors)
 
-    def reach(self, neighbouring: Neighbouring) -> int:
+    def reach(self, neighbor_relation: NeighborRelation) -> int:
         """In how many keys neighbours can differ; 1 for a single answer."""
-        return self.contribution(neighbouring).reach(neighbouring.relation)
+        return self.contribution(neighbor_relation).reach(neighbor_relation.neighbors)
 
-    def l1(self, neighbouring: Neighbouring) -> int:
+    def l1(self, neighbor_relation: NeighborRelation) -> int:
         """The largest sum of changes over all keys between neighbours."""
-        return self.contribution(neighbouring).l1(neighbouring.relation)
+        return self.contribution(neighbor_relation).l1(neighbor_relation.neighbors)
 
-    def one_direction(self, neighbouring: Neighbouring) -> bool:
+    def one_direction(self, neighbor_relation: NeighborRelation) -> bool:
         """Whether any two neighbours differ in one direction: no key's integer rises where another's falls.
 
         A choice of the largest then takes half the noise (theory 2).
         """
-        return self.contribution(neighbouring).one_direction(neighbouring.relation)
+        return self.contribution(neighbor_relation).one_direction(neighbor_relation.neighbors)
 
-    def together(self, neighbouring: Neighbouring) -> int:
+    def together(self, neighbor_relation: NeighborRelation) -> int:
         """The largest change of the sum over any of the keys between neighbours."""
-        return self.contribution(neighbouring).together(neighbouring.relation)
+        return self.contribution(neighbor_relation).together(neighbor_relation.neighbors)

@@ -11,6 +11,8 @@ STORED: Final[Mapping[str, str]] = {
     "max_groups_per_unit": "keep_per_unit",
     "max_rows_per_unit": "rows_per_unit",
     "assumed_groups_per_unit": "stated_per_unit",
+    "neighbors": "relation",
+    "neighbor_relation": "neighbouring",
 }
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
 # By the kind of a call the name under which its `mechanism` is stored.

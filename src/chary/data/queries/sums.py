@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from chary.answers import NoisyNumber, NoisyNumbers
-from chary.data.neighbors import Neighbouring
+from chary.data.neighbors import NeighborRelation
 from chary.data.predicates.conditions import Compare, Condition, Every, Some
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
@@ -39,7 +39,7 @@ class Count(Keyed[AnsweredT], Query[AnsweredT]):
         """One unit."""
         return Fraction(1)
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A unit counts 0 or 1 in each of its keys, however many rows it has: cells in [0, 1].
 
         Whether it counts depends on its own rows alone, also with `without`. Hence sensitivity 1; with c keys a unit,
@@ -47,7 +47,7 @@ class Count(Keyed[AnsweredT], Query[AnsweredT]):
         """
         if self.keying is None:
             return Contribution(0, 1)
-        return Contribution(0, 1, len(self.keying.domain), self.keying.spread(neighbouring.unit))
+        return Contribution(0, 1, len(self.keying.domain), self.keying.spread(neighbor_relation.unit))
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""
@@ -164,16 +164,16 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
         """`unit_total` in steps of the grid."""
         return None if self.unit_total is None else (_step(self.unit_total[0], self), _step(self.unit_total[1], self))
 
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+    def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A row is in [low, high] or absent (0); so the cell range is [min(low, 0), max(high, 0)].
 
         Each row a unit: one such cell. `max_rows_per_unit=k`: at most k such cells in all, in at most k keys.
         `unit_total`: its own range, with 0, is the cell of each key.
         """
-        self._check_limits(neighbouring.unit)
+        self._check_limits(neighbor_relation.unit)
         low, high = self.unit_steps or self.steps
         keys = 1 if self.keying is None else len(self.keying.domain)
-        spread = 1 if self.keying is None else self.keying.spread(neighbouring.unit)
+        spread = 1 if self.keying is None else self.keying.spread(neighbor_relation.unit)
         return Contribution(
             min(low, 0), max(high, 0), keys, min(spread, self.max_rows_per_unit or spread), self.max_rows_per_unit
         )
@@ -238,7 +238,7 @@ def total(
     `InvalidQuery` for bounds off the grid, too wide, or in the wrong order, `InvalidParameter` for non-numbers.
 
     >>> cost = total("cost", bounds=(0, 5000), grid="0.01")
-    >>> cost.sensitivity(Neighbouring("add/remove", None)), cost.grid
+    >>> cost.sensitivity(NeighborRelation("add_remove", None)), cost.grid
     (500000, Fraction(1, 100))
     """
     return Total(

@@ -210,9 +210,10 @@ class CellReader:
 
     >>> from chary.data.universe.axes import Universe
     >>> from chary.data.universe.axes import Bins
-    >>> from chary.data.neighbors import Neighbouring
+    >>> from chary.data.neighbors import NeighborRelation
     >>> from chary.data.table import RowTable
-    >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbouring=Neighbouring("replace", None))
+    >>> replaced = NeighborRelation("replace", None)
+    >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbor_relation=replaced)
     >>> asked = [Predicate.parse("age >= 65"), Predicate.parse("NOT age >= 65"), Predicate.parse("age IS NULL")]
     >>> queries = CellQueries(Universe({"age": Bins([0, 65, 120])}), table.schema, asked)
     >>> CellReader(table, queries).run().counts.tolist()
@@ -299,9 +300,10 @@ class WeightReader:
     >>> from chary.data.universe.axes import Universe
     >>> from chary.data.universe.axes import Bins
     >>> from chary.data.universe.linear import average
-    >>> from chary.data.neighbors import Neighbouring
+    >>> from chary.data.neighbors import NeighborRelation
     >>> from chary.data.table import RowTable
-    >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbouring=Neighbouring("replace", None))
+    >>> replaced = NeighborRelation("replace", None)
+    >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbor_relation=replaced)
     >>> reader = WeightReader(table, Universe({"age": Bins([0, 40, 120])}), average("age", bounds=(0, 100)))
     >>> reader.run().steps / reader.grid
     1.8

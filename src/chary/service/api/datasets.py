@@ -37,12 +37,12 @@ def dataset(on: Looker, typed: Typed = False) -> JSONResponse:
     """What is public of a dataset: its promise, its budget, its columns."""
     session = on.served.session
     epsilon, delta = session.spine.filter.budget.exact
-    neighbouring = session.spine.rows.neighbouring
+    neighbor_relation = session.spine.rows.neighbor_relation
     told = {"dataset": on.served.name, "epsilon": float(epsilon), "delta": float(delta)}
-    told |= {"relation": str(neighbouring.relation), "unit": neighbouring.unit, "schema": session.schema}
+    told |= {"neighbors": str(neighbor_relation.neighbors), "unit": neighbor_relation.unit, "schema": session.schema}
     told |= {"accounting": session.spine.filter.describe(), "answers_shared": on.served.shared}
     told |= {"you": on.who.analyst, "roles": sorted(on.who.roles), "version": len(session.versions)}
-    told["size"] = session.size if has_public_size(neighbouring) else None
+    told["size"] = session.size if has_public_size(neighbor_relation) else None
     told["series"] = session.series().body() if isinstance(session.spine.rows, Series) else None
     return JSONResponse(told | budget_of(on, typed))
 

@@ -222,7 +222,7 @@ def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
         return _series(file, said, common)
     if (said.unit is None) != said.each_row:
         raise InvalidParameter(f"dataset {name!r}: say what is protected: unit, or each-row = true")
-    common |= {"table": said.table, "relation": said.relation, "infer_types": said.infer_types}
+    common |= {"table": said.table, "neighbors": said.neighbors, "infer_types": said.infer_types}
     columns = None if said.columns is None else dict(said.columns)
     return open(file, privacy_unit=said.unit, columns=columns, unpivot=said.unpivot, **common)
 

@@ -48,5 +48,5 @@ def _card(on: Asking) -> dict[str, Any]:
     session = on.served.session
     epsilon, delta = session.spine.filter.budget.exact
     told = {"name": on.served.name, "epsilon": plain(epsilon), "delta": plain(delta), "budget": budget_of(on, False)}
-    told |= {"protects": session.spine.rows.neighbouring.describe(), "columns": session.schema}
+    told |= {"protects": session.spine.rows.neighbor_relation.describe(), "columns": session.schema}
     return told | {"version": len(session.versions), "shared": on.served.shared}

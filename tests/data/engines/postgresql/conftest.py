@@ -1,6 +1,6 @@
 import pytest
 
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 
 
 class Clinic:
@@ -40,8 +40,10 @@ def opened(clinic):
     """Opens a table as the role; whatever is open in the end is closed."""
     held = []
 
-    def opening(table="visits", unit=None, relation="add/remove", url=None, **said):
-        held.append(RowTable.open(url or clinic.url(), table=table, neighbouring=Neighbouring(relation, unit), **said))
+    def opening(table="visits", unit=None, neighbors="add_remove", url=None, **said):
+        held.append(
+            RowTable.open(url or clinic.url(), table=table, neighbor_relation=NeighborRelation(neighbors, unit), **said)
+        )
         return held[-1]
 
     yield opening

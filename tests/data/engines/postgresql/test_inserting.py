@@ -205,7 +205,7 @@ def test_a_limit_on_entries_is_kept_by_batches_too(growing):
 
 def test_a_session_follows_batches_of_others_and_refuses_a_table_that_shrank(clinic, growing, tmp_path):
     growing().append(rows())
-    plan = {"table": "visits", "privacy_unit": None, "relation": "replace", "ledger": tmp_path / "ledger"}
+    plan = {"table": "visits", "privacy_unit": None, "neighbors": "replace", "ledger": tmp_path / "ledger"}
     with chary.open(clinic.url(), budget=chary.Budget(epsilon=1), **plan) as session:
         assert session.size == 2
         assert session.append(rows(), request="a") == session.append(rows(), request="a")

@@ -12,9 +12,9 @@ LETTERS = "t" * 63
 def test_what_is_missing_stands_for_the_value_that_was_said(clinic, opened):
     clinic.run("CREATE TABLE visits (x float8)", "INSERT INTO visits VALUES (NULL), ('NaN'), (20), ('-infinity')")
     clinic.grant("visits")
-    table = opened(relation="replace")
+    table = opened(neighbors="replace")
     summed, size = (
-        table.prepare(part).run() for part in mean("x", bounds=(1, 30), missing=10).parts(table.neighbouring)
+        table.prepare(part).run() for part in mean("x", bounds=(1, 30), missing=10).parts(table.neighbor_relation)
     )
     assert (summed, size) == (10 + 10 + 20 + 1 - 4 * 15, 4)
 

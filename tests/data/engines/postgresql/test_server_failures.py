@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import Neighbouring, RowTable, count, total
+from chary.data import NeighborRelation, RowTable, count, total
 from chary.data.engines.postgresql.connection import Server
 from chary.data.rows import Rooms
 from chary.data.source import RowSource
@@ -55,14 +55,14 @@ def test_a_server_that_does_not_let_in_is_told_without_the_address(postgres, cha
     url = postgres.url(**parts)
     for name, value in query.items():
         url = url.replace(f"{name}={getattr(postgres, {'host': 'folder', 'port': 'port'}[name])}", f"{name}={value}")
-    told = failing(lambda: RowTable.open(url, table="t", neighbouring=Neighbouring("add/remove", None)))
+    told = failing(lambda: RowTable.open(url, table="t", neighbor_relation=NeighborRelation("add_remove", None)))
     assert says in told
 
 
 def test_addresses_are_in_no_message_and_no_representation():
     url = "postgresql://ann:SECRET@db.example/clinic?nonsense=1"
     with pytest.raises(InvalidParameter) as caught:
-        RowTable.open(url, table="visits", neighbouring=Neighbouring("add/remove", None))
+        RowTable.open(url, table="visits", neighbor_relation=NeighborRelation("add_remove", None))
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     source = RowSource.of(url, "visits")
     for told in (str(caught.value), repr(source)):
@@ -109,12 +109,12 @@ def test_memory_and_files_are_those_that_the_server_grants(visits, clinic):
     clinic.run(
         f"ALTER ROLE {clinic.role} SET temp_file_limit = '64kB'", f"ALTER ROLE {clinic.role} SET work_mem = '64kB'"
     )
-    table = RowTable.open(clinic.url(), table="visits", neighbouring=Neighbouring("add/remove", "name"))
+    table = RowTable.open(clinic.url(), table="visits", neighbor_relation=NeighborRelation("add_remove", "name"))
     asked = total("n", bounds=(0, 9), max_rows_per_unit=2)
     failing(table.prepare(asked).run)
     clinic.run(f"ALTER ROLE {clinic.role} RESET temp_file_limit")
     table.close()
-    table = RowTable.open(clinic.url(), table="visits", neighbouring=Neighbouring("add/remove", "name"))
+    table = RowTable.open(clinic.url(), table="visits", neighbor_relation=NeighborRelation("add_remove", "name"))
     assert table.prepare(asked).run() == 9 * 60_000 - 36
     table.close()
 
@@ -122,7 +122,7 @@ def test_memory_and_files_are_those_that_the_server_grants(visits, clinic):
 def test_a_connection_that_broke_while_nobody_asked_is_made_again():
     with running() as server:
         server.execute(ROWS.format(9))
-        table = RowTable.open(server.url(), table="visits", neighbouring=Neighbouring("add/remove", None))
+        table = RowTable.open(server.url(), table="visits", neighbor_relation=NeighborRelation("add_remove", None))
         plan = table.prepare(count())
         server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
         assert plan.run() == 9
@@ -207,7 +207,7 @@ def test_a_table_that_is_closed_says_so(visits):
 def test_no_connection_is_left_open_by_an_opening_that_fails(visits, clinic):
     visits().close()
     with pytest.raises(SchemaMismatch):
-        RowTable.open(clinic.url(), table="visits", neighbouring=Neighbouring("add/remove", "nobody"))
+        RowTable.open(clinic.url(), table="visits", neighbor_relation=NeighborRelation("add_remove", "nobody"))
     open_ones = f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{clinic.role}'"
     deadline = time.monotonic() + 20
     while clinic.run(open_ones) != [(0,)] and time.monotonic() < deadline:

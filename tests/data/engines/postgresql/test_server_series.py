@@ -61,6 +61,6 @@ def test_sessions_of_series_and_streams_ask_a_server(clinic, tmp_path):
     plan = {"budget": chary.Budget(epsilon=1), "ledger": tmp_path / "ledger"}
     with chary.open_counts(clinic.url(), table="days", column="n", sensitivity=1, order_by="day", **plan) as session:
         assert session.spine.dataset == f"{clinic.name}.days.n"
-    stream = {"privacy_unit": "name", "relation": "replace", "entries_per_unit": 1, "dataset": "entries"}
+    stream = {"privacy_unit": "name", "neighbors": "replace", "entries_per_unit": 1, "dataset": "entries"}
     with chary.open(clinic.url(), table="days", **stream, **plan) as session:
         assert session.size == 3

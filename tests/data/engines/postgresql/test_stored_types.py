@@ -8,7 +8,7 @@ import unicodedata
 import duckdb
 import pytest
 
-from chary.data import Neighbouring, Predicate, RowTable, count, ordered, total
+from chary.data import NeighborRelation, Predicate, RowTable, count, ordered, total
 from chary.data.engines.compiler import folded, lowered
 from chary.data.engines.postgresql.engine import of_double
 from chary.data.queries.ordered import Elements
@@ -146,7 +146,7 @@ def test_databases_of_other_encodings_are_refused(postgres):
         name = f"test_{encoding.lower()}"
         postgres.execute(f"CREATE DATABASE {name} ENCODING {encoding} TEMPLATE template0")
         with pytest.raises(InvalidParameter, match="UTF-8"):
-            RowTable.open(postgres.url(name), table="visits", neighbouring=Neighbouring("add/remove", None))
+            RowTable.open(postgres.url(name), table="visits", neighbor_relation=NeighborRelation("add_remove", None))
         postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -170,7 +170,10 @@ def test_halves_are_rounded_away_from_zero_and_no_product_fails(clinic, opened, 
     clinic.grant("visits")
     most = {"1": 2**53, str(2**53): 2**60, f"1/{2**50}": 2}[grid]
     asked = total("x", bounds=(-most, most), grid=grid)
-    table, here = opened(), RowTable.open(opened().snapshot().run(), neighbouring=Neighbouring("add/remove", None))
+    table, here = (
+        opened(),
+        RowTable.open(opened().snapshot().run(), neighbor_relation=NeighborRelation("add_remove", None)),
+    )
     keys = list(range(len(FLOATS + EDGES)))
     found = table.prepare(asked.by("n", keys)).run().tolist()
     assert found == here.prepare(asked.by("n", keys)).run().tolist()
@@ -205,7 +208,10 @@ def test_letters_are_folded_as_the_embedded_engine_does(clinic, opened):
     with clinic.server.connect(clinic.name) as connection:
         connection.execute("INSERT INTO visits SELECT unnest(%s::text[])", [known])
     clinic.grant("visits")
-    table, there = opened(), RowTable.open(opened().snapshot().run(), neighbouring=Neighbouring("add/remove", None))
+    table, there = (
+        opened(),
+        RowTable.open(opened().snapshot().run(), neighbor_relation=NeighborRelation("add_remove", None)),
+    )
     for pattern in ("k", "K", "i", "İ", "ß", "ẞ", "σ", "Σ", "ς", "å", "µ", "_", "%A%", "Ǆ", "ſ"):
         asked = count(Predicate.parse(f"s ILIKE '{pattern}'"))
         assert table.prepare(asked).run() == there.prepare(asked).run(), pattern

@@ -1,6 +1,6 @@
 import pytest
 
-from chary.data import Neighbouring, RowTable
+from chary.data import NeighborRelation, RowTable
 
 
 @pytest.fixture
@@ -10,7 +10,7 @@ def opened(spark):
 
     def opening(source, unit=None, **said):
         said = {"engine": spark} | said
-        held.append(RowTable.open(source, neighbouring=Neighbouring("add/remove", unit), **said))
+        held.append(RowTable.open(source, neighbor_relation=NeighborRelation("add_remove", unit), **said))
         return held[-1]
 
     yield opening
