@@ -270,8 +270,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
-    own_call: Any = call
-    bound: plan.Interaction = own_call.bind(spine)
+    bound = call.bind(spine)
     try:
         expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
         ended = found.free_misses_ended or found.ends_free_misses

@@ -77,9 +77,11 @@ class Call(ABC, Generic[AnswerT]):
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
         """What the transaction carries through reserve - run - settle, for these rows under this filter."""
-        own: Any = self
-        plan: Plan[AnswerT] = plan_of(own.bind(spine))
-        return plan
+        return plan_of(self.bind(spine))
+
+    def bind(self, spine: Spine) -> Interaction:
+        """The plan as an interaction, of kinds that have a class for it; `TypeError` for all others."""
+        raise TypeError(f"a {self.kind} is a plan alone")
 
     def size(self, spine: Spine) -> Size | None:
         """The epsilon that was said, and the plan at another; None where none was."""

@@ -441,8 +441,8 @@ def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Ma
     if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
         raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
     call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
-    bind = getattr(call, "bind", None) if isinstance(call, Call) else None
-    inner: Interaction | None = None if bind is None else bind(spine)
+    bound = isinstance(call, Call) and type(call).bind is not Call.bind
+    inner = call.bind(spine) if bound else None
     if inner is None or not inner.raced:
         raise InvalidParameter(
             "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"

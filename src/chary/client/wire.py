@@ -280,7 +280,8 @@ _MODULES: Final = (
     "chary.calls",
     "chary.data",
     "chary.filters",
-    "chary.core",
+    "chary.core.forecast",
+    "chary.core.quote",
     "chary.mechanisms",
     "chary.report",
     "chary.session",
@@ -393,7 +394,7 @@ def _tag(kind: type) -> str:
 def _classes() -> Mapping[str, Any]:
     """The classes of public values by tag; no two in the house have the same."""
     import_module("chary.calls"), import_module("chary.report"), import_module("chary.session")
-    modules = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _MODULES]
+    modules = [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_MODULES)]
     found = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
     return {_tag(kind): kind for kind in found if kind.__module__.startswith(_MODULES) and _is_value(kind)}
 
