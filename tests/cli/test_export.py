@@ -112,7 +112,7 @@ def test_rows_without_a_histogram(call, visits, tmp_path):
     assert call(f"watch {visits} {BUDGET} --count --by clinic --keys a,b --above 9000")[0] == 0
     code, _, err = call(f"export synthetic {visits} made.csv {ROWS}")
     assert code == 2
-    assert "chary weights opens one" in err
+    assert "chary pmw opens one" in err
 
 
 def test_a_picture_of_the_marginals(call, opened, tmp_path):

@@ -160,7 +160,7 @@ def line(folder):
     terms = "--epsilon 1 --growth 0.1"
     files = [part for name in ("first", "second") for part in ("--append", str(folder / f"{name}.csv"))]
     ledger = str(folder / "wards.ledger")
-    return ["grow", str(folder / "wards.duckdb"), *rules.split(), *terms.split(), "--ledger", ledger, *files, "--json"]
+    return ["rerun", str(folder / "wards.duckdb"), *rules.split(), *terms.split(), "--ledger", ledger, *files, "--json"]
 
 
 @pytest.mark.parametrize("notes", [1, 2])

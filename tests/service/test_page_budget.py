@@ -41,7 +41,7 @@ def held(spent, charges):
 
 def test_portions_add_up_to_what_is_spent(service, asked):
     found = so_far(service, asked, "carol", ["custodian"])
-    assert {(each.name, each.calls) for each in found.by_kind} == {("Release", 2), ("Test", 1)}
+    assert {(each.name, each.calls) for each in found.by_kind} == {("Release", 2), ("Threshold test", 1)}
     assert [(each.name, each.calls) for each in found.by_analyst] == [("bob", 1), ("alice", 2)]
     for portions in (found.by_kind, found.by_analyst):
         assert sum(each.share for each in portions) == pytest.approx(found.spent)

@@ -86,10 +86,10 @@ def test_code_and_secrets_have_no_form():
 def test_no_two_classes_of_public_values_have_one_name():
     wire._classes()
     found = defaultdict(set)
-    for name, room in list(sys.modules.items()):
-        if ".".join(name.split(".")[:2]) in wire._ROOMS:
-            for kind in vars(room).values():
-                if isinstance(kind, type) and kind.__module__.startswith("chary.") and wire._is_value(kind):
+    for name, module in list(sys.modules.items()):
+        if name.startswith(wire._MODULES):
+            for kind in vars(module).values():
+                if isinstance(kind, type) and kind.__module__.startswith(wire._MODULES) and wire._is_value(kind):
                     found[kind.__name__].add(kind)
     assert [name for name, kinds in found.items() if len(kinds) > 1] == []
 

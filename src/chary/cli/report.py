@@ -149,7 +149,7 @@ def _synthetic(
     plot: commands.Picture = None,
     force: Force = False,
 ) -> commands.Found:
-    """A made-up table drawn from a public histogram that `chary weights` opened. Free: no row is looked at for it.
+    """A made-up table drawn from a public histogram that `chary pmw` opened. Free: no row is looked at for it.
 
     Example: chary export synthetic visits.csv made.csv --each-row --neighbors replace --rows 1000
     """
@@ -167,7 +167,7 @@ def _synthetic(
     whole(rows, "rows")
     whole(seed, "seed", least=0)
     if not ledger_exists(kept):
-        raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary weights opens one")
+        raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary pmw opens one")
     weights = _opened(stated.session, call)
     table = weights.state.synthetic(rows=rows, seed=seed)
     _write(table, to)
@@ -188,7 +188,7 @@ def _opened(session: Session, call: int | None) -> Run[Any, HistogramState]:
     kinds = (KeptWeights.kind, KeptSparseWeights.kind)
     found = [run.call for run in session.runs if run.kind in kinds]
     if not found:
-        raise InvalidParameter("no histogram was opened on these rows: chary weights opens one")
+        raise InvalidParameter("no histogram was opened on these rows: chary pmw opens one")
     if call is not None and call not in found:
         raise InvalidParameter(f"call {call} opened no histogram; these did: {', '.join(map(str, found))}")
     return session.resume(max(found) if call is None else call)

@@ -1,5 +1,7 @@
 """A session: asks questions about one dataset under one budget."""
 
+from __future__ import annotations
+
 import math
 import warnings
 from abc import ABC, abstractmethod

@@ -8,8 +8,9 @@ import pytest
 from chary import InvalidParameter, InvalidQuery, count, histogram, mean, total
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
-from chary.calls import Between, Choose, Classify, Decide, Decided
+from chary.calls import Between, Classify, Decide, Decided
 from chary.calls.boundaries import AskClassify
+from chary.calls.choices import chooser
 from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded
@@ -124,7 +125,7 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
 def test_a_classification_takes_the_noise_of_a_choice(opened, neighbors, query):
     spine = opened(neighbors=neighbors).spine
     classified = Classify(query, epsilon="0.1").bind(spine).mechanism.chooser
-    chosen = Choose(query, epsilon="0.1", mechanism="exponential").bind(spine).mechanism
+    chosen = chooser(query, spine.rows.neighbor_relation, "0.1", "exponential")
     assert (classified.unit, classified.monotone) == (chosen.unit, chosen.monotone)
     unit = query.contribution(spine.rows.neighbor_relation)
     assert chosen.monotone == (neighbors == "add_remove" and not unit.low < 0 < unit.high)
