@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 import chary
-from chary import Budget, total
+from chary import Budget
 from chary.calls import PrepaidTests, SparseVector
 from chary.data import NeighborRelation, RowTable
 from chary.session import findings
@@ -47,7 +47,7 @@ def main() -> None:
         return
     print(machine())
     rows = people()
-    asked = [total("weight", bounds=(-1, 3), where=feature) for feature in features(rows)]
+    asked = [chary.sum("weight", bounds=(-1, 3), where=feature) for feature in features(rows)]
     table = RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", None))
     truth = [int(table.prepare(query).run()) for query in asked]
     openings = {

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import chary
-from chary import Budget, Universe, count, total
+from chary import Budget, Universe, count
 from chary.calls import Quantiles
 from chary.data import Predicate, Query
 from chary.data.universe.regions import located, matrix
@@ -158,7 +158,7 @@ def durable_call(folder: Path) -> Iterator[Pair]:
 COUNT, SUM = "SELECT count(*) FROM visits WHERE age >= 65", "SELECT sum(age) FROM visits WHERE area >= 5000"
 MEDIAN = "SELECT quantile_disc(age, 0.5) FROM visits"
 PER_AREA = "SELECT area, count(DISTINCT unit) FROM visits GROUP BY area"
-ADULTS, AGES = count("age >= 65"), total("age", bounds=(0, 100), where="area >= 5000")
+ADULTS, AGES = count("age >= 65"), chary.sum("age", bounds=(0, 100), where="area >= 5000")
 CHECKS: dict[str, Check] = {
     "100,000 Laplace samples, scale 50; os.urandom": noise(lambda s: discrete_laplace(s, Fraction(50), DRAWN)),
     "100,000 Gaussian samples, sigma 50; os.urandom": noise(lambda s: discrete_gaussian(s, Fraction(2500), DRAWN)),

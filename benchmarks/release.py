@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 
 import chary
-from chary import Budget, count, total
+from chary import Budget, count
 from chary.data import Query
 from measuring import announce, full, show, side_by_side
 from recording import Against
@@ -81,9 +81,9 @@ def limited(column: str, rows: int) -> str:
     return f"SELECT sum(value) FROM (SELECT value, {ranked} FROM ({clipped})) WHERE rank <= {rows}"
 
 
-CENTS = total("cost", bounds=BOUNDS, grid="0.01", where=WHERE)
-DAYS = total("days", bounds=BOUNDS, where=WHERE)
-TWO_ROWS = total("days", bounds=BOUNDS, where=WHERE, max_rows_per_unit=2)
+CENTS = chary.sum("cost", bounds=BOUNDS, grid="0.01", where=WHERE)
+DAYS = chary.sum("days", bounds=BOUNDS, where=WHERE)
+TWO_ROWS = chary.sum("days", bounds=BOUNDS, where=WHERE, max_rows_per_unit=2)
 CASES = [
     Case("count of units", count(WHERE), f"SELECT count(DISTINCT patient) FROM visits WHERE {WHERE}"),
     Case("count of rows", count(WHERE), f"SELECT count(*) FROM visits WHERE {WHERE}", unit=None),

@@ -25,7 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chary import Bins, Session, count, total
+import chary
+from chary import Bins, Session, count
 from chary.calls import PMW, Quantile, Quantiles, TopK
 from measuring import FULL, announce, duration, full, show
 from places import KEYS, MOST, DuckFolder, Meter, PostgresTable, SparkFolder
@@ -83,7 +84,7 @@ def questions(each: Session, units: Session) -> dict[str, Ask]:
         return count(f"cost >= {least}").by("k", range(KEYS), max_groups_per_unit=3)
 
     def clipped(least: int, kept: int) -> Any:
-        return total("cost", bounds=(0, MOST), where=f"cost >= {least}", max_rows_per_unit=kept)
+        return chary.sum("cost", bounds=(0, MOST), where=f"cost >= {least}", max_rows_per_unit=kept)
 
     return {
         "count": lambda least: each.release(count(f"cost >= {least}"), epsilon=1),

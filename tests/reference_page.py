@@ -28,7 +28,7 @@ GROUPS = {
         "Votes",
         "check",
     ),
-    "Questions": ("count", "total", "mean", "histogram"),
+    "Questions": ("count", "sum", "mean", "histogram"),
     "Universes": ("Universe", "Bins"),
     "Private algorithms": ("Algorithm",),
     "The session": ("Session",),

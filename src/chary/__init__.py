@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         count,
         histogram,
         mean,
-        total,
+        sum,
     )
     from chary.filters import Budget
     from chary.session import Session, open, open_counts, open_votes
@@ -78,7 +78,7 @@ __all__ = [
     "open_counts",
     "open_votes",
     "plan",
-    "total",
+    "sum",
 ]
 # Where names are, which are loaded with their engines when they are first used: opening a table needs a second of
 # imports, and a script that only asks for help or the version should not wait for it.
@@ -95,7 +95,7 @@ _HOMES: Final = {
     "count": "chary.data",
     "histogram": "chary.data",
     "mean": "chary.data",
-    "total": "chary.data",
+    "sum": "chary.data",
     "Budget": "chary.filters",
     "connect": "chary.client",
     "Session": "chary.session",

@@ -104,14 +104,14 @@ def question(random):
     if random.random() < 0.5:
         found = {"kind": "count", "where": condition(random)}
     else:
-        kind = random.choice(["total", "mean"])
+        kind = random.choice(["sum", "mean"])
         found = {
             "kind": kind,
             "column": "cost",
             "bounds": [number(random), number(random)],
             "max_rows_per_unit": whole(random),
         }
-        if kind == "total" and random.random() < 0.7:
+        if kind == "sum" and random.random() < 0.7:
             found["grid"] = number(random)
     return found | by
 

@@ -2,7 +2,8 @@
 
 from fractions import Fraction
 
-from chary import Algorithm, count, total
+import chary
+from chary import Algorithm, count
 from chary.calls import (
     MWEM,
     PMW,
@@ -65,7 +66,7 @@ from chary.session import open_votes
 from tests.session.kit import CLINICS
 
 KEYED = count("age >= 44").by("clinic", CLINICS, max_groups_per_unit=2)
-COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
+COSTS = chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 CELLS = {"clinic": CLINICS}
 AGES = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.01"}
 SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}

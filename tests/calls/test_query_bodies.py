@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chary import InvalidInput, InvalidQuery, count, histogram, mean, total
+import chary
+from chary import InvalidInput, InvalidQuery, count, histogram, mean
 from chary.calls import kinds
 from chary.data.queries.bodies import body_of, query_of
 from chary.data.queries.stored import MECHANISM, current, stored
@@ -56,9 +57,11 @@ def sums(make):
 
 
 totals_of_units = st.builds(
-    lambda column, edges: refusable(lambda: total(column, bounds=edges, unit_total=edges, grid="1/8")), names, bounds
+    lambda column, edges: refusable(lambda: chary.sum(column, bounds=edges, unit_total=edges, grid="1/8")),
+    names,
+    bounds,
 )
-singles = st.one_of(st.builds(count, wheres), sums(total), sums(mean), totals_of_units).filter(bool)
+singles = st.one_of(st.builds(count, wheres), sums(chary.sum), sums(mean), totals_of_units).filter(bool)
 keyed = st.builds(
     lambda query, rows, limit: refusable(lambda: query.by("clinic", rows, **limit)), singles, keys, limits
 )
@@ -108,7 +111,8 @@ def test_keys_keep_their_types(rows):
         {},
         {"kind": "median"},
         {"kind": "count", "unheard": 1},
-        {"kind": "total"},
+        {"kind": "sum"},
+        {"kind": "total", "column": "cost", "bounds": ["0", "1"]},
         {"kind": "count", "where": 5},
         {"kind": "count", "by": {"columns": ["clinic"]}},
         {"kind": "count", "by": {"columns": ["clinic"], "keys": [["a", "b"]]}},
@@ -117,7 +121,7 @@ def test_keys_keep_their_types(rows):
         {"kind": "count", "by": 5},
         {"kind": "histogram", "column": "age"},
         {"kind": "series"},
-        {"kind": "total", "column": "cost", "bounds": ["0", "1"], "center": "3"},
+        {"kind": "sum", "column": "cost", "bounds": ["0", "1"], "center": "3"},
     ],
 )
 def test_what_is_the_body_of_no_query_is_refused(body):
@@ -132,9 +136,19 @@ def test_stored_calls_are_said_in_the_words_of_today():
     assert (current(kept), stored(said)) == (said, kept)
 
 
-def test_a_kept_job_is_read_in_the_words_of_today():
-    kept = {"action": "ask", "run": None, "body": {"kind": "quantile", "column": "age", "rows_per_unit": 1}}
-    assert Wish.of_written(json.dumps(kept)).body == {"kind": "quantile", "column": "age", "max_rows_per_unit": 1}
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (
+            {"kind": "quantile", "column": "age", "rows_per_unit": 1},
+            {"kind": "quantile", "column": "age", "max_rows_per_unit": 1},
+        ),
+        ({"kind": "test", "query": {"kind": "total"}}, {"kind": "test", "query": {"kind": "sum"}}),
+        ({"kind": "total", "rows_per_unit": 1}, {"kind": "sum", "max_rows_per_unit": 1}),
+    ],
+)
+def test_a_kept_job_is_read_in_the_words_of_today(kept, said):
+    assert Wish.of_written(json.dumps({"action": "ask", "run": None, "body": kept})).body == said
 
 
 @pytest.mark.parametrize("kind", MECHANISM)
@@ -159,6 +173,6 @@ def test_the_words_of_one_kind_are_not_those_of_another():
 
 
 def test_names_of_callers_are_never_changed():
-    columns = {"keep_per_unit": [1, 2], "max_rows_per_unit": [3], "kind": ["a"]}
+    columns = {"keep_per_unit": [1, 2], "max_rows_per_unit": [3], "kind": ["total", "sum"]}
     said = {"kind": "marginal", "columns": columns, "algorithm": {"name": "x", "parameters": columns}}
     assert stored(said) == current(said) == said

@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary import Budget, count, mean, total
+import chary
+from chary import Budget, count, mean
 from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK, Watch
 from chary.core.plan import Data
 from chary.errors import InvalidParameter, NotWithheld
@@ -16,7 +17,7 @@ from tests.session.kit import CLINICS, PAID
 BUDGET = Budget(epsilon=60, delta=1e-6)
 EVERY = count().by("clinic", CLINICS)
 EPSILON = "0.2"
-COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
+COSTS = chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 
 
 def asked(session):
@@ -109,8 +110,8 @@ def test_known_ranges_cut_what_is_told(opened):
     """Counts are never below 0; a total of both signs may be anything, one of negative values is at most 0."""
     session = opened(budget=BUDGET, unsafe_noise=Seeded(3))
     empty = count("age > 1000")
-    debts = total("cost", bounds=(-20, 0), max_rows_per_unit=1)
-    both = total("cost", bounds=(-20, 20), max_rows_per_unit=1)
+    debts = chary.sum("cost", bounds=(-20, 0), max_rows_per_unit=1)
+    both = chary.sum("cost", bounds=(-20, 20), max_rows_per_unit=1)
     for _ in range(20):
         assert session.release(empty, epsilon=EPSILON).interval[0] >= 0
         assert session.release_if(empty, above=-100, epsilon=EPSILON).interval[0] == 0

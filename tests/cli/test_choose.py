@@ -50,7 +50,7 @@ def test_what_does_not_fit_leaves_with_3(call, file):
 
 @pytest.mark.parametrize(
     "line",
-    ["", "--epsilon nan", "--epsilon 0.1 --mechanism best", "--epsilon 0.1 --total patient"],
+    ["", "--epsilon nan", "--epsilon 0.1 --mechanism best", "--epsilon 0.1 --sum patient"],
 )
 def test_bad_input_leaves_with_2_and_no_data(call, file, line):
     code, out, err = call(f"{ASKED.format(file)} {line}")

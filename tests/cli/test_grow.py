@@ -97,7 +97,7 @@ def test_numbers_may_be_written_otherwise(call, one, other):
         "--epsilon 1 --exponent 0.1",
         "--schedule 3 --beta 0.1",
         "--schedule 1",
-        "--rho 0.05 --total number --bounds 0,9",
+        "--rho 0.05 --sum number --bounds 0,9",
     ],
 )
 def test_what_makes_no_schedule_is_refused(call, wrong):

@@ -128,7 +128,7 @@ def test_many_questions_are_lines(call, visits, started, monkeypatch, tmp_path, 
     [
         ("--count --nothing 1", "--nothing"),
         ("--count --where 'age", "question 2 has a quote that does not end"),
-        ("--total cost", "--bounds"),
+        ("--sum cost", "--bounds"),
         ("", "say what to ask"),
     ],
 )

@@ -47,7 +47,7 @@ def test_the_bar_is_placed_for_as_many_tests_as_there_are_keys(call, asked, visi
 
 
 def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
-    question = asked.replace("--count", "--total cost --bounds 0,50 --max-rows-per-unit 1 --columns cost=BIGINT")
+    question = asked.replace("--count", "--sum cost --bounds 0,50 --max-rows-per-unit 1 --columns cost=BIGINT")
     code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon 1 --budget-epsilon 1")
     assert (code, err) == (0, "")
     assert "Above the threshold" in out
@@ -84,7 +84,7 @@ def test_bad_input_charges_nothing(call, asked, options):
     "question",
     [
         "--mean cost --bounds 0,50 --max-rows-per-unit 1",
-        "--total cost --bounds -5,5 --max-rows-per-unit 1",
+        "--sum cost --bounds -5,5 --max-rows-per-unit 1",
         "--count --where nobody",
     ],
 )

@@ -5,7 +5,7 @@ import re
 from datetime import date, datetime
 from fractions import Fraction
 
-from chary.data import Count, Total
+from chary.data import Count, Sum
 from chary.data.predicates.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.data.queries.moments import RowCount
 
@@ -82,9 +82,9 @@ def answer(query, rows, unit):
         if asked.where is not None and truth(asked.where.condition, row) is not True:
             continue
         position = place(asked, row)
-        if position is None or (isinstance(asked, Total) and missing(row[asked.column])):
+        if position is None or (isinstance(asked, Sum) and missing(row[asked.column])):
             continue
-        value = steps(asked, row[asked.column]) if isinstance(asked, Total) else 1
+        value = steps(asked, row[asked.column]) if isinstance(asked, Sum) else 1
         cells.append((number if unit is None else row[unit], position, value))
     units = {}
     for owner, position, value in cells:

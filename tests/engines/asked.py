@@ -1,6 +1,7 @@
 """What is asked of every engine: each form of a query, by neighbours and by what limits the part of a unit."""
 
-from chary.data import Predicate, count, histogram, mean, ordered, total
+import chary
+from chary.data import Predicate, count, histogram, mean, ordered
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from tests.engines.cells import DATES, KEYS, MOMENTS
@@ -78,7 +79,7 @@ class Picker:
         return self.drawn.choice(GRIDS)
 
 
-def totals(pick, limits, of=total, **more):
+def totals(pick, limits, of=chary.sum, **more):
     column, bounds, grid = pick.grid()
     if "unit_total" in limits:
         column, bounds, grid = pick.drawn.choice([place for place in GRIDS if place[2] in (1, "0.5", "0.1")])
@@ -149,7 +150,7 @@ ANSWERED = {
 }
 
 
-def by_keys(pick, limits, of=total):
+def by_keys(pick, limits, of=chary.sum):
     keep = {name: value for name, value in limits.items() if name.endswith("max_groups_per_unit")}
     return pick.by(totals(pick, {name: value for name, value in limits.items() if name not in keep}, of), keep)
 

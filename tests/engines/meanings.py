@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 
-from chary.data import Total
+from chary.data import Sum
 from chary.data.queries.histogram import Binned
 from chary.data.queries.moments import SecondMoments
 from tests.data import oracle
@@ -28,7 +28,7 @@ def answer(query, rows, unit):
     asked = getattr(query, "of", query)
     if getattr(asked, "without", None) is not None:
         rows = without(asked.without, rows, unit)
-    if isinstance(asked, Total) and asked.missing is not None:
+    if isinstance(asked, Sum) and asked.missing is not None:
         chosen, instead = held(asked.where, rows), {asked.column: float(asked.missing)}
         rows = [row | instead if missing(row[asked.column]) else row for row in chosen]
         plain = replace(asked, where=None)

@@ -5,7 +5,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, Predicate, count, ordered, total
+import chary
+from chary.data import NeighborRelation, Predicate, count, ordered
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -155,9 +156,13 @@ def test_the_sums_of_many_large_numbers(shared, tally):
     assert whole > 2**64
     bounds = (-(2**53), 2**53)
     parts = [sum(row["i"] for row in HEAVY if row["k"] == key) for key in "ab"]
-    assert each.prepare(total("i", bounds=bounds)).run() == whole
-    assert each.prepare(total("i", bounds=bounds).by("k", ["b", "c", "a"])).run().tolist() == [parts[1], 0, parts[0]]
-    limited = total("i", bounds=bounds, max_rows_per_unit=2**20)
+    assert each.prepare(chary.sum("i", bounds=bounds)).run() == whole
+    assert each.prepare(chary.sum("i", bounds=bounds).by("k", ["b", "c", "a"])).run().tolist() == [
+        parts[1],
+        0,
+        parts[0],
+    ]
+    limited = chary.sum("i", bounds=bounds, max_rows_per_unit=2**20)
     assert unit.prepare(limited).run() == whole
     with living(unit, limited.by("k", ["a", "b"])).at(rooms({}, 2, pa.int64())) as units:
         assert units.answers().tolist() == parts

@@ -7,7 +7,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from chary.data import count, histogram, ordered, total
+import chary
+from chary.data import count, histogram, ordered
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit, Rooms
@@ -21,8 +22,8 @@ QUERIES = [
     count("x > 0"),
     count("x > 0", without="b"),
     count().by("k", ["a", "a ", "zz"], max_groups_per_unit=1),
-    total("x", bounds=(-2, 3), grid="0.5", max_rows_per_unit=2),
-    total("i", bounds=(-7, 7), unit_total=(-3, 5)).by(["k", "b"], [("a", True), ("b", False)]),
+    chary.sum("x", bounds=(-2, 3), grid="0.5", max_rows_per_unit=2),
+    chary.sum("i", bounds=(-7, 7), unit_total=(-3, 5)).by(["k", "b"], [("a", True), ("b", False)]),
     histogram("i", bins=[-8, 0, 2, 8], outside="edges"),
     second_moments({"x": (0, 4), "i": (-2, 3)}, steps=10, max_rows_per_unit=2),
 ]

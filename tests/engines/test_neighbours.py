@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, count, histogram, mean, ordered, total
+import chary
+from chary.data import NeighborRelation, count, histogram, mean, ordered
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
@@ -98,10 +99,10 @@ def limited():
     for keep in (None, 1, 2):
         yield count().by("k", KEYS, max_groups_per_unit=keep)
     for bounds, most, keep in itertools.product([(-2, 3), (1, 3), (-3, -1)], (1, 2), (0, 1, None)):
-        asked = total("x", bounds=bounds, max_rows_per_unit=most)
+        asked = chary.sum("x", bounds=bounds, max_rows_per_unit=most)
         yield asked if keep == 0 else asked.by("k", KEYS, max_groups_per_unit=keep)
     for edges, keep in itertools.product([(-3, 4), (1, 4)], (0, 1, None)):
-        asked = total("x", bounds=(-5, 5), unit_total=edges)
+        asked = chary.sum("x", bounds=(-5, 5), unit_total=edges)
         yield asked if keep == 0 else asked.by("k", KEYS, max_groups_per_unit=keep)
 
 
@@ -120,7 +121,7 @@ def test_of_units(unit_worlds, tally, neighbors):
 def test_of_rows(row_worlds, tally, neighbors):
     neighbor_relation = NeighborRelation(neighbors, None)
     queries = [count("x IS NOT NULL"), count("x > 0", without="x = 9")]
-    queries += [total("x", bounds=bounds) for bounds in ((-2, 3), (1, 3), (-3, -1))]
+    queries += [chary.sum("x", bounds=bounds) for bounds in ((-2, 3), (1, 3), (-3, -1))]
     queries += [mean("x", bounds=(0, 3)).parts(neighbor_relation)[0]]
     for query in [*queries, *(query.by("k", KEYS) for query in queries)]:
         changes = moved(vectors(row_worlds, query, len(SINGLE)), neighbors, empty_too=False)
@@ -134,7 +135,7 @@ def world_by_world(table, ask):
 
 ONE_BY_ONE = {
     "count": lambda where: count(where),
-    "total": lambda where: total("x", bounds=(-2, 3), max_rows_per_unit=2, where=where),
+    "total": lambda where: chary.sum("x", bounds=(-2, 3), max_rows_per_unit=2, where=where),
     "histogram": lambda where: histogram("x", bins=[-5, 0, 10], where=where),
     "kept histogram": lambda where: histogram("x", bins=[-5, 0, 10], where=where, max_groups_per_unit=1),
     "second moments": lambda where: second_moments(

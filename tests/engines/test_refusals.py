@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, count, histogram, ordered, total
+import chary
+from chary.data import NeighborRelation, count, histogram, ordered
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
@@ -24,9 +25,9 @@ QUERIES = [
     (count("b > TRUE"), "no order"),
     (count("d = t"), "cannot be compared"),
     (count("i LIKE 'x'"), "LIKE needs a string"),
-    (total("k", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
-    (total("b", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
-    (total("x", bounds=(0, 1)), "many rows"),
+    (chary.sum("k", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
+    (chary.sum("b", bounds=(0, 1), max_rows_per_unit=1), "column of numbers"),
+    (chary.sum("x", bounds=(0, 1)), "many rows"),
     (histogram("s", bins=[0, 1]), "column of numbers"),
     (histogram("nobody", bins=[0, 1]), "unknown column"),
     (second_moments({"s": (0, 1)}, max_rows_per_unit=1), "columns of numbers"),
@@ -78,7 +79,7 @@ def test_columns_may_have_any_name(opened, tally):
     assert list(table.schema) == names
     for name in names[1:]:
         quoted = '"' + name.replace('"', '""') + '"'
-        asked = total(name, bounds=(0, 9), max_rows_per_unit=1, where=f"{quoted} >= 1").by(
+        asked = chary.sum(name, bounds=(0, 9), max_rows_per_unit=1, where=f"{quoted} >= 1").by(
             name, [2, 1], max_groups_per_unit=1
         )
         assert table.prepare(asked).run().tolist() == [2, 1]

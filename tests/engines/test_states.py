@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, ordered, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, ordered
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -68,7 +69,7 @@ def test_several_threads_may_ask_at_once(shared, tally):
     plans = {
         "count": (table.prepare(count("x > 0")), lambda found: found),
         "total": (
-            table.prepare(total("i", bounds=(-7, 7), max_rows_per_unit=2).by("k", ["a", "b"])),
+            table.prepare(chary.sum("i", bounds=(-7, 7), max_rows_per_unit=2).by("k", ["a", "b"])),
             lambda found: found.tolist(),
         ),
         "order": (table.ordered(values), lambda found: found.counts.tolist()),

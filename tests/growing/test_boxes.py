@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary import Algorithm, InvalidParameter, InvalidQuery, NeighborRelation, count, histogram, total
+import chary
+from chary import Algorithm, InvalidParameter, InvalidQuery, NeighborRelation, count, histogram
 from chary.accounting.accuracy import rank_errors_up
 from chary.accounting.schedules import Law
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox
@@ -78,7 +79,7 @@ def test_a_box_is_the_same_question_at_every_epsilon():
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: CountsBox(total("age", bounds=(0, 9))), InvalidQuery),
+        (lambda: CountsBox(chary.sum("age", bounds=(0, 9))), InvalidQuery),
         (lambda: CountsBox("ages"), InvalidQuery),
         (lambda: QuantilesBox("age", [1.5], bounds=(0, 9)), InvalidParameter),
         (lambda: QuantilesBox("age", [0.5], bounds=(9, 0)), InvalidQuery),

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import InvalidQuery, count, total
+import chary
+from chary import InvalidQuery, count
 from chary.accounting import laplace_deviation
 from chary.accounting.accuracy import gaussian_sum_error_up, laplace_multiple_up, laplace_sum_error_up
 from chary.accounting.intervals import Combination
@@ -66,8 +67,8 @@ KEYED = {
     "one": lambda keys: count().by("k", keys, max_groups_per_unit=1),
     "two": lambda keys: count().by("k", keys, max_groups_per_unit=2),
     "all": lambda keys: count().by("k", keys),
-    "signed": lambda keys: total("x", bounds=(-1, 2), unit_total=(-1, 2)).by("k", keys, max_groups_per_unit=1),
-    "rows": lambda keys: total("x", bounds=(-1, 1), max_rows_per_unit=2).by("k", keys),
+    "signed": lambda keys: chary.sum("x", bounds=(-1, 2), unit_total=(-1, 2)).by("k", keys, max_groups_per_unit=1),
+    "rows": lambda keys: chary.sum("x", bounds=(-1, 1), max_rows_per_unit=2).by("k", keys),
 }
 
 

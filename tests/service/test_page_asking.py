@@ -70,7 +70,7 @@ KEYS = {"query.kind": "count", "query.by": "clinic", "query.keys": "north, south
         ("release", {"epsilon": "0.1", "query.where": "age >"}, "query.where"),
         ("release", {"epsilon": "0.1", "query.where": "age > 'old'"}, "query.where"),
         ("release", {"epsilon": "0.1", "query.kind": "json", "query.json": "{"}, "query.json"),
-        ("release", {"epsilon": "0.1", "query.kind": "total", "query.column": "cost"}, "query.column"),
+        ("release", {"epsilon": "0.1", "query.kind": "sum", "query.column": "cost"}, "query.column"),
         ("release", KEYS | {"epsilon": "0.1", "query.keys": ""}, "query.keys"),
         ("release", KEYS | {"epsilon": "0.1", "query.keys": "north, north"}, "query.keys"),
         ("histogram", {"column": "age", "bins": "3, 2", "epsilon": "0.1"}, "bins"),

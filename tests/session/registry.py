@@ -7,7 +7,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from chary import Algorithm, count, total
+import chary
+from chary import Algorithm, count
 from chary.calls import (
     MWEM,
     PMW,
@@ -302,7 +303,7 @@ def sharp_stream_ask(session, name):
 def total_stream_ask(session, name):
     """Needs an open stream; the lowest total is above the bar."""
     stream = session.start(IndividualTests(epsilon="0.02", hits=2), request=f"stream of totals {name}")
-    asked = total("age", bounds=(0, 100), max_rows_per_unit=1)
+    asked = chary.sum("age", bounds=(0, 100), max_rows_per_unit=1)
     return lambda key: stream.ask(asked, above=-EXTREME, request=key)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import count, mean, total
+from chary import count, mean
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NUMBER, visits
 
 
@@ -39,7 +39,7 @@ def test_gaussian_release_counts_too(session):
 
 def test_total_of_clipped_values_on_a_grid(per_row):
     frame = visits()
-    answer = per_row.release(total("cost", bounds=(0, 50), grid="0.25"), epsilon=10**5)
+    answer = per_row.release(chary.sum("cost", bounds=(0, 50), grid="0.25"), epsilon=10**5)
     assert answer.value == frame.cost.clip(0, 50).sum()
     assert answer.error_bar == 0
 
@@ -53,13 +53,13 @@ def test_total_of_each_unit_is_clipped(session):
     sums = visits().assign(cost=lambda frame: rounded(frame.cost, 0, 20)).groupby("patient").cost.sum()
     assert (sums > 30).any()
     assert (sums < 30).any()
-    answer = session.release(total("cost", bounds=(0, 20), unit_total=(0, 30)), epsilon=PLENTY)
+    answer = session.release(chary.sum("cost", bounds=(0, 20), unit_total=(0, 30)), epsilon=PLENTY)
     assert answer.value == sums.clip(0, 30).sum()
 
 
 def test_total_keeps_the_largest_rows_of_a_unit(session):
     largest = rounded(visits().cost, 0, 20).groupby(visits().patient).max()
-    answer = session.release(total("cost", bounds=(0, 20), max_rows_per_unit=1), epsilon=PLENTY)
+    answer = session.release(chary.sum("cost", bounds=(0, 20), max_rows_per_unit=1), epsilon=PLENTY)
     assert answer.value == largest.sum()
 
 
@@ -149,7 +149,7 @@ def test_watch_finds_keys_with_their_values(session):
 def test_totals_beyond_double_precision_are_exact(opened):
     rows = pd.DataFrame({"patient": [1, 2], "big": [2**53, 1]})
     session = opened(rows, budget=NO_NOISE)
-    held = session.spine.rows.prepare(total("big", bounds=(0, 2**53), max_rows_per_unit=1)).run()
+    held = session.spine.rows.prepare(chary.sum("big", bounds=(0, 2**53), max_rows_per_unit=1)).run()
     assert held == 2**53 + 1
 
 

@@ -5,14 +5,14 @@ from fractions import Fraction
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean
 from chary.amounts import Amount
 from chary.calls import ThresholdTest
 from tests.session.kit import CLINICS, USUAL, error_texts, shows_data, spent, visits
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZES = [NAN, INF, -INF, 0, 0.0, -1, -1e-300, True, False, "", "abc", "nan", "1/0", None, [1], 1j, b"1"]
-COSTS = total("cost", bounds=(0, 10), max_rows_per_unit=1)
+COSTS = chary.sum("cost", bounds=(0, 10), max_rows_per_unit=1)
 KEYED = count().by("clinic", CLINICS)
 MEAN = mean("cost", bounds=(0, 10), max_rows_per_unit=1)
 
@@ -99,7 +99,7 @@ def test_a_budget_has_no_default_epsilon():
 
 WRONG_QUERIES = {
     "unknown column": lambda: count("nobody = 1"),
-    "unknown value column": lambda: total("nobody", bounds=(0, 1), max_rows_per_unit=1),
+    "unknown value column": lambda: chary.sum("nobody", bounds=(0, 1), max_rows_per_unit=1),
     "unknown key column": lambda: count().by("nobody", ["a"]),
     "aggregate": lambda: count("SUM(cost) > 5"),
     "subquery": lambda: count("patient IN (SELECT patient FROM chary_rows)"),
@@ -108,22 +108,22 @@ WRONG_QUERIES = {
     "failing cast": lambda: count("CAST(note AS INTEGER) > 5"),
     "garbage": lambda: count("age >"),
     "type": lambda: count("age > 'old'"),
-    "text total": lambda: total("note", bounds=(0, 1), max_rows_per_unit=1),
+    "text total": lambda: chary.sum("note", bounds=(0, 1), max_rows_per_unit=1),
     "keys of another type": lambda: count().by("clinic", [1, 2]),
     "keys of mixed types": lambda: count().by("clinic", ["a", 2]),
     "text keys of numbers": lambda: count().by("age", ["a"]),
     "repeated keys": lambda: count().by("clinic", ["a", "a"]),
     "no keys": lambda: count().by("clinic", []),
     "NULL key": lambda: count().by("clinic", [None]),
-    "no limit": lambda: total("cost", bounds=(0, 10)),
+    "no limit": lambda: chary.sum("cost", bounds=(0, 10)),
     "no limit for a mean": lambda: mean("cost", bounds=(0, 10)),
-    "both limits": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=1, unit_total=(0, 5)),
-    "bounds in the wrong order": lambda: total("cost", bounds=(10, 0), max_rows_per_unit=1),
-    "bounds off the grid": lambda: total("cost", bounds=(0, "0.5"), max_rows_per_unit=1),
-    "wide bounds": lambda: total("cost", bounds=(0, 2**60), max_rows_per_unit=1),
-    "one bound": lambda: total("cost", bounds=5, max_rows_per_unit=1),
-    "no rows": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=0),
-    "half a row": lambda: total("cost", bounds=(0, 10), max_rows_per_unit=0.5),
+    "both limits": lambda: chary.sum("cost", bounds=(0, 10), max_rows_per_unit=1, unit_total=(0, 5)),
+    "bounds in the wrong order": lambda: chary.sum("cost", bounds=(10, 0), max_rows_per_unit=1),
+    "bounds off the grid": lambda: chary.sum("cost", bounds=(0, "0.5"), max_rows_per_unit=1),
+    "wide bounds": lambda: chary.sum("cost", bounds=(0, 2**60), max_rows_per_unit=1),
+    "one bound": lambda: chary.sum("cost", bounds=5, max_rows_per_unit=1),
+    "no rows": lambda: chary.sum("cost", bounds=(0, 10), max_rows_per_unit=0),
+    "half a row": lambda: chary.sum("cost", bounds=(0, 10), max_rows_per_unit=0.5),
     "no keys kept": lambda: count().by("clinic", CLINICS, max_groups_per_unit=0),
     "both key limits": lambda: count().by("clinic", CLINICS, max_groups_per_unit=1, assumed_groups_per_unit=1),
     "no query": lambda: "count",
@@ -151,7 +151,7 @@ def test_a_wrong_query_is_refused(refusing, make, how):
 def test_a_fraction_of_a_row_is_no_limit(rows):
     """It would shrink the sensitivity, and with it the noise."""
     with pytest.raises(InvalidParameter):
-        total("cost", bounds=(0, 10), max_rows_per_unit=Fraction(rows))
+        chary.sum("cost", bounds=(0, 10), max_rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
         mean("cost", bounds=(0, 10), max_rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
@@ -171,10 +171,10 @@ def test_a_fraction_of_a_row_is_no_limit(rows):
         lambda s: s.release_if(KEYED, above=5, epsilon="0.1"),
         lambda s: s.release_if(MEAN.by("clinic", CLINICS), above=5, epsilon="0.1"),
         lambda s: s.test(MEAN, above="5.5", epsilon="0.1"),
-        lambda s: s.test(total("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
+        lambda s: s.test(chary.sum("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
         lambda s: s.test(mean("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
         lambda s: s.release_if(mean("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
-        lambda s: s.watch(total("cost", bounds=(0, 10)).by("clinic", CLINICS), above=5, epsilon="0.1"),
+        lambda s: s.watch(chary.sum("cost", bounds=(0, 10)).by("clinic", CLINICS), above=5, epsilon="0.1"),
     ],
 )
 def test_a_query_that_does_not_fit_the_call_is_refused(refusing, ask):
@@ -207,7 +207,7 @@ def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
         lambda s: s.test(count(), above=5, epsilon="1e-13"),
         lambda s: s.watch(KEYED, above=5, epsilon="1e-13"),
         lambda s: s.release_if(COSTS, above=5, epsilon="1e-12"),
-        lambda s: s.release(total("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
+        lambda s: s.release(chary.sum("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
         lambda s: s.release(mean("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
         lambda s: s.release(count(), rho="1e-30"),
         lambda s: s.release(count(), epsilon="1e-400"),

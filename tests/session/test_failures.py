@@ -3,7 +3,7 @@
 import pytest
 
 import chary
-from chary import Budget, EngineError, count, mean, total
+from chary import Budget, EngineError, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.data.engines.duckdb.engine import EnginePlan
@@ -12,7 +12,7 @@ from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
 NEVER, SURE = 10**9, -(10**9)
-COSTS = total("cost", bounds=(0, 10), max_rows_per_unit=1)
+COSTS = chary.sum("cost", bounds=(0, 10), max_rows_per_unit=1)
 CALLS = {
     "release": lambda s: s.release(count(), epsilon="0.1"),
     "keyed": lambda s: s.release(count().by("clinic", CLINICS), epsilon="0.1"),

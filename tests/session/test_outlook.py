@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary import Budget, InvalidParameter, count, mean, noise, total
+from chary import Budget, InvalidParameter, count, mean, noise
 from chary.calls import OnChange, PrepaidTests, Release, ReleaseIf, Select, SparseVector, ThresholdTest, Watch
 from chary.core.forecast import MANY
 from tests.session.kit import CLINICS, USUAL, spent
@@ -42,7 +42,7 @@ def test_the_smallest_bar_is_no_longer_below_the_margin(opened):
 
 
 def test_distances_are_in_the_units_of_the_question(opened):
-    costs = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
+    costs = chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
     fine, coarse = (
         opened(**ROOM).quote(ReleaseIf(query, above=900, epsilon="0.02")).outlook for query in (costs, count())
     )
@@ -51,7 +51,7 @@ def test_distances_are_in_the_units_of_the_question(opened):
 
 
 def test_what_bounds_no_truth_needs_one_to_be_said(opened):
-    session, change = opened(**ROOM), total("cost", bounds=(-5, 20), max_rows_per_unit=1)
+    session, change = opened(**ROOM), chary.sum("cost", bounds=(-5, 20), max_rows_per_unit=1)
     told = session.quote(ThresholdTest(change, above=900, epsilon="0.02")).outlook
     assert (told.truth, told.false_alarms, told.least_bar) == (None, None, None)
     assert told.margin > 0

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, mean, total
+import chary
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, mean
 from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Release, ThresholdTest, Watch
@@ -72,7 +73,7 @@ def test_a_revision_of_an_outcome_that_was_paid_hit_or_miss_is_free(opened, opti
 
 def test_an_ordinary_release_costs_its_event(opened, place):
     session = opened(ledger=place)
-    price, cell = session.spine.filter.price, total("cost", bounds=(0, 5), max_rows_per_unit=2)
+    price, cell = session.spine.filter.price, chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2)
     questions = [
         (lambda: session.release(count(), epsilon="0.1"), DiscreteLaplace(10, 1)),
         (lambda: session.release(count(), rho="0.001"), ZeroConcentrated("0.001")),
@@ -92,7 +93,7 @@ def test_an_ordinary_release_costs_its_event(opened, place):
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_the_relation_decides_the_sensitivity(opened, neighbors):
     session = opened(neighbors=neighbors)
-    session.release(total("cost", bounds=(-5, 5), max_rows_per_unit=1), epsilon="0.1")
+    session.release(chary.sum("cost", bounds=(-5, 5), max_rows_per_unit=1), epsilon="0.1")
     change = {"add_remove": 5, "replace": 10}[neighbors]
     assert spent(session) == session.spine.filter.price(DiscreteLaplace(change * 10, change)).hit
 
@@ -299,7 +300,7 @@ def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
     for ask in (
         lambda: session.release(count(), epsilon=10**5),
         lambda: session.watch(many, above=NEVER, epsilon=5),
-        lambda: session.release(total("cost", bounds=(0, 2**40), max_rows_per_unit=10**4), epsilon=10**5),
+        lambda: session.release(chary.sum("cost", bounds=(0, 2**40), max_rows_per_unit=10**4), epsilon=10**5),
     ):
         with pytest.raises(BudgetExceeded):
             ask()

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+import chary
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
 from chary.calls import Between, Decide, Release, ReleaseIf, ThresholdTest, TopK, Watch
@@ -15,7 +16,7 @@ from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)
-COSTS = total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
+COSTS = chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 KEYED = count().by("clinic", [*CLINICS, "a", "b"], max_groups_per_unit=2)
 
 
@@ -203,7 +204,7 @@ def test_bad_quotes_are_refused(opened, ask):
 
 
 @pytest.mark.parametrize(
-    "query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), max_rows_per_unit=1)]
+    "query", [count("nobody = 1"), count().by("clinic", [1]), chary.sum("note", bounds=(0, 1), max_rows_per_unit=1)]
 )
 def test_what_would_be_refused_gets_no_quote(opened, query):
     session = opened()

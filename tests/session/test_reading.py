@@ -52,7 +52,7 @@ def test_a_text_that_was_meant_to_be_a_number_tells_what_to_write(opened):
             "{'age': 'BIGINT'}",
         ),
         (
-            lambda: session.release(chary.total("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon=0.1),
+            lambda: session.release(chary.sum("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon=0.1),
             "{'cost': 'DOUBLE'}",
         ),
         (lambda: session.ask(Histogram("age", bins=[0, 50, 100], epsilon=0.1)), "columns={'age': 'DOUBLE'}"),

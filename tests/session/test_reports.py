@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from chary import Budget, count, total
+import chary
+from chary import Budget, count
 from chary.calls import Release, ThresholdTest
 from chary.session import plain_composition
 from tests.session.kit import CLINICS, spent
@@ -113,7 +114,7 @@ def test_plain_composition_takes_the_better_way(opened):
     assert plain_composition(session).epsilon == pytest.approx(0.06)
     pure = opened(budget=Budget(epsilon=1))
     pure.test(count(), above=NEVER, epsilon="0.2")
-    pure.release(total("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon="0.3")
+    pure.release(chary.sum("cost", bounds=(0, 5), max_rows_per_unit=1), epsilon="0.3")
     assert plain_composition(pure).epsilon == pytest.approx(0.5)
     assert plain_composition(pure).calls == 2
 

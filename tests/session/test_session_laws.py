@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import chary
-from chary import Budget, count, total
+from chary import Budget, count
 from chary.noise import Seeded
 from tests.noise.helpers import ALPHA, gaussian_cdf, laplace_cdf, p_value, spread
 
@@ -51,7 +51,7 @@ def test_a_keyed_release_pays_for_all_keys_of_a_unit(session):
 
 @pytest.mark.statistical
 def test_a_keyed_total_follows_the_law_on_its_grid(session):
-    query = total("amount", bounds=(-5, 3), grid="0.5", max_rows_per_unit=2).by("key", range(KEYS))
+    query = chary.sum("amount", bounds=(-5, 3), grid="0.5", max_rows_per_unit=2).by("key", range(KEYS))
     values = session.release(query, epsilon="0.5").values
     rightly((np.array(values) - 2 * UNITS * (np.arange(KEYS) == 3)) * 2, 40.0)
 
@@ -60,7 +60,7 @@ def test_a_keyed_total_follows_the_law_on_its_grid(session):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_gaussian_release_follows_the_law(rows):
     """Squared L2 change: one row of at most 4 steps, or three of them in one key."""
-    query = total("amount", bounds=(0, 4), max_rows_per_unit=rows).by("key", range(KEYS))
+    query = chary.sum("amount", bounds=(0, 4), max_rows_per_unit=rows).by("key", range(KEYS))
     options = {"ledger": ":memory:", "budget": Budget(epsilon=50, delta=1e-6), "unsafe_noise": Seeded(12)}
     with chary.open(ROWS, privacy_unit="unit", **options) as session:
         values = session.release(query, rho="0.02").values

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean
 from chary.amounts import Amount
 from chary.calls import Release, Revise
 from chary.ledger import MemoryLedger, SqlLedger
@@ -82,7 +82,7 @@ QUESTIONS = {
     "keyed": lambda s, key: s.release(count().by("clinic", CLINICS), epsilon="0.1", request=key),
     "mean": lambda s, key: s.release(mean("cost", bounds=(0, 9), max_rows_per_unit=1), epsilon="0.1", request=key),
     "grid": lambda s, key: s.release(
-        total("cost", bounds=(0, 9), grid="0.1", max_rows_per_unit=1), epsilon="0.1", request=key
+        chary.sum("cost", bounds=(0, 9), grid="0.1", max_rows_per_unit=1), epsilon="0.1", request=key
     ),
     "test": lambda s, key: s.test(count(), above=51, epsilon="0.02", request=key),
     "published": lambda s, key: s.release_if(count(), above=SURE, epsilon="0.02", request=key),

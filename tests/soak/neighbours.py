@@ -9,7 +9,8 @@ from random import Random
 
 import numpy as np
 
-from chary.data import NeighborRelation, Query, RowTable, count, total
+import chary
+from chary.data import NeighborRelation, Query, RowTable, count
 from chary.errors import CharyError
 from tests.soak.figures import Figures, Until
 from tests.soak.hostile import FORMS, NOTES, TYPES, UNITS, csv, line, odd, odd_lines, usual
@@ -23,8 +24,8 @@ CONDITIONS = (
 QUERIES = [
     count(),
     *[count(condition) for condition in CONDITIONS],
-    total("cost", bounds=(-5, 20), max_rows_per_unit=2),
-    total("age", bounds=(0, 100), max_rows_per_unit=1),
+    chary.sum("cost", bounds=(-5, 20), max_rows_per_unit=2),
+    chary.sum("age", bounds=(0, 100), max_rows_per_unit=1),
     count().by("note", [note for note in NOTES if note], max_groups_per_unit=2),
     count("age >= 17").by("unit", list(UNITS), max_groups_per_unit=1),
 ]

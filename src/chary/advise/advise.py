@@ -73,7 +73,7 @@ def advise_for(
 
     What is left is that of the dataset under its filter, or of the analyst's own cap if it is less; once free misses
     have ended, the epsilons that calls may still add up to. Nothing is read and nothing is charged. `monotone=None`:
-    under add/remove, where counts and totals of values from 0 on are.
+    under add/remove, where counts and sums of values from 0 on are.
     """
     spine = session.spine
     wanted = Wanted.asked(

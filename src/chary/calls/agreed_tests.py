@@ -212,7 +212,7 @@ class AskAgreed(core_plan.Interaction):
         core_plan.check_question(self.query)
         object.__setattr__(self, "above", exact(self.above, "above"))
         if self.terms.plan.value and isinstance(self.query, Mean):
-            raise InvalidQuery("a mean has no fresh value: ask its total, or agree on tests without value=")
+            raise InvalidQuery("a mean has no fresh value: ask its sum, or agree on tests without value=")
         self.sharpness, self.accuracy()
 
     @cached_property

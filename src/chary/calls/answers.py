@@ -74,7 +74,7 @@ def published(
 ) -> Publication:
     """How a value with this noise was published: because it lay in this support, in grid steps.
 
-    `bar` is that of the test after which it was drawn, with noise of its own. A count is never below 0, nor is a total
+    `bar` is that of the test after which it was drawn, with noise of its own. A count is never below 0, nor is a sum
     to which no unit can contribute less, and so on upwards.
     """
     floor, ceiling = query.known_range(neighbor_relation)

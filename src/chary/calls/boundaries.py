@@ -547,7 +547,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     or `within` (as for `ThresholdTest`; within is by how much the largest must lead for all to be clear) a `SharpTest`
     whose hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any
     key as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the
-    larger ones even then. Where neighbours change all answers in one direction (counts, histograms and totals of one
+    larger ones even then. Where neighbours change all answers in one direction (counts, histograms and sums of one
     sign under add/remove) the noise is half. A key is a scalar for one column, a tuple for several."""
 
     # Where the lead is small, a sharp choice may name a key far behind.
@@ -594,5 +594,5 @@ class AskClassify(Wrapped[Classify]):
 
 def _single(query: Question, name: str) -> Query:
     if not isinstance(query, Query) or query.keys is not None:
-        raise InvalidQuery(f"{name} asks a single count or total, such as count('age >= 65')")
+        raise InvalidQuery(f"{name} asks a single count or sum, such as count('age >= 65')")
     return query

@@ -21,7 +21,7 @@ from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Wher
 from chary.core.forecast import Forecast
 from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, Total, Votes, count
+from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, Sum, Votes, count
 from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
@@ -264,8 +264,8 @@ def _counting(query: Question, neighbor_relation: NeighborRelation) -> Query:
     if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
         raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
     cell = query.contribution(neighbor_relation)
-    if isinstance(query, Total) or (cell.low, cell.high, cell.rows) != (0, 1, None):
-        raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
+    if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
+        raise InvalidQuery("a mode counts units: ask count() or a histogram, not a sum")
     if neighbor_relation.neighbors is Neighbors.REPLACE and cell.spread > 1:
         raise InvalidQuery(
             "where units are replaced, the mode needs units with one key each: say max_groups_per_unit=1 or "
@@ -361,7 +361,7 @@ class Choose(Call[ChosenKey]):
     - "laplace" is report noisy max with discrete Laplace noise.
 
     Without `mechanism` it is "exponential" where that costs half of a pure call or less, else "permute_and_flip".
-    Counts under add/remove, and totals of one sign, all move together; they take half the noise. Errors:
+    Counts under add/remove, and sums of one sign, all move together; they take half the noise. Errors:
     `InvalidQuery` for a query without at least two keys.
     """
 
@@ -527,7 +527,7 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
     - `distance=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
       unit changes no distance by more than 1; with `monotone`, that it changes all of them in one direction, up or
       down. Distances are rounded down to whole numbers from 0 to 2**40; NaN is farthest. Neither can break that.
-    - `distance=query`, a count or a total without keys, where the candidates are numbers: which of them is it? Chary
+    - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
       works out how many units lie between.
 
     95 times in 100 the distance is at most `shortfall` units above the smallest, whatever the data. No unbiased
@@ -553,7 +553,7 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
         if isinstance(self.distance, ScoreFunction):
             return
         if not isinstance(self.distance, Query) or self.distance.keys is not None or self.monotone:
-            raise InvalidParameter("distance is a ScoreFunction, or one count or total without keys or monotone=")
+            raise InvalidParameter("distance is a ScoreFunction, or one count or sum without keys or monotone=")
         for candidate in self.candidates:
             exact(candidate, "each of the candidates")
 
@@ -600,7 +600,7 @@ class ExponentialMechanism(Call[ChosenKey]):
       `monotone`, moves all of them up or all of them down. Scores are rounded down to about a millionth of the
       sensitivity (whole numbers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
       that.
-    - `score=[query, ...]`, a count or a total for each candidate (or one query with as many keys): chary proves how
+    - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many keys): chary proves how
       far they move apart, and `sensitivity` and `monotone` are left out.
 
     95 times in 100 the score is at most `shortfall` below the best (a quote tells it), whatever the data;
@@ -630,7 +630,7 @@ class ExponentialMechanism(Call[ChosenKey]):
                 raise InvalidParameter("say how far one unit moves a score of yours at most, such as sensitivity=1")
             return
         if self.sensitivity is not None or self.monotone:
-            raise InvalidParameter("how far counts and totals move is known: leave sensitivity= and monotone= out")
+            raise InvalidParameter("how far counts and sums move is known: leave sensitivity= and monotone= out")
         if isinstance(self.score, Query):
             answers = len(self.score.keys or ())
         else:

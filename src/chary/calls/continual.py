@@ -14,7 +14,7 @@ from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Data, Json, Paid, Result, natural
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
-from chary.data import Count, Neighbors, Query, Reading, Rows, Total, count
+from chary.data import Count, Neighbors, Query, Reading, Rows, Sum, count
 from chary.data.series import has_public_size
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
@@ -36,7 +36,7 @@ COUNTS: Final = Known(floor=0)
 
 @dataclass(frozen=True)
 class RunningCount(Answer):
-    """What one step told: a count or a total, or a `RunningCounts` with one for each key, each with the same
+    """What one step told: a count or a sum, or a `RunningCounts` with one for each key, each with the same
     `error_bar`, in the query's own units.
 
     `step` counts from 1. `version` is that of the dataset before its rows were read, and `size` the number of rows
@@ -223,10 +223,10 @@ class CountingState:
 
 @call("continual_count", subject="growing")
 class ContinualCount(Opening[Run[RunningCount, CountingState]]):
-    """Tell one count, or one total, at up to `steps` steps while rows arrive, for one price paid now.
+    """Tell one count, or one sum, at up to `steps` steps while rows arrive, for one price paid now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
-    whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a total, whose noise is in
+    whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a sum, whose noise is in
     proportion to its bounds. Errors grow with the logarithm of `steps`. `mechanism` is "tree", with epsilon or rho, or
     "root", with rho, the default there and about half as far off (docs/continual.md).
 
@@ -234,7 +234,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
     process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows
     it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
 
-    Errors: `InvalidQuery` where units may have several rows, and for a total whose bounds are more than 2**31 steps of
+    Errors: `InvalidQuery` where units may have several rows, and for a sum whose bounds are more than 2**31 steps of
     its grid from 0, `InvalidParameter` for more than 2**20 steps ("tree") or
     2**16 ("root"), `NotPriced` for rho without a delta.
 
@@ -280,13 +280,13 @@ class OpenContinual(BoundOpening[ContinualCount]):
                 "several steps would be paid for in each"
             )
         if self.query.sensitivity(self.neighbor_relation) > MOST_MOVED:
-            raise InvalidQuery("a running total may move by at most 2**31 steps of its grid: give a coarser grid=")
+            raise InvalidQuery("a running sum may move by at most 2**31 steps of its grid: give a coarser grid=")
         super().__post_init__()
 
     @cached_property
-    def query(self) -> Count | Total:
+    def query(self) -> Count | Sum:
         """What is counted, or added up."""
-        return cast("Count | Total", self.call.query)
+        return cast("Count | Sum", self.call.query)
 
     @cached_property
     def mechanism(self) -> Continual:

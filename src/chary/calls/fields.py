@@ -9,7 +9,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from chary.calls.algorithm import Algorithm, When
 from chary.core.plan import Question, check_question
-from chary.data import Count, Linear, Predicate, Query, Total, count
+from chary.data import Count, Linear, Predicate, Query, Sum, count
 from chary.data.columns import Schema
 from chary.data.queries.bodies import KINDS, body_of, query_of
 from chary.data.queries.query import AnsweredT
@@ -227,7 +227,7 @@ QueryOf = Annotated[
     PlainValidator(_question),
     PlainSerializer(body_of, when_used="json"),
     WithJsonSchema(
-        {"type": "object", "description": "The body of a query: count, total, mean, histogram or series."} | _OF_QUERY
+        {"type": "object", "description": "The body of a query: count, sum, mean, histogram or series."} | _OF_QUERY
     ),
 ]
 
@@ -353,18 +353,17 @@ def _running(value: Any) -> Any:
     asked = query_of(value) if isinstance(value, dict) else value
     if asked is None or isinstance(asked, (Predicate, str)):
         return count(asked)
-    if not isinstance(asked, (Count, Total)):
-        raise InvalidQuery('give count(), a condition, such as "age >= 65", or total("cost", bounds=(0, 5000))')
+    if not isinstance(asked, (Count, Sum)):
+        raise InvalidQuery('give count(), a condition, such as "age >= 65", or sum("cost", bounds=(0, 5000))')
     return asked
 
 
 Running = Annotated[
-    Count | Total | Predicate | str | None,
+    Count | Sum | Predicate | str | None,
     PlainValidator(_running, json_schema_input_type=Any),
     PlainSerializer(body_of, when_used="json"),
     WithJsonSchema(
-        {"type": ["object", "string", "null"], "description": "The body of a count or total, or a condition."}
-        | _OF_QUERY
+        {"type": ["object", "string", "null"], "description": "The body of a count or sum, or a condition."} | _OF_QUERY
     ),
 ]
 

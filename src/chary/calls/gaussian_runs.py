@@ -642,7 +642,7 @@ class KeptReporting(Kept[Any, ReportingState]):
 
     def question(self, query: Any) -> AskReporting:
         if not isinstance(query, Query):
-            raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
+            raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
         opened, spine = self.started, self.spine
         opened.terms.allowed(query.sensitivity(spine.rows.neighbor_relation) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
@@ -850,7 +850,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
 
     def question(self, query: Any) -> AskAbove:
         if not isinstance(query, Query):
-            raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
+            raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
         spine, terms, now = self.spine, self.terms_of_run, self._now()
         step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
         made = step(self.number, terms, query, spine.rows.neighbor_relation, now, spine.filter, keys, self.by_hits)

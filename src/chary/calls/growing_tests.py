@@ -511,7 +511,7 @@ class OpenGrowingHits(FreeOpening[Any]):
 class AskGrowingHit(Interaction):
     """One question as an average over the rows there are, charged if it is above its threshold.
 
-    Guarantee: `SharpTest` of the count or total against the threshold times the public size. How many yeses there were
+    Guarantee: `SharpTest` of the count or sum against the threshold times the public size. How many yeses there were
     is kept beside the opening, and changes in the transaction that stores one.
     """
 
@@ -526,7 +526,7 @@ class AskGrowingHit(Interaction):
         check_question(self.query)
         if isinstance(self.query, Mean) or self.query.keys is not None:
             raise InvalidQuery(
-                "averages are of a count or a total, one key at a time, as a condition of its own: "
+                "averages are of a count or a sum, one key at a time, as a condition of its own: "
                 "ask(count(\"ward = 'a'\"))"
             )
         check_average(self.query, self.started.neighbor_relation, self.above)
@@ -544,7 +544,7 @@ class AskGrowingHit(Interaction):
 
     @cached_property
     def noise(self) -> Gaussian | None:
-        """That of a published total; None where no values are published."""
+        """That of a published sum; None where no values are published."""
         change = self.query.sensitivity(self.started.neighbor_relation)
         return self.own.noise(change) if self.own.share else None
 
@@ -609,7 +609,7 @@ class AskGrowingHit(Interaction):
     def published(self, answer: Json) -> Publication | None:
         """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
 
-        Its steps are those of the total over the rows there were.
+        Its steps are those of the sum over the rows there were.
         """
         own = self.started.at(answer["size"])
         if answer["value"] is None or str(own.price) != answer.get("price"):
@@ -643,7 +643,7 @@ class GrowingTests(Opening[GrowingRun]):
     is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget. `exponent` lies
     between 1, where all rounds cost the same, and 0, where all have the same noise per row and later ones cost less;
     with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
-    `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and totals
+    `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and sums
     have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or

@@ -17,7 +17,7 @@ from chary.calls.call import call
 from chary.core.forecast import Within
 from chary.core.plan import Data, Json, Paid, Question, Result, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
-from chary.data import Count, NeighborRelation, Neighbors, Query, Reading, Rows, Total
+from chary.data import Count, NeighborRelation, Neighbors, Query, Reading, Rows, Sum
 from chary.data.engines.protocol import LivingReading
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
@@ -33,7 +33,7 @@ PLANS = 64
 
 
 class LivingCount(answers.NumberOrNothing):
-    """A noisy count of the units that still live, or total of what they contribute, if it reached the bar, which raised
+    """A noisy count of the units that still live, or sum of what they contribute, if it reached the bar, which raised
     the counters of the units in it; otherwise nothing (`value` is None)."""
 
 
@@ -61,13 +61,13 @@ class AskEachLiving(Paid):
     """One query of a stream, or one for each key, as it is run: free, it was paid when the stream was opened.
 
     Answer and counters come from one state of the rows and are stored in one transaction. An outcome on counters that
-    moved meanwhile is thrown away by the spine, unseen. A total moves by at most the query's sensitivity with a unit,
+    moved meanwhile is thrown away by the spine, unseen. A sum moves by at most the query's sensitivity with a unit,
     and each unit that adds something pays for a whole hit, however little it adds. Of several keys a unit takes part in
     no more than its counter leaves it, the first ones.
     """
 
     opened: int
-    query: Count | Total
+    query: Count | Sum
     neighbor_relation: NeighborRelation
     above: Fraction
     memory: CounterMemory = field(compare=False, repr=False)
@@ -352,15 +352,15 @@ class OpenSharpIndividual(OpenIndividual):
 
 @run.keeps
 class KeptStream(run.Kept[Any, StreamState]):
-    """`run.ask(query, above=500)`: the noisy count of living units, or `total` of what they contribute, if it is at or
+    """`run.ask(query, above=500)`: the noisy count of living units, or `sum` of what they contribute, if it is at or
     above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
 
     An epsilon-DP call with the NotPrior target "published": if it is, every unit in it has one hit less left (in a
-    total is who adds something, however little), and a unit without any left drops out of all later queries. Of a keyed
+    sum is who adds something, however little), and a unit without any left drops out of all later queries. Of a keyed
     query one such number for each key, in one scan: a unit with r hits left takes part in its first r keys, in the
     order of the list, and pays for those of them that are published.
 
-    Errors: `InvalidQuery` for anything but a `count` or a `total`.
+    Errors: `InvalidQuery` for anything but a `count` or a `sum`.
     """
 
     kind = IndividualTests.kind
@@ -375,10 +375,8 @@ class KeptStream(run.Kept[Any, StreamState]):
         return run.KeyedRun(self)
 
     def question(self, query: Question, *, above: Number) -> AskEachLiving:
-        if not isinstance(query, (Count, Total)) or (isinstance(query, Count) and query.without is not None):
-            raise InvalidQuery(
-                'a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or total'
-            )
+        if not isinstance(query, (Count, Sum)) or (isinstance(query, Count) and query.without is not None):
+            raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or sum')
         asked = (self.number, query, self.spine.rows.neighbor_relation, exact(above, "above"), self.memory)
         if self.hit is None:
             return AskLiving(*asked, epsilon=Fraction(self.terms["epsilon_per_call"]))

@@ -243,7 +243,7 @@ class MatrixMechanism(Call[LinearAnswers]):
         query = self.query
         if not isinstance(query, Query) or query.keys is None:
             raise InvalidQuery(
-                'the matrix mechanism is for counts and totals of public keys: count().by("age", range(100))'
+                'the matrix mechanism is for counts and sums of public keys: count().by("age", range(100))'
             )
         return workloads.LinearQueries.of(self.workload, query.keys, query.columns)
 

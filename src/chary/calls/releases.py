@@ -456,8 +456,8 @@ def _queries(value: Any) -> Any:
     queries = tuple(bodies.query_of(each) if isinstance(each, dict) else each for each in listed)
     if not 1 <= len(queries) <= MOST_QUERIES or not all(isinstance(each, Query) for each in queries):
         raise InvalidParameter(
-            f'queries are 1 to {MOST_QUERIES} counts, totals and histograms: [count(), total("cost", ...)]; '
-            "a mean is asked as its total and its count"
+            f'queries are 1 to {MOST_QUERIES} counts, sums and histograms: [count(), sum("cost", ...)]; '
+            "a mean is asked as its sum and its count"
         )
     if len(set(queries)) < len(queries):
         raise InvalidParameter("each query is released once")
@@ -514,7 +514,7 @@ class NoisyAnswers(Table):
 
 @call("release_all", subject="numbers")
 class ReleaseAll(Call[NoisyAnswers]):
-    """Several counts, totals and histograms at once, with keys or without; each has noise for its own sensitivity.
+    """Several counts, sums and histograms at once, with keys or without; each has noise for its own sensitivity.
 
     Guarantee: epsilon-DP with discrete Laplace noise, or rho-zCDP with discrete Gaussian noise (for `rho`, or for
     `epsilon` and `delta`), for all of them together. The noise follows from what one unit can change of all of them at
@@ -524,8 +524,9 @@ class ReleaseAll(Call[NoisyAnswers]):
     Errors: `InvalidParameter` for no queries, one that is listed twice and a missing epsilon or rho; `InvalidQuery` for
     a mean, which is two numbers, and a series.
 
-    >>> from chary import count, total
-    >>> asked = ReleaseAll([count("age < 30"), count("age >= 30"), total("cost", bounds=(0, 500))], epsilon="0.1")
+    >>> import chary
+    >>> from chary import count
+    >>> asked = ReleaseAll([count("age < 30"), count("age >= 30"), chary.sum("cost", bounds=(0, 500))], epsilon="0.1")
     >>> len(asked.queries), asked.kind
     (3, 'release_all')
     """

@@ -345,7 +345,7 @@ class Threshold(HowSharply[plan.AnswerT]):
     """A call that tests against a bar, from which on values are hits.
 
     Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
-    are the least they can be, 0 for counts and totals of values from 0 on, would mostly buy false alarms: they raise
+    are the least they can be, 0 for counts and sums of values from 0 on, would mostly buy false alarms: they raise
     `InvalidParameter` before anything is reserved, unless `below_margin=True` says that this is meant. Stored answers
     of repeated requests are given whatever it says.
     """

@@ -144,7 +144,7 @@ class OpenSparse(plan.Interaction):
 
     @property
     def barred(self) -> forecast.TestForecast:
-        """Truths are at least 0 where all questions are declared to be counts or totals of values from 0 on."""
+        """Truths are at least 0 where all questions are declared to be counts or sums of values from 0 on."""
         bar, least = plan.steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
         tests = self.tests or sparse_vector.USUAL_TESTS
         return forecast.TestForecast(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
@@ -210,12 +210,12 @@ class AskSparse(plan.Paid):
     def __post_init__(self) -> None:
         object.__setattr__(self, "above", exact(self.above, "above"))
         if not isinstance(self.query, Query):
-            raise InvalidQuery("a sparse vector tests counts, totals and series, such as count('age >= 65')")
+            raise InvalidQuery("a sparse vector tests counts, sums and series, such as count('age >= 65')")
         self._check_grid()
         self._check_sensitivity()
         if self.started.monotone and self.query.contribution(self.started.neighbor_relation).low < 0:
             raise InvalidQuery(
-                "this total may move down when a unit is added, so it is not monotone: give it bounds from 0 on, or "
+                "this sum may move down when a unit is added, so it is not monotone: give it bounds from 0 on, or "
                 "open the sparse vector with monotone=False"
             )
 
@@ -382,7 +382,7 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     `delta`. Afterwards questions are free, also those that hit. `values` publishes a noisy value with each hit, for
     which part of epsilon is kept, with noise of its own. `mechanism` is one-sided where none is said; its bar is placed
     so that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says that
-    adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and totals
+    adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and sums
     of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid` their
     common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
 

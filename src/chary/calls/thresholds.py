@@ -150,7 +150,7 @@ class OnChange(FreshlyValued[Tracked]):
         if isinstance(question, Algorithm):
             return CallAgain(self, neighbor_relation, prior)
         if not isinstance(question, Query) or question.keys is not None:
-            raise InvalidQuery("track a single count or total, or an Algorithm")
+            raise InvalidQuery("track a single count or sum, or an Algorithm")
         known = None if prior is UNSAID else prior
         if self.epsilon is not None:
             return AskTracked(self, neighbor_relation, question, known)
@@ -484,7 +484,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
         return self.against(self.sharpness.tails, self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
-        """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""
+        """The parts of the value, the last of which is tested; for a mean none of them is, but a sum after them."""
         parts = releases.parts_of(self.call.query, self.neighbor_relation)
         return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
 
@@ -667,7 +667,7 @@ def keyed(query: plan.Question) -> Query:
     """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None:
         raise InvalidQuery(
-            'watch needs a count, a total or a series with public keys, such as count().by("clinic", ["a", "b"])'
+            'watch needs a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
         )
     return query
 

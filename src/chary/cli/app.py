@@ -148,7 +148,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "sparse-vector": ("runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
     },
     "Always charged": {
-        "release": ("kinds:release", "A noisy count, total or mean, with keys or without."),
+        "release": ("kinds:release", "A noisy count, sum or mean, with keys or without."),
         "choose": ("kinds:choose", "The key with the largest value, without the value."),
         "quantiles": ("kinds:quantiles", "Quantiles of a column."),
         "histogram": ("kinds:histogram", "How many units are in each bin of a column."),

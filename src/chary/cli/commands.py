@@ -211,7 +211,7 @@ class QueryOptions:
 
     panel: ClassVar[str] = "Question"
     count: Annotated[bool, typer.Option("--count", help="Count units.")] = False
-    total: Annotated[str | None, typer.Option(help="Sum this column.")] = None
+    sum: Annotated[str | None, typer.Option(help="Sum this column.")] = None
     mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
@@ -236,7 +236,7 @@ class QueryOptions:
     @property
     def named(self) -> bool:
         """Whether any question is named."""
-        return self.count or self.total is not None or self.mean is not None
+        return self.count or self.sum is not None or self.mean is not None
 
 
 @dataclass(kw_only=True)

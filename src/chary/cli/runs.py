@@ -195,7 +195,7 @@ def _check(opened: Run[Any, Any], asks: bool, above: str | None) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
     if asks and word is None:
-        raise InvalidParameter(f"{named(opened.kind)} knows its question: leave --count, --total and --mean out")
+        raise InvalidParameter(f"{named(opened.kind)} knows its question: leave --count, --sum and --mean out")
     if not asks and word is not None and word.default is word.empty:
         raise InvalidParameter(f"say what to ask the {named(opened.kind)}, such as --count")
     bar = opened.words.get("above")

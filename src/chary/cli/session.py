@@ -14,8 +14,9 @@ from typing import Any, Final
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
-from chary.data import Bins, Count, CSVFormat, Mean, Neighbors, Series, Total, Universe, count, mean, parse_keys, total
+from chary.data import Bins, Count, CSVFormat, Mean, Neighbors, Series, Sum, Universe, count, mean, parse_keys
 from chary.data.columns import classify
+from chary.data.queries import sums
 from chary.data.queries.keys import key_text
 from chary.data.source import DUCKDB
 from chary.errors import InvalidParameter
@@ -187,10 +188,10 @@ def question(session: Session, source: SourceOptions, query: QueryOptions) -> Qu
     """The question that options state; `InvalidParameter` where they state none, or several."""
     if source.series is not None:
         return session.series()
-    named = [query.count, query.total is not None, query.mean is not None]
+    named = [query.count, query.sum is not None, query.mean is not None]
     if sum(named) != 1:
-        raise InvalidParameter("ask one thing: --count, or --total COLUMN or --mean COLUMN with --bounds LOW,HIGH")
-    asked: Count | Total | Mean = count(query.where) if query.count else _bounded(query)
+        raise InvalidParameter("ask one thing: --count, or --sum COLUMN or --mean COLUMN with --bounds LOW,HIGH")
+    asked: Count | Sum | Mean = count(query.where) if query.count else _bounded(query)
     if query.by is None:
         return asked
     columns = query.by.split(",")
@@ -201,7 +202,7 @@ def question(session: Session, source: SourceOptions, query: QueryOptions) -> Qu
     return asked.by(columns, list(product(*lists)), max_groups_per_unit=keep, assumed_groups_per_unit=stated)
 
 
-def _bounded(query: QueryOptions) -> Total | Mean:
+def _bounded(query: QueryOptions) -> Sum | Mean:
     if query.bounds is None:
         raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
     low, high = _pair(query.bounds, "--bounds", "0,5000")
@@ -210,9 +211,9 @@ def _bounded(query: QueryOptions) -> Total | Mean:
     if query.mean is not None:
         return mean(query.mean, missing=query.missing, **common)
     if query.missing is not None:
-        raise InvalidParameter("--missing is for means: of a total, rows without a value are 0")
+        raise InvalidParameter("--missing is for means: of a sum, rows without a value are 0")
     unit_total = None if query.unit_total is None else _pair(query.unit_total, "--unit-total", "0,9000")
-    return total(str(query.total), unit_total=unit_total, **common)
+    return sums.sum(str(query.sum), unit_total=unit_total, **common)
 
 
 def _keys(session: Session, column: str, text: str) -> list[Any]:

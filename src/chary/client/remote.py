@@ -41,7 +41,7 @@ class RemoteFigures:
         """The question for all values of a series; only datasets that are series have one."""
         body = self._transport.read(self._at())["series"]
         if body is None:
-            raise InvalidQuery("this session asks a table: use count, total or mean")
+            raise InvalidQuery("this session asks a table: use count, sum or mean")
         return query_of(body)
 
     @property

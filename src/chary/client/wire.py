@@ -27,7 +27,7 @@ from chary.core.forecast import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import NeighborRelation, Neighbors
-from chary.data.queries import histogram, moments
+from chary.data.queries import histogram, moments, sums
 from chary.data.queries.stored import CURRENT, STORED
 from chary.filters import exact, filter
 from chary.mechanisms import additive, local_reports, mwem, workloads
@@ -248,6 +248,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "SyntheticDatabase": calls.SyntheticDatabase,
     "SyntheticHistogram": calls.SyntheticHistogram,
     "Tested": calls.Tested,
+    "Total": sums.Sum,
     "Tracked": calls.Tracked,
     "WatchResult": calls.WatchResult,
     "WeightedAnswer": calls.WeightedAnswer,

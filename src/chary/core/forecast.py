@@ -183,7 +183,7 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
 
 
 def least_of(query: Query, neighbor_relation: NeighborRelation) -> int | None:
-    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
+    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for sums of
     values from 0 on; otherwise None."""
     return 0 if isinstance(query, OfSeries) or query.known_range(neighbor_relation)[0] == 0 else None
 

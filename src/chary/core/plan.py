@@ -531,7 +531,7 @@ def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> in
 def check_question(query: Any) -> None:
     """Refuse what is no question at all."""
     if not isinstance(query, (Query, Mean)):
-        raise InvalidQuery(f'ask count(), total() or mean(), such as count("age >= 65"), not {type(query).__name__}')
+        raise InvalidQuery(f'ask count(), sum() or mean(), such as count("age >= 65"), not {type(query).__name__}')
 
 
 def threshold_body(query: Question, above: Number, epsilon: Number) -> Json:

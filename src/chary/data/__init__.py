@@ -8,7 +8,7 @@ from chary.data.queries.keys import parse_keys
 from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
 from chary.data.queries.ordered import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total, count, total
+from chary.data.queries.sums import Count, Sum, count, sum
 from chary.data.rows import Batch, EntryLimit, Reading, Rows
 from chary.data.series import Series, ValueAt, Values, has_public_size, public_size
 from chary.data.table import Check, RowTable, check, read_one_version
@@ -38,7 +38,7 @@ __all__ = [
     "Rows",
     "SecondMoments",
     "Series",
-    "Total",
+    "Sum",
     "UnitValues",
     "Universe",
     "ValueAt",
@@ -55,6 +55,6 @@ __all__ = [
     "public_size",
     "read_one_version",
     "second_moments",
-    "total",
+    "sum",
     "weighted",
 ]

@@ -15,7 +15,7 @@ from chary.data.engines import protocol, registry
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total, count
+from chary.data.queries.sums import Count, Sum, count
 from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
@@ -240,11 +240,11 @@ def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
         return [plan.run() for plan in plans]
 
 
-# Units that may still take part: counts and totals of units each of which is used up after so many hits.
+# Units that may still take part: counts and sums of units each of which is used up after so many hits.
 
 
 def living(rows: Rows, query: Query) -> protocol.LivingReading:
-    """Compile a count or total of living units; `InvalidQuery` for other queries, and rows that are no table of units.
+    """Compile a count or sum of living units; `InvalidQuery` for other queries, and rows that are no table of units.
 
     >>> import pyarrow as pa
     >>> from chary.data import NeighborRelation, count
@@ -256,8 +256,8 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     (1, [1])
     """
     table = table_of_units(rows)
-    if not isinstance(query, (Count, Total)):
-        raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or total("cost", ...)')
+    if not isinstance(query, (Count, Sum)):
+        raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
     return table.held.living(query)
 
 

@@ -22,7 +22,7 @@ from chary.numbers import Number, whole
 
 
 class Continual(ABC):
-    """Running counts or totals of `keys` keys at up to `steps` steps, where one row moves the increments of one step.
+    """Running counts or sums of `keys` keys at up to `steps` steps, where one row moves the increments of one step.
 
     `l1` is by how much it moves them, each key's by at most `largest`: 1 for counts, and in steps of the grid for
     totals. So the squares of what it moves add up to `l1 largest` at most. Guarantee: `event()` for all steps together,

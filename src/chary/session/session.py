@@ -439,7 +439,7 @@ class Session(Verbs, Growing):
     def series(self) -> Values:
         """The question for all values of a series; only sessions of `open_counts` have one."""
         if not isinstance(self.spine.rows, Series):
-            raise InvalidQuery("this session asks a table: use count, total or mean")
+            raise InvalidQuery("this session asks a table: use count, sum or mean")
         return self.spine.rows.series()
 
     def set_quota(self, analyst: str, quota: Number) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Algorithm, AlgorithmFailed, InvalidParameter, InvalidQuery, count, total
+from chary import Algorithm, AlgorithmFailed, InvalidParameter, InvalidQuery, count
 from chary.accounting import Approximate, Pure, Targeted, TwiceCall
 from chary.amounts import Amount
 from chary.calls import OnChange, RunAlgorithm, TopK, Twice, When
@@ -272,7 +272,7 @@ def test_a_series_is_read_as_an_array():
 
 def test_total_is_tracked_on_its_grid(opened):
     session = opened(budget=NO_NOISE)
-    question = total("cost", bounds=(0, 100), grid="0.25", max_rows_per_unit=1)
+    question = chary.sum("cost", bounds=(0, 100), grid="0.25", max_rows_per_unit=1)
     assert session.ask(OnChange(question, step="0.5", epsilon=1000)).value * 2 % 1 == 0
 
 

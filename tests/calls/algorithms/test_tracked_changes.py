@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, NotPriced, count, total
+import chary
+from chary import Algorithm, Budget, InvalidParameter, NotPriced, count
 from chary.calls import OnChange
 from chary.core.plan import Data
 from chary.noise import Seeded
@@ -79,7 +80,7 @@ def test_an_answer_that_stays_covers_the_truth_nearly_always(opened):
 
 def test_totals_are_tracked_on_their_grid(opened):
     session = opened(budget=FINE)
-    question = total("cost", bounds=(0, 100), grid="0.25", max_rows_per_unit=1)
+    question = chary.sum("cost", bounds=(0, 100), grid="0.25", max_rows_per_unit=1)
     tracked = OnChange(question, step=900, hits=10)
     told = session.ask(tracked)
     assert told.value * 4 % 1 == 0

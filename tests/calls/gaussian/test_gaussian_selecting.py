@@ -12,7 +12,7 @@ import pytest
 import scipy.special
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
 from chary.accounting import (
     Concentrated,
     ExPost,
@@ -87,9 +87,9 @@ def test_without_noise_the_largest_wins(opened, place):
     by = count().by("ward", range(3))
     won = session.ask(NoisyMax(by, low=0, high=20, noise="0.1"))
     assert (won.key, won.clipped_to, won.noise) == ((1,), (0.0, 20.0), 0.1)
-    costs = total("cost", bounds=(0, 5), grid="0.25", max_rows_per_unit=1).by("ward", range(3))
+    costs = chary.sum("cost", bounds=(0, 5), grid="0.25", max_rows_per_unit=1).by("ward", range(3))
     assert session.ask(NoisyMax(costs, low=0, high="20.1", noise="0.1")).key == (1,)
-    inverted = total("cost", bounds=(-5, 0), grid=1, max_rows_per_unit=1).by("ward", range(3))
+    inverted = chary.sum("cost", bounds=(-5, 0), grid=1, max_rows_per_unit=1).by("ward", range(3))
     assert session.ask(NoisyMax(inverted, low=-20, high=0, noise="0.1")).clipped_to == (-20.0, 0.0)
 
 
@@ -109,7 +109,7 @@ def test_the_price_is_the_pure_epsilon_of_the_noise(opened, neighbors):
     exact = noisy_max_epsilon_up(3, sensitivity=gap, noise=Fraction(40), spread=100)
     session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise=40))
     assert spent(session).main == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
-    signed = total("cost", bounds=(-3, 3), max_rows_per_unit=1).by("clinic", CLINICS)
+    signed = chary.sum("cost", bounds=(-3, 3), max_rows_per_unit=1).by("clinic", CLINICS)
     before = spent(session).main
     session.ask(NoisyMax(signed, low=0, high=100, noise=40))
     # A unit that comes or goes is in one key, so it moves all keys in one direction, whichever.
@@ -317,7 +317,7 @@ def test_a_test_is_priced_for_what_moves_in_the_units_of_the_query(pure, scripte
     session = pure(100)
     run = session.start(GaussianAboveThreshold(**TERMS))
     scripted.append(False)
-    run.ask(total("cost", bounds=(0, 4), grid=grid, max_rows_per_unit=1))
+    run.ask(chary.sum("cost", bounds=(0, 4), grid=grid, max_rows_per_unit=1))
     assert run.state.loss == losses(64, 4)[1][0]
     assert RunState.load(session.spine.ledger.secret(run.call)).sensitivity == 4
 
@@ -385,7 +385,7 @@ def test_the_largest_sensitivity_asked_so_far_prices_the_whole_run(pure, scripte
     session = pure(100)
     run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False] * 3
-    costs = total("cost", bounds=(0, 3), max_rows_per_unit=1)
+    costs = chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1)
     run.ask(count())
     assert run.state.loss == losses(64)[1][0]
     run.ask(costs)
@@ -401,7 +401,7 @@ def test_a_declared_sensitivity_is_a_limit(pure, scripted):
     run.ask(count())
     assert run.state.loss == losses(64, 2)[1][0]
     with pytest.raises(InvalidQuery, match="sensitivity 2 at most"):
-        run.ask(total("cost", bounds=(0, 3), max_rows_per_unit=1))
+        run.ask(chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1))
     assert run.state.steps == 1
 
 
@@ -409,7 +409,7 @@ def test_no_value_moves_further_than_the_bounds(pure, scripted):
     session = pure(10**4)
     run = session.start(GaussianAboveThreshold(**(TERMS | {"high": 5})))
     scripted += [False]
-    run.ask(total("cost", bounds=(0, 1000), max_rows_per_unit=1))
+    run.ask(chary.sum("cost", bounds=(0, 1000), max_rows_per_unit=1))
     assert run.state.loss == losses(64, 5, TERMS | {"high": 5})[1][0]
 
 
@@ -419,7 +419,7 @@ def test_replaced_units_move_a_sum_further(opened, scripted):
         session = opened(budget=Budget(epsilon=100), neighbors=neighbors)
         run = session.start(GaussianAboveThreshold(**(TERMS | {"low": -50})))
         scripted += [False]
-        run.ask(total("cost", bounds=(-3, 3), max_rows_per_unit=1))
+        run.ask(chary.sum("cost", bounds=(-3, 3), max_rows_per_unit=1))
         found.append(run.state.loss)
     assert found == [losses(64, moved, TERMS | {"low": -50})[1][0] for moved in (3, 6)]
 
@@ -793,5 +793,5 @@ def test_a_run_by_hits_refuses_what_it_was_not_priced_for_with_nothing_touched(o
     before = spent(session)
     touched.clear()
     with pytest.raises(InvalidQuery, match="sensitivity 1 at most"):
-        run.ask(total("cost", bounds=(0, 3), max_rows_per_unit=1))
+        run.ask(chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1))
     assert (touched, spent(session), run.state.steps, len(session.history)) == ([], before, 0, 1)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
 from chary.accounting import Approximate, Pure
 from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
@@ -246,7 +246,7 @@ def test_wrong_runs_charge_nothing(pure, wrong):
 
 @pytest.mark.parametrize(
     "query",
-    [total("cost", bounds=(0, 3), max_rows_per_unit=1), mean("cost", bounds=(0, 9), max_rows_per_unit=1), "age"],
+    [chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1), mean("cost", bounds=(0, 9), max_rows_per_unit=1), "age"],
 )
 def test_wrong_questions_charge_nothing(pure, query):
     session = pure()

@@ -40,8 +40,8 @@ def test_bad_terms_are_refused_before_anything_is_charged(grown, terms, match):
 @pytest.mark.parametrize(
     "query",
     [
-        chary.total("nobody", bounds=(0, 2)),
-        chary.total("ward", bounds=(0, 2), max_rows_per_unit=2),
+        chary.sum("nobody", bounds=(0, 2)),
+        chary.sum("ward", bounds=(0, 2), max_rows_per_unit=2),
         chary.mean("ward", bounds=(0, 2)),
         3,
         "nobody = 1",

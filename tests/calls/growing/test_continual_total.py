@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary import InvalidQuery, count, total
+from chary import InvalidQuery, count
 from chary.accounting.continual import root_weights
 from chary.calls import ContinualCount, Release
 from chary.mechanisms.continual import BinaryTree, RootFactorisation
@@ -18,8 +18,8 @@ from tests.calls.growing.continual_streams import EXACT
 from tests.mechanisms.test_continual import moved, needed
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
-COST = total("cost", bounds=(0, 50), grid="0.25")
-SIGNED = total("cost", bounds=(-20, 5), where="ward <> 1").by("ward", [0, 2])
+COST = chary.sum("cost", bounds=(0, 50), grid="0.25")
+SIGNED = chary.sum("cost", bounds=(-20, 5), where="ward <> 1").by("ward", [0, 2])
 
 
 def rows(first, last):
@@ -70,7 +70,7 @@ def _whole(cost):
 def test_errors_are_in_units_and_in_proportion_to_the_bounds(grown, terms):
     session = grown(unsafe_noise=Seeded(2), budget=chary.Budget(epsilon=4, delta=1e-6))
     states = [session.start(ContinualCount(query, steps=20, **terms)).state for query in (count(), COST)]
-    wide = session.start(ContinualCount(total("cost", bounds=(0, 500), grid="0.25"), steps=20, **terms)).state
+    wide = session.start(ContinualCount(chary.sum("cost", bounds=(0, 500), grid="0.25"), steps=20, **terms)).state
     rows_, cost, ten = (state.deviation(20) for state in (*states, wide))
     # 200 steps of a quarter: 50 in units; discreteness and the rounding of whole rows are seen in the count alone.
     assert cost == pytest.approx(50 * rows_, rel=0.01)
@@ -105,11 +105,11 @@ def test_answers_come_back_equal_after_a_restart(opened, tmp_path):
 
 def test_an_interval_of_a_signed_total_is_not_cut(grown):
     session = grown(unsafe_noise=Seeded(4))
-    signed = session.start(ContinualCount(total("cost", bounds=(-50, 0)), steps=3, rho="0.001")).ask()
+    signed = session.start(ContinualCount(chary.sum("cost", bounds=(-50, 0)), steps=3, rho="0.001")).ask()
     low, high = signed.interval
     assert low < 0
     assert high <= 0
-    both = session.start(ContinualCount(total("cost", bounds=(-50, 50)), steps=3, rho="0.001")).ask()
+    both = session.start(ContinualCount(chary.sum("cost", bounds=(-50, 50)), steps=3, rho="0.001")).ask()
     assert both.interval == (both.value - both.error_bar, both.value + both.error_bar)
 
 
@@ -157,8 +157,8 @@ def test_deviations_are_attained_by_draws():
 def test_what_is_refused(opened):
     session = opened(rows(0, 90), **(PUBLIC | {"budget": NO_NOISE}))
     with pytest.raises(InvalidQuery, match="coarser grid"):
-        session.start(ContinualCount(total("cost", bounds=(0, 2**32)), steps=3, epsilon=1))
-    with pytest.raises(InvalidQuery, match="total"):
+        session.start(ContinualCount(chary.sum("cost", bounds=(0, 2**32)), steps=3, epsilon=1))
+    with pytest.raises(InvalidQuery, match="sum"):
         ContinualCount(chary.mean("cost", bounds=(0, 1)), steps=3, epsilon=1)
     assert not session.history
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from chary import Budget, BudgetExceeded, count, mean, total
+import chary
+from chary import Budget, BudgetExceeded, count, mean
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.calls import GrowingTests
@@ -71,7 +72,7 @@ def test_tests_have_the_chances_of_the_chain_at_the_threshold_of_the_size(rows):
     """A total with another grid and sensitivity than counts is asked as it is."""
     session = rows(budget=BUDGET)
     run = growing(session, hits=5, above="0.5")
-    query = total("age", bounds=(0, 100), grid="0.5")
+    query = chary.sum("age", bounds=(0, 100), grid="0.5")
     made = run._kept.question(query, above=50)
     table = made.sharpness.sampler.table
     assert table.spacing == 200

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, count, mean, total
+from chary import Budget, BudgetExceeded, count, mean
 from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
@@ -97,7 +97,7 @@ def test_totals_are_averages_in_their_own_units(rows):
     average = Fraction(int(frame.age.clip(0, 50).sum()), 120)
     terms = {"epsilon": 3000, "values": True, "sensitivity": 50, "grid": "0.5"}
     growing = session.start(GrowingTests(above=average, **terms))
-    asked = total("age", bounds=(0, 50))
+    asked = chary.sum("age", bounds=(0, 50))
     assert not growing.ask(asked, above=average + Fraction(1, 1000))
     assert growing.ask(asked).value == pytest.approx(float(average))
 
@@ -106,9 +106,9 @@ def test_questions_that_cannot_be_asked_begin_no_round(rows):
     session = rows()
     growing = session.start(GrowingTests(above="0.5", epsilon="0.5"))
     refused = {
-        "sensitivity=50": total("age", bounds=(0, 50)),
-        r"grid=0\.5": total("cost", bounds=(0, 1), grid="0.5"),
-        "counts, totals": mean("age", bounds=(0, 50)),
+        "sensitivity=50": chary.sum("age", bounds=(0, 50)),
+        r"grid=0\.5": chary.sum("cost", bounds=(0, 1), grid="0.5"),
+        "counts, sums": mean("age", bounds=(0, 50)),
         "one key at a time": count().by("clinic", CLINICS),
         "unknown column": count("unknown > 3"),
     }
@@ -129,8 +129,8 @@ def test_questions_that_cannot_be_asked_begin_no_round(rows):
         (count("age >= 65"), 30, "0.3 is 30 %; got 30"),
         (count("age >= 65"), "1.000001", "0.3 is 30 %"),
         (count("age >= 65"), "-0.01", "0.3 is 30 %"),
-        (total("age", bounds=(-10, 50)), 51, "average over all rows, from -10 to 50 here; got 51"),
-        (total("age", bounds=(20, 50)), -1, "from 0 to 50 here"),
+        (chary.sum("age", bounds=(-10, 50)), 51, "average over all rows, from -10 to 50 here; got 51"),
+        (chary.sum("age", bounds=(20, 50)), -1, "from 0 to 50 here"),
     ],
 )
 def test_a_threshold_that_no_average_can_have_is_refused_before_anything_is_charged(rows, query, above, message):
@@ -159,7 +159,7 @@ def test_an_earlier_opening_with_any_threshold_goes_on(rows):
     assert growing.ask(count(), above=1).round == 1
 
 
-@pytest.mark.parametrize(("query", "above"), [(count(), 0), (count(), 1), (total("age", bounds=(-10, 0)), -10)])
+@pytest.mark.parametrize(("query", "above"), [(count(), 0), (count(), 1), (chary.sum("age", bounds=(-10, 0)), -10)])
 def test_thresholds_at_the_bounds_can_be_asked(rows, query, above):
     growing = rows().start(GrowingTests(above="0.5", epsilon="0.5", sensitivity=10))
     assert growing.ask(query, above=above).round == 1

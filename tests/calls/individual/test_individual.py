@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, BudgetExceeded, count, total
+from chary import Budget, BudgetExceeded, count
 from chary.accounting import Targeted, hit_price_up
 from chary.calls import IndividualTests, ThresholdTest
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
@@ -430,7 +430,7 @@ def test_a_wrong_opening_charges_nothing(opened, wrong):
 def test_a_wrong_question_touches_nothing(opened):
     session = opened()
     stream = session.start(IndividualTests(epsilon="0.02", hits=3))
-    summed = total("cost", bounds=(0, 9))
+    summed = chary.sum("cost", bounds=(0, 9))
     wrong = [
         lambda: stream.ask(count(without="age > 3"), above=1),
         lambda: stream.ask(summed, above=1),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, count, mean, total
+from chary import Budget, count, mean
 from chary.calls import IndividualTests
 from chary.data import NeighborRelation, RowTable
 from chary.data.rows import Rooms
@@ -94,7 +94,7 @@ def test_totals_and_counters_follow_the_model(rows, hits, questions):
         with opened_on(model.rows) as session:
             stream = session.start(IndividualTests(epsilon="0.02", hits=hits))
             for keys, limit, above in questions:
-                asked, expected = total("x", bounds=(LOW, HIGH), **limit), model.ask(keys, limit, above)
+                asked, expected = chary.sum("x", bounds=(LOW, HIGH), **limit), model.ask(keys, limit, above)
                 if keys is None:
                     assert stream.ask(asked, above=above).value == expected.get(0)
                 else:
@@ -139,7 +139,7 @@ TINY = [
     *({"u": "y", "k": key, "n": n} for key, n in [("b", 2), ("c", -1)]),
     {"u": "z", "k": "b", "n": 1},
 ]
-SUM = total("n", bounds=(-1, 2), unit_total=(-1, 2))
+SUM = chary.sum("n", bounds=(-1, 2), unit_total=(-1, 2))
 
 
 def tables(neighbors):
@@ -215,7 +215,7 @@ def test_sharp_streams_add_up_in_steps_of_the_grid():
     rows = [{"u": unit, "k": "a", "x": 1.25} for unit in range(4000)]
     with opened_on(rows) as session:
         stream = session.start(IndividualTests(price="0.05", hits=10))
-        found = stream.ask(total("x", bounds=(0, 2), grid="0.25", max_rows_per_unit=1), above=2000)
+        found = stream.ask(chary.sum("x", bounds=(0, 2), grid="0.25", max_rows_per_unit=1), above=2000)
         assert abs(found.value - 5000) < 500
         assert found.value * 4 == int(found.value * 4)
         assert stream.quote(count(), above=0).error_bar < found.error_bar
@@ -226,7 +226,7 @@ def test_totals_beyond_64_bits_are_exact():
     rows = pd.DataFrame({"u": ids, "k": ["a"] * len(ids), "x": [edge] * len(ids)})
     table, asked = (
         RowTable.open(rows, neighbor_relation=NeighborRelation("add_remove", "u")),
-        total("x", bounds=(0, edge), max_rows_per_unit=1),
+        chary.sum("x", bounds=(0, edge), max_rows_per_unit=1),
     )
     for query, expected in [(asked, [1100 * edge]), (asked.by("k", ["b", "a"]), [0, 1100 * edge])]:
         with living(table, query).at(Rooms(Counters(3).rooms(), hits=3)) as units:
@@ -239,5 +239,5 @@ def test_a_total_without_a_limit_for_each_unit_is_refused():
     with opened_on(TINY) as session:
         stream = session.start(IndividualTests(epsilon="0.02", hits=3))
         with pytest.raises(InvalidQuery, match="may have many rows"):
-            stream.ask(total("n", bounds=(0, 9)), above=1)
+            stream.ask(chary.sum("n", bounds=(0, 9)), above=1)
         assert len(session.history) == 1

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from chary import Budget, count, histogram, mean, total
+import chary
+from chary import Budget, count, histogram, mean
 from chary.accounting import (
     Approximate,
     ZeroConcentrated,
@@ -150,7 +151,7 @@ def test_the_two_parts_of_a_mean_share_what_was_asked_for():
 
 
 def total_of():
-    return total("cost", bounds=(0, 100), max_rows_per_unit=2)
+    return chary.sum("cost", bounds=(0, 100), max_rows_per_unit=2)
 
 
 def made(session, query, **options):

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from chary import Budget, count, histogram, open_counts, total
+import chary
+from chary import Budget, count, histogram, open_counts
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Mode, Proportion, Quantile, Quantiles
@@ -216,7 +217,9 @@ def test_rank_errors_are_told(opened):
         (lambda s: s.ask(Mode(count(), epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
         (
-            lambda s: s.ask(Mode(total("age", bounds=(0, 9), max_rows_per_unit=1).by("clinic", CLINICS), epsilon=1)),
+            lambda s: s.ask(
+                Mode(chary.sum("age", bounds=(0, 9), max_rows_per_unit=1).by("clinic", CLINICS), epsilon=1)
+            ),
             InvalidQuery,
         ),
         (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
@@ -287,7 +290,7 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
     before = session.spent.share
     for refused in (
         lambda: session.ask(Quantile("age", "1/3", max_rows_per_unit=limit, **asked)),
-        lambda: session.release(total("age", bounds=(0, 100), max_rows_per_unit=limit), epsilon="0.001"),
+        lambda: session.release(chary.sum("age", bounds=(0, 100), max_rows_per_unit=limit), epsilon="0.001"),
         lambda: session.release(count().by("age", [10, 20], max_groups_per_unit=limit), epsilon="0.001"),
     ):
         with pytest.raises(InvalidQuery, match=r"at most 2\*\*20"):

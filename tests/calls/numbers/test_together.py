@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean, total
+from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import Joint, Pure, ZeroConcentrated
 from chary.calls import MatrixMechanism, Release, ReleaseAll
 from chary.data import NeighborRelation, RowTable
@@ -38,10 +38,10 @@ MIXED = [
         lambda row: [row["age"] < 50 and row["clinic"] != "north"],
     ),
     (
-        total(bounds=(-2, 6), where="clinic = 'north'", **COST),
+        chary.sum(bounds=(-2, 6), where="clinic = 'north'", **COST),
         lambda row: [(row["clinic"] == "north") * steps(row, -2, 6)],
     ),
-    (total(bounds=(1, 3), **COST), lambda row: [steps(row, 1, 3)]),
+    (chary.sum(bounds=(1, 3), **COST), lambda row: [steps(row, 1, 3)]),
     (
         count("age < 70").by("clinic", CLINICS[:2]),
         lambda row: [row["age"] < 70 and row["clinic"] == name for name in CLINICS[:2]],
@@ -134,7 +134,7 @@ def test_the_event_is_that_of_the_whole(opened, neighbors):
 def test_answers_without_noise(opened):
     session, rows = opened(budget=NO_NOISE), visits()
     by_clinic = count().by("clinic", CLINICS)
-    asked = [count("age >= 44"), total("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=3), by_clinic]
+    asked = [count("age >= 44"), chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=3), by_clinic]
     told = session.ask(ReleaseAll(asked, epsilon=10**5), request="once")
     known = [rows[rows.clinic == clinic].patient.nunique() for clinic in CLINICS]
     assert told.value[0] == rows[rows.age >= 44].patient.nunique()
@@ -162,7 +162,7 @@ def test_an_answer_is_told_by_what_was_drawn(opened, monkeypatch):
 
 def test_a_quote_tells_how_exact_each_is(opened):
     session = opened(privacy_unit=None)
-    quote = session.quote(ReleaseAll([*GROUPS[:5], total("cost", bounds=(0, 100))], epsilon="0.1"))
+    quote = session.quote(ReleaseAll([*GROUPS[:5], chary.sum("cost", bounds=(0, 100))], epsilon="0.1"))
     assert "60 (count where age >= 0 AND age < 10)" in str(quote)
     assert "and 1 more" in str(quote)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import chary
-from chary import Budget, InvalidParameter, InvalidQuery, count, mean, total
+from chary import Budget, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
 from chary.calls.choices import bounded_range, chooser, majority_vote
@@ -48,7 +48,7 @@ def test_choices_without_noise(opened, by, neighbors):
         "north",
         44,
     )
-    costs = total("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", ["north", "nowhere"])
+    costs = chary.sum("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", ["north", "nowhere"])
     assert session.ask(Choose(costs, epsilon=PLENTY, mechanism=by)).value == "north"
 
 
@@ -91,7 +91,7 @@ def expected(by, utilities, unit):
 def test_what_moves_in_one_direction(opened):
     coming, replaced = (opened(neighbors=r).spine.rows.neighbor_relation for r in ("add_remove", "replace"))
     for low, high, one_way in ((0, 5, True), (-5, 0, True), (-5, 5, False), (2, 5, True)):
-        query = total("cost", bounds=(low, high), max_rows_per_unit=2).by("clinic", CLINICS)
+        query = chary.sum("cost", bounds=(low, high), max_rows_per_unit=2).by("clinic", CLINICS)
         assert query.one_direction(coming) is one_way
         assert not query.one_direction(replaced)
     assert BY_CLINIC.one_direction(coming)
@@ -114,7 +114,7 @@ def test_one_direction_is_what_neighbours_do():
 
 def test_the_mechanism_has_the_sensitivity_of_the_query(opened):
     session = opened()
-    query = total("cost", bounds=(0, 7), max_rows_per_unit=3).by("clinic", CLINICS)
+    query = chary.sum("cost", bounds=(0, 7), max_rows_per_unit=3).by("clinic", CLINICS)
     kinds = {"permute_and_flip": PermuteAndFlip, "exponential": Exponential, "laplace": ReportNoisyMax}
     for by, kind in kinds.items():
         made = chooser(query, session.spine.rows.neighbor_relation, "0.1", by)
@@ -165,7 +165,7 @@ def test_quotes_tell_how_much_may_be_lost(opened):
     assert (quoted.error_bar, quoted.wrong_call, quoted.kind) == (None, None, "choose")
     assert "of the best 95 times in 100" in str(quoted)
     assert session.history == []
-    in_halves = total("cost", bounds=(0, 1), grid="0.5", max_rows_per_unit=1).by("clinic", CLINICS)
+    in_halves = chary.sum("cost", bounds=(0, 1), grid="0.5", max_rows_per_unit=1).by("clinic", CLINICS)
     steps = math.ceil(2 * math.log(2 * 0.95 / 0.05) / 0.1) - 1
     assert session.quote(Choose(in_halves, epsilon="0.1", mechanism="exponential")).shortfall == steps / 2
     assert session.quote(Release(BY_CLINIC, epsilon="0.1")).shortfall is None

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 import chary
-from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count, total
+from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count
 from chary.accounting import Pure, ZeroConcentrated, utility_loss_up
 from chary.calls import Choose, ExponentialMechanism, InverseSensitivityMechanism, Label, ScoreFunction
 from chary.calls.algorithm import MOST_UNITS, distance_steps, score_step, score_steps
@@ -70,10 +70,14 @@ QUERIES = [
     [count("age >= 44"), count("age < 44"), count()],
     [
         count(),
-        total("cost", bounds=(-1, 4), grid="0.5", max_rows_per_unit=2),
-        total("cost", bounds=(0, 3), max_rows_per_unit=1),
+        chary.sum("cost", bounds=(-1, 4), grid="0.5", max_rows_per_unit=2),
+        chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1),
     ],
-    [total("cost", bounds=(-6, -2), max_rows_per_unit=1), count(), total("cost", bounds=(-6, 0), max_rows_per_unit=1)],
+    [
+        chary.sum("cost", bounds=(-6, -2), max_rows_per_unit=1),
+        count(),
+        chary.sum("cost", bounds=(-6, 0), max_rows_per_unit=1),
+    ],
 ]
 
 
@@ -209,7 +213,7 @@ def test_a_function_reads_its_columns_and_coins_alone(opened):
 
 @pytest.mark.parametrize("neighbors", NEIGHBORS)
 def test_the_distance_of_a_query_is_how_many_units_lie_between(neighbors):
-    costs = total("cost", bounds=(-2, 5), max_rows_per_unit=2)
+    costs = chary.sum("cost", bounds=(-2, 5), max_rows_per_unit=2)
     neighbor_relation, candidates = NeighborRelation(neighbors, "patient"), (0, 1, 25, "-7/2")
     moved = costs.sensitivity(neighbor_relation)
     assert moved == (10 if neighbors == "add_remove" else 14)

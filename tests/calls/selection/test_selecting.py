@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count, total
+from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Cover, Revise, Select, ThresholdTest, TopK, When
@@ -67,7 +67,7 @@ def test_top_keys_without_noise(opened, place):
 def test_gap_and_bar_are_in_the_units_of_the_query(opened):
     rows = pd.DataFrame({"patient": [1, 2, 3, 4], "ward": WARDS[:4], "cost": [2.5, 2.0, 1.25, 0.0]})
     session = opened(rows=rows, budget=NO_NOISE)
-    costs = total("cost", bounds=(0, 4), grid="0.25", max_rows_per_unit=1).by("ward", WARDS)
+    costs = chary.sum("cost", bounds=(0, 4), grid="0.25", max_rows_per_unit=1).by("ward", WARDS)
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY)).scores == [2.5, 2, 1.25, 0]
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.5")).scores == [2.5, 2]
     assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.49")).scores == [2.5]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, count, mean, total
+from chary import Budget, BudgetExceeded, count, mean
 from chary.accounting import Approximate, Asymmetric, Pure
 from chary.calls import Release, SparseVector
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse, SparseTest, SparseWatch
@@ -97,7 +97,7 @@ def test_the_declared_sensitivity_counts_in_steps_of_the_grid():
 
 @pytest.mark.parametrize("grid", ["0.5", 1, 2])
 def test_a_question_moves_by_steps_of_its_own_grid(opened, grid):
-    asked = total("cost", bounds=(0, 4), grid=grid, max_rows_per_unit=1)
+    asked = chary.sum("cost", bounds=(0, 4), grid=grid, max_rows_per_unit=1)
     opening = {"above": 1, "hits": 1, "epsilon": "0.5", "grid": grid}
     session = opened(budget=PURE)
     with pytest.raises(InvalidQuery, match="sensitivity=4"):
@@ -286,8 +286,8 @@ COST = {"bounds": (0, 9), "max_rows_per_unit": 1}
         count(),
         count("age > 30", without="age > 50"),
         count("age > 30", without="age > 50").by("clinic", CLINICS, max_groups_per_unit=1),
-        total("age", **COST),
-        total("age", bounds=(-3, 3), unit_total=(0, 9)),
+        chary.sum("age", **COST),
+        chary.sum("age", bounds=(-3, 3), unit_total=(0, 9)),
     ],
 )
 def test_what_a_further_unit_cannot_lower_is_monotone(opened, query):
@@ -299,7 +299,7 @@ def test_what_a_further_unit_cannot_lower_is_monotone(opened, query):
 @pytest.mark.parametrize("bounds", [(-1, 1), (-1, 0)])
 def test_what_it_may_lower_is_not(opened, bounds):
     session = opened(budget=PURE)
-    query = total("age", bounds=bounds, max_rows_per_unit=1)
+    query = chary.sum("age", bounds=bounds, max_rows_per_unit=1)
     with pytest.raises(InvalidQuery, match="monotone=False"):
         session.start(SparseVector(above=10**6, hits=1, epsilon="0.1")).ask(query)
     assert session.start(SparseVector(above=10**6, hits=1, epsilon="0.1", monotone=False)).ask(query).hits_left == 1
@@ -315,8 +315,8 @@ MOVING_UP = [
     count("x > 0", without="x < 0"),
     count("x > 0", without="k = 'b'").by("k", ["a", "b"]),
     count().by("k", ["b", "a"], max_groups_per_unit=1),
-    total("x", bounds=(0, 4), max_rows_per_unit=2).by("k", ["a", "b"]),
-    total("x", bounds=(-4, 4), unit_total=(0, 3)),
+    chary.sum("x", bounds=(0, 4), max_rows_per_unit=2).by("k", ["a", "b"]),
+    chary.sum("x", bounds=(-4, 4), unit_total=(0, 3)),
 ]
 
 
@@ -342,12 +342,12 @@ def test_questions_keep_the_declared_sensitivity_and_grid(opened):
     session = opened(budget=PURE)
     sparse = session.start(SparseVector(above=1, hits=2, epsilon="0.5"))
     with pytest.raises(InvalidQuery, match="sensitivity=9"):
-        sparse.ask(total("age", **COST))
+        sparse.ask(chary.sum("age", **COST))
     with pytest.raises(InvalidQuery, match=r"grid=0\.5"):
-        sparse.ask(total("cost", bounds=(0, 1), grid="0.5", max_rows_per_unit=1))
-    with pytest.raises(InvalidQuery, match="counts, totals and series"):
+        sparse.ask(chary.sum("cost", bounds=(0, 1), grid="0.5", max_rows_per_unit=1))
+    with pytest.raises(InvalidQuery, match="counts, sums and series"):
         sparse.ask(mean("age", **COST))
-    with pytest.raises(InvalidQuery, match="counts, totals and series"):
+    with pytest.raises(InvalidQuery, match="counts, sums and series"):
         sparse.ask("age > 3")
     assert len(session.history) == 1
 
@@ -365,8 +365,8 @@ def test_coarser_questions_are_counted_in_finer_steps(opened):
     sizes = {"hits": 5, "epsilon": 3 * PLENTY, "sensitivity": 4, "grid": "0.5", "values": True}
     with session.start(SparseVector(above=10, **sizes)) as sparse:
         assert sparse.ask(count()).value == 51
-        fine = total("cost", bounds=(0, 4), grid="0.5", max_rows_per_unit=1)
-        coarse = total("cost", bounds=(0, 4), grid=2, max_rows_per_unit=1)
+        fine = chary.sum("cost", bounds=(0, 4), grid="0.5", max_rows_per_unit=1)
+        coarse = chary.sum("cost", bounds=(0, 4), grid=2, max_rows_per_unit=1)
         assert [sparse.ask(query).value for query in (fine, coarse)] == [
             session.release(query, epsilon=PLENTY // 5).value for query in (fine, coarse)
         ]

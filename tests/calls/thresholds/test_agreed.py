@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
+import chary
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
 from chary.calls.agreed_tests import AskAgreedOnce
@@ -205,7 +206,7 @@ def test_how_near_to_a_bar_all_tests_are_right_is_told_before_and_after_it_is_pa
     run = session.start(call)
     assert run.state.accuracy() == quote.within == session.quote(call, tests=1000).within
     assert run.quote(count(), above=0).within.error == quote.within.error
-    costs = total("cost", bounds=(0, 10), grid="0.5", max_rows_per_unit=1)
+    costs = chary.sum("cost", bounds=(0, 10), grid="0.5", max_rows_per_unit=1)
     assert run.quote(costs, above=0).within.error == pytest.approx(10 * quote.within.error, rel=0.05)
     more, surer = run.state.accuracy(tests=10_000), run.state.accuracy(confidence="0.999")
     assert min(more.error, surer.error) > quote.within.error
@@ -286,7 +287,7 @@ def test_bad_openings_charge_nothing(opened, given, told):
         lambda run: run.ask("count", above=5),
         lambda run: run.ask(count("nobody > 3"), above=5),
         lambda run: run.ask(count(), above="many"),
-        lambda run: run.ask(total("cost", bounds=(0, 10), grid="0.5"), above=5),
+        lambda run: run.ask(chary.sum("cost", bounds=(0, 10), grid="0.5"), above=5),
         lambda run: run.ask(mean("cost", bounds=(0, 10)), above=5),
         lambda run: run.ask(mean("cost", bounds=(0, 60), max_rows_per_unit=1).by("clinic", CLINICS), above=5),
     ],

@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, total
+import chary
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count
 from chary.calls import Between, Classify, Decide
 from chary.core.plan import Data
 from chary.noise import Seeded
@@ -97,7 +98,7 @@ def test_the_lead_of_the_largest_key_is_its_depth(opened):
     session = opened(budget=DELTA)
     for neighbors, steps in (("add_remove", 1), ("replace", 2)):
         spine = opened(budget=DELTA, neighbors=neighbors).spine
-        bound, costs = Classify(EVERY, hits=20).bind(spine), total("cost", bounds=(0, 5), max_rows_per_unit=2)
+        bound, costs = Classify(EVERY, hits=20).bind(spine), chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2)
         assert bound.draws.table.spacing == steps
         assert Classify(costs.by("clinic", CLINICS), hits=20).bind(spine).draws.table.spacing == 10 * steps
         for dtype in (np.int64, object):
@@ -111,7 +112,7 @@ def test_the_lead_of_the_largest_key_is_its_depth(opened):
 
 def test_totals_are_decided_on_their_grid(opened):
     session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
-    costs = total("cost", bounds=(0, 60), grid="0.5")
+    costs = chary.sum("cost", bounds=(0, 60), grid="0.5")
     exact = session.release(costs, epsilon=5000).value
     assert session.ask(Decide(costs, above=exact - 900, hits=10)).value is True
     assert session.ask(Between(costs, low=exact + 900, high=exact + 2000, hits=10)).value == "low"

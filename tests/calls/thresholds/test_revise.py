@@ -5,7 +5,7 @@ import json
 import pytest
 
 import chary
-from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean, total
+from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls import Revise, ThresholdTest
@@ -16,7 +16,7 @@ from chary.session import plain_composition
 from tests.session.kit import NO_NOISE, PLENTY, USUAL, spent, visits
 
 NEVER, SURE = 10**12, -(10**12)
-COSTS = total("cost", bounds=(0, 10**8), max_rows_per_unit=1)
+COSTS = chary.sum("cost", bounds=(0, 10**8), max_rows_per_unit=1)
 # A grain at whose order the calls of 0.01 and 0.02 below have a price per hit.
 ROOMY = {"budget": USUAL, "grain": "0.02"}
 

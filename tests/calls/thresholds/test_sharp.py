@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean, total
+import chary
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
 from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest, Watch
 from chary.core.plan import Data
@@ -149,7 +150,7 @@ def test_a_unit_in_several_keys_pays_for_each_hit(opened):
 
 def test_sums_and_means_are_tested_in_their_own_units(opened):
     session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
-    costs, average = total("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
+    costs, average = chary.sum("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
     exact = session.release(costs, epsilon=5000).value
     assert session.test(costs, above=exact - 600, hits=10)
     assert not session.test(costs, above=exact + 600, hits=10)
@@ -162,12 +163,12 @@ def test_sums_and_means_are_tested_in_their_own_units(opened):
 def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened, max_rows_per_unit):
     """Once it was an error of one kind for a sum that fits, and another for one that does not."""
     session = opened(budget=DELTA)
-    sums = total("cost", bounds=(0, 2**53), max_rows_per_unit=max_rows_per_unit)
+    sums = chary.sum("cost", bounds=(0, 2**53), max_rows_per_unit=max_rows_per_unit)
     for asked in (ThresholdTest(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
         with pytest.raises(InvalidParameter, match="coarser grid"):
             session.ask(asked)
     assert session.history == []
-    assert session.test(total("cost", bounds=(0, 2**53), max_rows_per_unit=512), above=-(10**30), price="0.02")
+    assert session.test(chary.sum("cost", bounds=(0, 2**53), max_rows_per_unit=512), above=-(10**30), price="0.02")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
 
 def test_a_conditional_release_has_a_fresh_value_and_holds_nothing(opened):
     session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
-    costs, average = total("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
+    costs, average = chary.sum("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
     for query, near, far in ((costs, 600, 10**5), (average, 10, 60)):
         truth = session.release(query, epsilon=2000).value
         found = session.release_if(query, above=int(truth) - near, hits=10)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from chary import InvalidParameter, InvalidQuery, count, histogram, mean, total
+import chary
+from chary import InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
 from chary.calls import Between, Classify, Decide, Decided
@@ -106,7 +107,7 @@ def test_counts_under_add_remove_need_half_the_noise(opened):
 
 def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(opened):
     for rows, monotone in ((2, False), (1, True)):
-        question = total("cost", bounds=(-5, 5), max_rows_per_unit=rows).by("clinic", CLINICS)
+        question = chary.sum("cost", bounds=(-5, 5), max_rows_per_unit=rows).by("clinic", CLINICS)
         asked = Classify(question, epsilon="0.1").bind(opened().spine)
         assert asked.mechanism.chooser.monotone is monotone
 
@@ -117,9 +118,9 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
     [
         count().by("clinic", CLINICS),
         histogram("age", bins=list(range(0, 100, 10)), max_groups_per_unit=2),
-        total("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS),
-        total("cost", bounds=(-5, 0), max_rows_per_unit=2).by("clinic", CLINICS),
-        total("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", CLINICS),
+        chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS),
+        chary.sum("cost", bounds=(-5, 0), max_rows_per_unit=2).by("clinic", CLINICS),
+        chary.sum("cost", bounds=(-5, 5), max_rows_per_unit=2).by("clinic", CLINICS),
     ],
 )
 def test_a_classification_takes_the_noise_of_a_choice(opened, neighbors, query):
@@ -171,7 +172,7 @@ def test_answers_are_repeated(opened, place):
 @pytest.mark.parametrize(("neighbors", "monotone"), [("add_remove", True), ("replace", False)])
 def test_a_classification_is_for_what_one_unit_moves(neighbors, monotone):
     near = NeighborRelation(neighbors, "patient")
-    costs = total("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS)
+    costs = chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS)
     counted, summed = (
         AskClassify(Classify(query, epsilon="0.1"), near, query).mechanism.chooser
         for query in (count().by("clinic", CLINICS), costs)

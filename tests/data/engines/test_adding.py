@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered
 from chary.data.engines.duckdb import engine as adding
 from chary.data.engines.duckdb import engine as ordering
 from chary.data.engines.duckdb.append import GROWN
@@ -23,8 +24,8 @@ QUERIES = [
     count(),
     count("x > 0", without="k = 'a'"),
     count().by("k", ["c", "a", "b"]),
-    total("x", bounds=(-EDGE, EDGE)),
-    total("x", bounds=(-3, 9)).by("k", ["a", "z"]),
+    chary.sum("x", bounds=(-EDGE, EDGE)),
+    chary.sum("x", bounds=(-3, 9)).by("k", ["a", "z"]),
     *mean("y", bounds=(0, 1), grid="0.25", missing="0.5").parts(EACH_ROW),
     histogram("y", bins=[0, "0.5", 1], outside="edges"),
     second_moments({"x": (-5, 5), "y": (0, 1)}, steps=10, longest=1),
@@ -98,7 +99,7 @@ def test_sums_beyond_64_bits_add_up(scans):
     size = 2**10
     big = pa.table({"k": ["a"] * size, "x": [EDGE] * size})
     table = RowTable.open(big, neighbor_relation=EACH_ROW)
-    asked = [total("x", bounds=(-EDGE, EDGE)), total("x", bounds=(-EDGE, EDGE)).by("k", ["b", "a"])]
+    asked = [chary.sum("x", bounds=(-EDGE, EDGE)), chary.sum("x", bounds=(-EDGE, EDGE)).by("k", ["b", "a"])]
     for times in (1, 2, 3):
         assert [np.sum(table.prepare(query).run()) for query in asked] == [times * size * EDGE] * 2
         table.append(big)
@@ -153,7 +154,7 @@ def test_a_parquet_file_that_is_written_again_is_read_again(tmp_path):
     place = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1, 2]}), place)
     table = RowTable.open(tmp_path, neighbor_relation=EACH_ROW)
-    plan = table.prepare(total("x", bounds=(0, 9)))
+    plan = table.prepare(chary.sum("x", bounds=(0, 9)))
     assert plan.run() == 3
     pq.write_table(pa.table({"x": [3, 4]}), place)
     assert plan.run() == 7
@@ -165,7 +166,7 @@ def test_a_parquet_file_that_is_written_again_is_read_again(tmp_path):
 def test_a_file_that_is_written_while_it_is_read_is_not_remembered(tmp_path, monkeypatch):
     place = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), place)
-    plan = RowTable.open(place, neighbor_relation=EACH_ROW).prepare(total("x", bounds=(0, 9)))
+    plan = RowTable.open(place, neighbor_relation=EACH_ROW).prepare(chary.sum("x", bounds=(0, 9)))
     original = EnginePlan._whole
 
     def slow(self, connection):
@@ -184,7 +185,7 @@ def test_a_duckdb_file_which_others_may_write_to_is_read_again(tmp_path, scans):
     with duckdb.connect(str(place)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS x UNION ALL SELECT 2")
     table = RowTable.open(place, table="t", neighbor_relation=EACH_ROW)
-    plan = table.prepare(total("x", bounds=(0, 9)))
+    plan = table.prepare(chary.sum("x", bounds=(0, 9)))
     assert (plan.run(), plan.run()) == (3, 3)
     assert scans == {"_whole": 2, "_grown": 0}
     table.append(pa.table({"x": [4]}))
@@ -212,7 +213,11 @@ def test_values_of_what_came_are_all_that_is_read(monkeypatch):
 def test_units_do_not_add_up(scans):
     rows = pa.table({"u": [1, 1, 2], "x": [1, 5, 3]})
     table = RowTable.open(rows, neighbor_relation=UNITS)
-    asked = [count(), total("x", bounds=(0, 9), max_rows_per_unit=1), total("x", bounds=(0, 9), unit_total=(0, 7))]
+    asked = [
+        count(),
+        chary.sum("x", bounds=(0, 9), max_rows_per_unit=1),
+        chary.sum("x", bounds=(0, 9), unit_total=(0, 7)),
+    ]
     assert [table.prepare(query).run() for query in asked] == [2, 8, 9]
     table.append(rows)
     assert [table.prepare(query).run() for query in asked] == [2, 8, 13]
@@ -238,7 +243,7 @@ def test_long_answers_are_not_kept(scans, monkeypatch):
 
 def test_what_is_remembered_is_told_by_nothing():
     table = RowTable.open(pa.table({"x": [987654321]}), neighbor_relation=EACH_ROW)
-    plan = table.prepare(total("x", bounds=(0, EDGE)))
+    plan = table.prepare(chary.sum("x", bounds=(0, EDGE)))
     assert plan.run() == 987654321
     assert "98765" not in f"{plan!r} {plan._adding!r} {plan._adding._last!r} {plan._adding._last.state!r} {table!r}"
     assert "secret" in repr(plan._adding._last)

@@ -6,7 +6,8 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, mean, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, mean
 from chary.data.engines import compiler as evaluation
 from chary.data.engines.compiler import edges_of
 
@@ -63,7 +64,7 @@ def test_the_answers_are_those_of_each_key(table, columns, keys):
 
     assert ask(count().by(columns, keys)) == expected(columns, keys, lambda _: 1)
     assert ask(count("x > 2").by(columns, keys)) == expected(columns, keys, lambda x: known(x) and x > 2)
-    assert ask(total("x", bounds=(0, 5)).by(columns, keys)) == expected(columns, keys, clipped)
+    assert ask(chary.sum("x", bounds=(0, 5)).by(columns, keys)) == expected(columns, keys, clipped)
     centred, rows = (ask(part) for part in mean("x", bounds=(0, 4)).by(columns, keys).parts(NEIGHBOURS))
     assert rows == expected(columns, keys, known)
     assert centred == expected(columns, keys, lambda x: min(max(round(x), 0), 4) - 2 if known(x) else 0)

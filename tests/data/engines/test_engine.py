@@ -5,7 +5,8 @@ import hashlib
 import pyarrow as pa
 import pytest
 
-from chary.data import Neighbors, count, ordered, total
+import chary
+from chary.data import Neighbors, count, ordered
 from chary.data.engines.duckdb.engine import DuckDB
 from chary.data.engines.protocol import Engine, EngineRows
 from chary.data.neighbors import NeighborRelation
@@ -18,7 +19,7 @@ ENGINES = [DuckDB()]
 FRAME = pa.table({"unit": [1, 1, 2, 3], "key": ["a", "b", "a", "b"], "cost": [5, 7, 2**53, -3]})
 PLANS = {
     "count": lambda held: held.compile(count("cost > 2").by("key", ["b", "a", "c"])),
-    "total": lambda held: held.compile(total("cost", bounds=(0, 9), max_rows_per_unit=1)),
+    "total": lambda held: held.compile(chary.sum("cost", bounds=(0, 9), max_rows_per_unit=1)),
     "snapshot": lambda held: held.snapshot(["cost", "key"]),
     "ordered": lambda held: held.ordered(ordered("cost", bounds=(0, 9), max_rows_per_unit=1)),
 }
@@ -62,7 +63,7 @@ def test_every_member_is_there_and_says_what_it_promises(engine, opened):
 
 def test_sums_are_exact_beyond_what_doubles_and_64_bits_hold(opened):
     many = pa.table({"unit": list(range(4099)), "key": ["a"] * 4099, "cost": [2**53 - 1] * 4099})
-    asked = total("cost", bounds=(0, 2**53 - 1), max_rows_per_unit=1)
+    asked = chary.sum("cost", bounds=(0, 2**53 - 1), max_rows_per_unit=1)
     exact = 4099 * (2**53 - 1)
     assert exact > 2**64
     assert opened(many).compile(asked).run() == exact
@@ -187,5 +188,5 @@ def test_queries_that_no_unit_bounds_are_the_tables_business_and_not_the_engines
     """An engine computes what it is asked; whether that may be asked is said by queries."""
     neighbours = NeighborRelation(Neighbors.ADD_REMOVE, "unit")
     with pytest.raises(CharyError):
-        total("cost", bounds=(0, 9)).contribution(neighbours)
-    assert opened().compile(total("cost", bounds=(0, 9))).run() == 5 + 7 + 9 + 0
+        chary.sum("cost", bounds=(0, 9)).contribution(neighbours)
+    assert opened().compile(chary.sum("cost", bounds=(0, 9))).run() == 5 + 7 + 9 + 0

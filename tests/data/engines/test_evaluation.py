@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import NeighborRelation, RowTable, count, mean, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, mean
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer
 
@@ -60,7 +61,7 @@ def queries(draw, unit):
     if kind == "count":
         built = count(where)
     elif kind == "total" and (limit.get("grid") is None or grid == 1):
-        built = total(column, bounds=bounds, where=where, **({"grid": grid} | limit))
+        built = chary.sum(column, bounds=bounds, where=where, **({"grid": grid} | limit))
     else:
         built = mean(column, bounds=bounds, grid=grid, where=where, max_rows_per_unit=None if unit is None else k)
     built = built if keying is None else built.by(keying[0], keying[1], **keying[2])
@@ -89,11 +90,11 @@ def open_rows(columns, unit=None):
 def test_columns_may_have_any_name():
     awkward = {"unit": [1, 1, 2], "value": [1, 2, 3], "position": [0, 1, 1], "k0": [5, 5, 6], "answer": [1, 1, 1]}
     table = open_rows(awkward | {"rank": [1, 2, 3], 'say "hi"; --': [1, 2, 3], "high": [0, 0, 0]}, "unit")
-    by = total("value", bounds=(0, 9), max_rows_per_unit=1).by(
+    by = chary.sum("value", bounds=(0, 9), max_rows_per_unit=1).by(
         ["k0", "position"], [(5, 1), (6, 1)], max_groups_per_unit=1
     )
     assert table.prepare(by).run().tolist() == [2, 3]
-    odd = total('say "hi"; --', bounds=(0, 9), unit_total=(0, 2)).by("position", [1, 0])
+    odd = chary.sum('say "hi"; --', bounds=(0, 9), unit_total=(0, 2)).by("position", [1, 0])
     assert table.prepare(odd).run().tolist() == [4, 1]
     assert table.prepare(count('"say ""hi""; --" = 3').by("rank", [3])).run().tolist() == [1]
 
@@ -101,14 +102,14 @@ def test_columns_may_have_any_name():
 def test_sums_beyond_64_bits_stay_exact():
     big = 2**53
     table = open_rows({"k": ["a"] * 3 + ["b"], "x": [2**62] * 3 + [-(2**62)]})
-    query = total("x", bounds=(-big * 2**20, big * 2**20), grid=2**20)
+    query = chary.sum("x", bounds=(-big * 2**20, big * 2**20), grid=2**20)
     assert table.prepare(query).run() == 2 * 2**42
     fine = open_rows({"k": ["a"] * 1100 + ["b"], "x": [2**53 - 1] * 1100 + [-(2**53)]})
-    found = fine.prepare(total("x", bounds=(-big, big)).by("k", ["b", "a", "c"])).run()
+    found = fine.prepare(chary.sum("x", bounds=(-big, big)).by("k", ["b", "a", "c"])).run()
     assert found.tolist() == [-(2**53), 1100 * (2**53 - 1), 0]
     assert found.dtype == object
-    assert fine.prepare(total("x", bounds=(-big, big))).run() == 1099 * (2**53 - 1) - 1
-    small = fine.prepare(total("x", bounds=(-5, 5)).by("k", ["b", "a", "c"])).run()
+    assert fine.prepare(chary.sum("x", bounds=(-big, big))).run() == 1099 * (2**53 - 1) - 1
+    small = fine.prepare(chary.sum("x", bounds=(-5, 5)).by("k", ["b", "a", "c"])).run()
     assert small.tolist() == [-5, 5500, 0]
     assert small.dtype == np.int64
 
@@ -116,7 +117,7 @@ def test_sums_beyond_64_bits_stay_exact():
 def test_empty_tables_answer_zero():
     table = open_rows({"u": pa.array([], pa.int64()), "x": pa.array([], pa.float64())}, "u")
     assert table.prepare(count()).run() == 0
-    assert table.prepare(total("x", bounds=(1, 2), unit_total=(1, 2))).run() == 0
+    assert table.prepare(chary.sum("x", bounds=(1, 2), unit_total=(1, 2))).run() == 0
     assert table.prepare(count().by("u", [1, 2])).run().tolist() == [0, 0]
 
 
@@ -135,13 +136,13 @@ def test_iso_strings_are_keys_of_a_date_column():
         (count().by("d", ["2013-1-1"]), "cannot be of type string"),
         (count().by("nobody", [1]), "unknown column"),
         (count("nobody = 1"), "unknown column"),
-        (total("nobody", bounds=(0, 1)), "unknown column"),
-        (total("k", bounds=(0, 1)), "column of numbers"),
-        (total("b", bounds=(0, 1)), "column of numbers"),
-        (total("d", bounds=(0, 1)), "column of numbers"),
+        (chary.sum("nobody", bounds=(0, 1)), "unknown column"),
+        (chary.sum("k", bounds=(0, 1)), "column of numbers"),
+        (chary.sum("b", bounds=(0, 1)), "column of numbers"),
+        (chary.sum("d", bounds=(0, 1)), "column of numbers"),
         (mean("n", bounds=(0, 1)), "parts"),
         ("count", "str is not a query"),
-        (total("n", bounds=(0, 1), max_rows_per_unit=1), "each row is one"),
+        (chary.sum("n", bounds=(0, 1), max_rows_per_unit=1), "each row is one"),
     ],
 )
 def test_queries_that_do_not_fit(query, says):

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import NeighborRelation, RowTable, count, total
+from chary.data import NeighborRelation, RowTable, count
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit
 from chary.errors import CharyError, InvalidParameter, SchemaMismatch
@@ -44,7 +44,7 @@ def test_the_files_of_the_opening_are_one_state(visits):
 
 def test_files_rows_and_frames_come_in_any_order(visits):
     table = RowTable.open(visits, neighbor_relation=NeighborRelation("add_remove", "unit"))
-    elements, asked = table.elements(Elements()), total("unit", bounds=(0, 99), max_rows_per_unit=1)
+    elements, asked = table.elements(Elements()), chary.sum("unit", bounds=(0, 99), max_rows_per_unit=1)
     words, mark = elements.words("key")
     seen = set(words.tolist())
     for number, batch in enumerate([rows(10), "3", rows(11), "4", rows(4)], start=5):

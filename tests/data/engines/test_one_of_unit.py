@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, mean, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, mean
 from chary.data.engines import compiler as evaluation
 from chary.data.engines import compiler as moments
 from chary.data.engines.compiler import Preference, is_packed
@@ -18,12 +19,13 @@ SCHEMA = pa.schema({"u": pa.int64(), "k": pa.string(), "x": pa.int64(), "y": pa.
 
 def asked():
     totals = [
-        total("x", bounds=edges, max_rows_per_unit=1) for edges in ((-3, 4), (0, 9), (-9, -1), (2, 3), (-EDGE, EDGE))
+        chary.sum("x", bounds=edges, max_rows_per_unit=1)
+        for edges in ((-3, 4), (0, 9), (-9, -1), (2, 3), (-EDGE, EDGE))
     ]
     totals += [*mean("x", bounds=(-3, 4), max_rows_per_unit=1).parts(NEIGHBOURS)]
     keyed = [(count(), keep) for keep in KEYS]
     keyed += [(each, keep) for each in totals[:5:2] for keep in KEYS]
-    keyed += [(total("x", bounds=(-3, 4), max_rows_per_unit=2), KEYS[0])]
+    keyed += [(chary.sum("x", bounds=(-3, 4), max_rows_per_unit=2), KEYS[0])]
     by = [query.by("k", ["c", "a", "b"], **keep) for query, keep in keyed]
     products = [second_moments({"x": (-3, 4), "y": (0, 3)}, steps=steps, max_rows_per_unit=1) for steps in (2, 4096)]
     long = [second_moments({"x": (-3, 4), "y": (0, 3)}, steps=9, longest=1, max_rows_per_unit=1)]
@@ -73,9 +75,9 @@ def test_one_row_of_a_unit_needs_no_window_and_more_do():
 
 def test_what_does_not_fit_into_one_integer_is_ranked():
     keys = list(range(2**9))
-    wide = total("x", bounds=(-EDGE, EDGE), max_rows_per_unit=1).by("x", keys)
+    wide = chary.sum("x", bounds=(-EDGE, EDGE), max_rows_per_unit=1).by("x", keys)
     assert " OVER " in sql_of(wide)
-    assert " OVER " not in sql_of(total("x", bounds=(-EDGE, EDGE), max_rows_per_unit=1).by("x", keys[:100]))
+    assert " OVER " not in sql_of(chary.sum("x", bounds=(-EDGE, EDGE), max_rows_per_unit=1).by("x", keys[:100]))
     assert " OVER " in sql_of(
         second_moments(dict.fromkeys("xyu", (0, 1)) | {"x": (0, 2)}, steps=4096 * 1, max_rows_per_unit=2)
     )

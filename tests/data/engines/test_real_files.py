@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, mean, parse_keys, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, mean, parse_keys
 from tests.paths import RAND
 
 PERSON = NeighborRelation("add_remove", "zper")
@@ -33,9 +34,9 @@ def test_totals_with_limits(rand):
     table, frame = rand
     visits = frame["mdvis"].clip(0, 20)
     best = visits.groupby(frame["zper"]).nlargest(2).sum()
-    assert table.prepare(total("mdvis", bounds=(0, 20), max_rows_per_unit=2)).run() == best
+    assert table.prepare(chary.sum("mdvis", bounds=(0, 20), max_rows_per_unit=2)).run() == best
     capped = visits.groupby(frame["zper"]).sum().clip(0, 30).sum()
-    assert table.prepare(total("mdvis", bounds=(0, 20), unit_total=(0, 30))).run() == capped
+    assert table.prepare(chary.sum("mdvis", bounds=(0, 20), unit_total=(0, 30))).run() == capped
     query = count().by("year", [1, 2, 3, 4, 5], max_groups_per_unit=1)
     first = (
         frame.sort_values("year").drop_duplicates("zper").groupby("year").size().reindex([1, 2, 3, 4, 5], fill_value=0)
@@ -74,5 +75,5 @@ def test_meters(meters):
     assert table.prepare(count("kwh > 50")).run() == (wide > 50).any(axis=1).sum()
     np.testing.assert_array_equal(table.prepare(count().by("day", days)).run(), january.notna().sum())
     steps = (january.clip(0, 30) * 1000).round().sum().astype(int)
-    clipped = total("kwh", bounds=(0, 30), grid="0.001", unit_total=(0, 30)).by("day", days)
+    clipped = chary.sum("kwh", bounds=(0, 30), grid="0.001", unit_total=(0, 30)).by("day", days)
     np.testing.assert_array_equal(table.prepare(clipped).run(), steps)

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, total
+import chary
+from chary.data import NeighborRelation, RowTable, count
 from chary.errors import InvalidQuery, SchemaMismatch
 
 UNIT = NeighborRelation("add_remove", "unit")
@@ -37,7 +38,7 @@ def test_nan_in_parquet_is_null_whatever_the_file_says_of_its_values(tmp_path, k
     assert table.prepare(count("x > 0.1")).run() == 2
     assert table.prepare(count("NOT (x > 0.7)")).run() == 1
     assert table.snapshot(["x"]).run()["x"].null_count == 2
-    answer = table.prepare(total("x", bounds=(0, 4), grid="0.5", max_rows_per_unit=1)).run()
+    answer = table.prepare(chary.sum("x", bounds=(0, 4), grid="0.5", max_rows_per_unit=1)).run()
     assert answer == 3
 
 
@@ -118,4 +119,4 @@ def test_literals_that_python_takes_for_equal_are_different_questions():
 @pytest.mark.parametrize("bad", [0.001, 1.5, 0, -1, True])
 def test_a_query_made_by_hand_is_checked_like_any_other(bad):
     with pytest.raises(ValueError, match="max_rows_per_unit"):
-        replace(total("x", bounds=(0, 100), max_rows_per_unit=1), max_rows_per_unit=bad)
+        replace(chary.sum("x", bounds=(0, 100), max_rows_per_unit=1), max_rows_per_unit=bad)

@@ -4,7 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.data import NeighborRelation, Neighbors, count, mean, total
+import chary
+from chary.data import NeighborRelation, Neighbors, count, mean
 from chary.errors import InvalidParameter, InvalidQuery
 
 ROW = NeighborRelation("add_remove", None)
@@ -33,7 +34,7 @@ ROW = NeighborRelation("add_remove", None)
     ],
     ids=str,
 )
-@pytest.mark.parametrize("build", [total, mean])
+@pytest.mark.parametrize("build", [chary.sum, mean])
 def test_bad_arguments(build, arguments, error, says):
     with pytest.raises(error, match=says):
         build(**({"column": "x"} | arguments))
@@ -42,12 +43,12 @@ def test_bad_arguments(build, arguments, error, says):
 @pytest.mark.parametrize("unit_total", [(1, 0), (0, "0.5"), (0, 2**54), 5])
 def test_bad_unit_totals(unit_total):
     with pytest.raises(InvalidQuery, match="unit_total"):
-        total("x", bounds=(0, 1), unit_total=unit_total)
+        chary.sum("x", bounds=(0, 1), unit_total=unit_total)
 
 
 def test_both_limits_are_too_many():
     with pytest.raises(InvalidQuery, match="not both"):
-        total("x", bounds=(0, 1), unit_total=(0, 1), max_rows_per_unit=1)
+        chary.sum("x", bounds=(0, 1), unit_total=(0, 1), max_rows_per_unit=1)
     with pytest.raises(InvalidQuery, match="not both"):
         count().by("k", [1], max_groups_per_unit=1, assumed_groups_per_unit=1)
     with pytest.raises(InvalidParameter, match="max_groups_per_unit"):
@@ -64,7 +65,7 @@ def variants():
         yield base.by("k", [1, 2], max_groups_per_unit=1)
         yield base.by("k", [1, 2], assumed_groups_per_unit=1)
     for arguments in ({}, {"grid": "0.5"}, {"max_rows_per_unit": 1}, {"unit_total": (0, 1)}, {"where": "a"}):
-        yield total("x", bounds=(0, 1), **arguments)
+        yield chary.sum("x", bounds=(0, 1), **arguments)
     yield from mean("x", bounds=(0, 4)).parts(ROW)
     yield mean("x", bounds=(0, 4)).shifted(1)
 
@@ -80,7 +81,7 @@ def test_bodies_identify_queries():
 
 
 def test_equal_numbers_make_equal_queries():
-    assert total("x", bounds=(0, 0.5), grid=0.1) == total("x", bounds=(0, "1/2"), grid="0.1")
+    assert chary.sum("x", bounds=(0, 0.5), grid=0.1) == chary.sum("x", bounds=(0, "1/2"), grid="0.1")
     assert count("a >= 1") == count("1 <= a")
     assert count().keys is None
     assert count().by("k", [1]).keys == ((1,),)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, RowTable, count, mean, total
+import chary
+from chary.data import NeighborRelation, RowTable, count, mean
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer
 
@@ -82,7 +83,7 @@ def test_count_without_keys(neighbor_relation):
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("limits", [None, *LIMITS[:3]], ids=str)
 def test_totals_with_limited_rows(neighbor_relation, bounds, k, limits):
-    query = total("x", bounds=bounds, max_rows_per_unit=k)
+    query = chary.sum("x", bounds=bounds, max_rows_per_unit=k)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([None, -5, -1, 0, 2, 9], 3, KEYS[:2] if limits is None else KEYS))
     for part in (query, mean("x", bounds=bounds, max_rows_per_unit=k).parts(neighbor_relation)[0]):
@@ -108,7 +109,7 @@ def test_row_counts(neighbor_relation, limits):
 @pytest.mark.parametrize("unit_total", [(0, 4), (-3, 4), (-4, -1), (1, 3)], ids=str)
 @pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
 def test_totals_with_limited_sums(neighbor_relation, unit_total, limits):
-    query = total("x", bounds=(-5, 5), unit_total=unit_total)
+    query = chary.sum("x", bounds=(-5, 5), unit_total=unit_total)
     query = query if limits is None else query.by("k", KEYS, **limits)
     options = list(unit_rows([-9, 9], 3, KEYS))
     assert_tight_or_above(query, neighbor_relation, options)
@@ -120,7 +121,7 @@ def test_totals_with_limited_sums(neighbor_relation, unit_total, limits):
 def test_rows_that_are_units(neighbor_relation, bounds, size):
     options = [((key, value),) for key in [*KEYS, "elsewhere"] for value in (None, -5, -1, 0, 2, 9)]
     pair = mean("x", bounds=bounds).parts(neighbor_relation)
-    for query in (count("x IS NOT NULL"), total("x", bounds=bounds), *pair):
+    for query in (count("x IS NOT NULL"), chary.sum("x", bounds=bounds), *pair):
         if size is not None and query is not pair[1]:
             query = query.by("k", KEYS[:size], max_groups_per_unit=None)
         assert_tight_or_above(query, neighbor_relation, options)
@@ -130,7 +131,7 @@ def test_stated_limits_are_believed():
     query = count().by("k", KEYS, assumed_groups_per_unit=2)
     assert claimed(query, UNITS[0]) == (1, 2, 2)
     assert claimed(query, UNITS[1]) == (1, 3, 3)
-    both = total("x", bounds=(0, 5), max_rows_per_unit=4).by("k", KEYS, assumed_groups_per_unit=2)
+    both = chary.sum("x", bounds=(0, 5), max_rows_per_unit=4).by("k", KEYS, assumed_groups_per_unit=2)
     assert claimed(both, UNITS[0]) == (20, 2, 20)
     assert claimed(both, UNITS[1]) == (20, 3, 40)
 
@@ -143,15 +144,15 @@ def test_a_table_refuses_a_bounded_change():
 @pytest.mark.parametrize("limit", [{}, {"max_rows_per_unit": 1, "unit_total": (0, 1)}])
 def test_a_unit_with_many_rows_needs_one_limit(limit):
     with pytest.raises(InvalidQuery, match="max_rows_per_unit"):
-        total("x", bounds=(0, "0.5"), grid="0.1", **limit).sensitivity(UNITS[0])
+        chary.sum("x", bounds=(0, "0.5"), grid="0.1", **limit).sensitivity(UNITS[0])
 
 
 def test_the_refusal_shows_calls_that_work():
     with pytest.raises(InvalidQuery) as caught:
-        total("x", bounds=(0, 1234567)).sensitivity(UNITS[0])
-    assert "total('x', bounds=(0, 1234567), max_rows_per_unit=1)" in str(caught.value)
+        chary.sum("x", bounds=(0, 1234567)).sensitivity(UNITS[0])
+    assert "sum('x', bounds=(0, 1234567), max_rows_per_unit=1)" in str(caught.value)
     with pytest.raises(InvalidQuery, match="each row is one"):
-        total("x", bounds=(0, 1), max_rows_per_unit=1).sensitivity(ROWS[0])
+        chary.sum("x", bounds=(0, 1), max_rows_per_unit=1).sensitivity(ROWS[0])
     with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), max_rows_per_unit=1\)"):
         mean("x", bounds=(0, 1)).parts(UNITS[0])
 
@@ -161,7 +162,7 @@ def test_the_engine_never_moves_further_than_claimed(neighbor_relation):
     """The same inequality on the engine itself, for random pairs of neighbours."""
     random = np.random.default_rng(5)
     limit = {"max_rows_per_unit": 2} if neighbor_relation.unit else {}
-    queries = [count().by("k", KEYS, max_groups_per_unit=1), total("x", bounds=(-2, 3), **limit).by("k", KEYS)]
+    queries = [count().by("k", KEYS, max_groups_per_unit=1), chary.sum("x", bounds=(-2, 3), **limit).by("k", KEYS)]
     for _ in range(5):
         base = random_rows(random, range(1, 4), 6)
         removed = [row for row in base if row["u"] != 1] if neighbor_relation.unit else base[1:]
@@ -197,8 +198,8 @@ ONE_SIGN = [
     count().by("k", KEYS, max_groups_per_unit=1),
     count().by("k", KEYS[:1]),
     count("x > 0", without="x < 0").by("k", KEYS),
-    *(total("x", bounds=bounds, max_rows_per_unit=k).by("k", KEYS) for bounds in BOUNDS for k in (1, 2)),
-    *(total("x", bounds=bounds, unit_total=bounds).by("k", KEYS) for bounds in ((0, 3), (-2, 3), (-3, 0))),
+    *(chary.sum("x", bounds=bounds, max_rows_per_unit=k).by("k", KEYS) for bounds in BOUNDS for k in (1, 2)),
+    *(chary.sum("x", bounds=bounds, unit_total=bounds).by("k", KEYS) for bounds in ((0, 3), (-2, 3), (-3, 0))),
 ]
 
 
@@ -215,6 +216,6 @@ def test_units_move_keys_in_one_direction_where_it_is_said(neighbor_relation, qu
 def test_rows_move_keys_in_one_direction_where_it_is_said(neighbor_relation, bounds):
     """One row is in one key: by itself it opposes nothing, also where it may be of either sign."""
     options = list(unit_rows([-3, -1, 0, 1, 3], 1, KEYS))
-    for query in (count().by("k", KEYS), total("x", bounds=bounds).by("k", KEYS)):
+    for query in (count().by("k", KEYS), chary.sum("x", bounds=bounds).by("k", KEYS)):
         differences = changes(query, neighbor_relation, options)
         assert opposed(differences) is not query.one_direction(neighbor_relation)

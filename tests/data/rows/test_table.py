@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import NeighborRelation, Rows, RowTable, Series, count, total
+import chary
+from chary.data import NeighborRelation, Rows, RowTable, Series, count
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
 NB = NeighborRelation("add_remove", "u")
@@ -53,7 +54,7 @@ def test_every_source_answers_and_grows_alike(tmp_path):
         table = RowTable.open(source, neighbor_relation=NB, **options)
         counting, summing = (
             table.prepare(count("b")),
-            table.prepare(total("x", bounds=(0, 5), max_rows_per_unit=1, grid="0.5")),
+            table.prepare(chary.sum("x", bounds=(0, 5), max_rows_per_unit=1, grid="0.5")),
         )
         keyed = table.prepare(count().by("u", ["q", "s"]))
         mark = table.fingerprint()
@@ -94,7 +95,7 @@ def test_files_are_appended_too(tmp_path):
     table.append(tmp_path / "more.csv")
     assert table.prepare(count()).run() == 3
     table.append([tmp_path / "more.parquet"])
-    assert table.prepare(total("x", bounds=(0, 9), unit_total=(0, 99))).run() == 1 + 1 + 2 + 4 + 4
+    assert table.prepare(chary.sum("x", bounds=(0, 9), unit_total=(0, 99))).run() == 1 + 1 + 2 + 4 + 4
 
 
 BAD = [
@@ -172,7 +173,10 @@ def test_types_are_brought_to_classes(tmp_path):
         assert table.prepare(count(where)).run() == 1
     assert table.prepare(count("e = 'zebra' OR far > '2013-01-01'")).run() in (0, 1)
     assert table.prepare(count("d > '2013-01-01'")).run() == 1
-    assert table.prepare(total("huge", bounds=(0, 5), max_rows_per_unit=1).by("e", ["b", "a"])).run().tolist() == [0, 5]
+    assert table.prepare(chary.sum("huge", bounds=(0, 5), max_rows_per_unit=1).by("e", ["b", "a"])).run().tolist() == [
+        0,
+        5,
+    ]
 
 
 def test_units_are_never_merged():

@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from chary import count, total
+import chary
+from chary import count
 from chary.ledger import MemoryLedger, SqlLedger
 from chary.mechanisms.threshold_tests import Held
 from chary.report.public_report import report
@@ -71,7 +72,7 @@ def test_nothing_unpublished_is_in_any_form(tmp_path):
     ledger = MemoryLedger()
     with asked(ledger, on_step=stop) as session:
         session.release(count(), epsilon="0.01", request=KEY)
-        costs = total("cost", bounds=(0, 10**9), grid=1, max_rows_per_unit=2)
+        costs = chary.sum("cost", bounds=(0, 10**9), grid=1, max_rows_per_unit=2)
         held = session.release_if(costs, above=10**15, epsilon="0.02")
         state = Held.load(ledger.secret(held.call))
         stop.armed = True

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from chary.data.columns import Schema
 from chary.data.engines.compiler import POSITION, QueryPlace, chosen, scattered, shares
-from chary.data.queries.sums import Count, Total
+from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Rooms
 from chary.errors import EngineError
 
 
 @dataclass(frozen=True)
 class LivingPlan:
-    """The cells of a count or total, as SQL: the unit's identity, and the `position` and the `value`, if there are any.
+    """The cells of a count or sum, as SQL: the unit's identity, and the `position` and the `value`, if there are any.
 
     `columns` are the names behind the unit, `keys` the columns of the table of keys, `keep` the first keys that count.
     """
@@ -33,7 +33,7 @@ class LivingPlan:
     @classmethod
     def of(
         cls,
-        query: Count | Total,
+        query: Count | Sum,
         schema: Schema,
         unit: str,
         place: QueryPlace,
@@ -41,8 +41,8 @@ class LivingPlan:
         written: Callable[[Any], str],
     ) -> "LivingPlan":
         """Compile; `identity` is SQL for the column `unit`, `written` makes SQL of an expression."""
-        summed = isinstance(query, Total)
-        found = shares(query, schema, unit, place) if isinstance(query, Total) else chosen(query, schema, unit, place)
+        summed = isinstance(query, Sum)
+        found = shares(query, schema, unit, place) if isinstance(query, Sum) else chosen(query, schema, unit, place)
         keys = found.keys
         columns = "".join([f", {POSITION}" if keys is not None else "", ", value" if summed else ""])
         cells = f"SELECT {identity} AS unit{columns} FROM ({written(found.expression)}) AS found"

@@ -20,7 +20,7 @@ from chary.data.queries.keys import Domain
 from chary.data.queries.moments import Mean, RowCount, SecondMoments
 from chary.data.queries.ordered import Elements, Occurring, Ordered, UnitValues
 from chary.data.queries.query import Keying
-from chary.data.queries.sums import Bounds, Count, Total
+from chary.data.queries.sums import Bounds, Count, Sum
 from chary.errors import InvalidQuery
 
 # What an engine says for itself where Ibis has no words, or other engines mean something else by them.
@@ -155,7 +155,7 @@ def _larger() -> dict[str, str]:
 # Exact sums by position, in halves that fit into 64 bits.
 
 POSITION: Final = "position"
-# Two halves hold sums up to 2**95 steps: those of 2**42 rows with the 2**53 steps that a total allows each.
+# Two halves hold sums up to 2**95 steps: those of 2**42 rows with the 2**53 steps that a sum allows each.
 HALF: Final = 2**32
 
 
@@ -316,8 +316,8 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
     if isinstance(query, SecondMoments):
         rows = _filtered(place, schema, query, unit)
         return Evaluation(moments(query, rows, schema, unit, place.dialect), None, len(query.keys))
-    if not isinstance(query, (Count, Total, RowCount, Binned)):
-        raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
+    if not isinstance(query, (Count, Sum, RowCount, Binned)):
+        raise InvalidQuery(f"a table answers count(), sum() and the parts of mean(), not {type(query).__name__}")
     asked = query.of if isinstance(query, (RowCount, Binned)) else query
     rows = _filtered(place, schema, asked, unit)
     if isinstance(query, Binned):
@@ -332,7 +332,7 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
     return Evaluation(_collected(_cells(kept, query, unit), query, found.keys is not None), found.keys)
 
 
-def chosen(asked: Count | Total, schema: Schema, unit: str | None, place: QueryPlace) -> Evaluation:
+def chosen(asked: Count | Sum, schema: Schema, unit: str | None, place: QueryPlace) -> Evaluation:
     """The rows that count, and of each its `unit` and `position`, if there are any, and the `value` that is summed.
 
     The value is clipped and in steps; rows without one do not count.
@@ -340,7 +340,7 @@ def chosen(asked: Count | Total, schema: Schema, unit: str | None, place: QueryP
     return _chosen(_filtered(place, schema, asked, unit), schema, asked, unit, place)
 
 
-def shares(asked: Total, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
+def shares(asked: Sum, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
     """What each unit adds to each key, as the query limits it: its `unit`, `position`, if there are any, and `value`.
 
     A unit that adds nothing to a key has no row there.
@@ -352,7 +352,7 @@ def shares(asked: Total, schema: Schema, unit: str, place: QueryPlace) -> Evalua
     return Evaluation(summed.filter(summed.value != 0), found.keys)
 
 
-def _filtered(place: QueryPlace, schema: Schema, asked: Count | Total | SecondMoments, unit: str | None) -> Any:
+def _filtered(place: QueryPlace, schema: Schema, asked: Count | Sum | SecondMoments, unit: str | None) -> Any:
     rows = place.table(place.rows, schema)
     chosen = place.where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
@@ -389,7 +389,7 @@ def _typed(name: str, kind: TypeClass, given: str, values: list[Any]) -> list[An
     return dates
 
 
-def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, place: QueryPlace) -> Evaluation:
+def _chosen(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, place: QueryPlace) -> Evaluation:
     rows, columns = _columns(rows, schema, asked, unit, place)
     if asked.keying is None:
         return Evaluation(rows.select(**columns), None)
@@ -399,13 +399,13 @@ def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, p
     return Evaluation(rows.inner_join(keys, matches).select(**columns, position=keys[POSITION]), offered)
 
 
-def _columns(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, place: QueryPlace) -> tuple[Any, Any]:
+def _columns(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, place: QueryPlace) -> tuple[Any, Any]:
     """The rows that have a value, where one is asked for, and of each its unit and value."""
     columns = {} if unit is None else {"unit": rows[unit]}
-    if isinstance(asked, Total):
+    if isinstance(asked, Sum):
         kind = classify(schema, asked.column)
         rows = rows if asked.missing is not None else rows.filter(rows[asked.column].notnull())
-        columns["value"] = _total_steps(rows[asked.column], kind, asked, place.dialect)
+        columns["value"] = _sum_steps(rows[asked.column], kind, asked, place.dialect)
     return rows, columns
 
 
@@ -413,7 +413,7 @@ def _types(offered: Offered) -> dict[str, str]:
     return {name: kind for name, (kind, _) in offered.items()}
 
 
-def _by_edges(rows: Any, schema: Schema, asked: Count | Total, query: Any, place: QueryPlace) -> Evaluation | None:
+def _by_edges(rows: Any, schema: Schema, asked: Count | Sum, query: Any, place: QueryPlace) -> Evaluation | None:
     """Rows that are units by the keys' own columns first, if few others can occur: to join one costs more than that."""
     if asked.keying is None:
         return None
@@ -428,10 +428,10 @@ def _by_edges(rows: Any, schema: Schema, asked: Count | Total, query: Any, place
     return Evaluation(cells.inner_join(keys, list(groups)).select(POSITION, ANSWER), offered)
 
 
-def _total_steps(value: Any, kind: TypeClass, asked: Total, dialect: Dialect) -> Any:
+def _sum_steps(value: Any, kind: TypeClass, asked: Sum, dialect: Dialect) -> Any:
     if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
         hint = declare(asked.column, kind, "DOUBLE")
-        raise InvalidQuery(f"total needs a column of numbers; {asked.column!r} is {kind.words}{hint}")
+        raise InvalidQuery(f"sum needs a column of numbers; {asked.column!r} is {kind.words}{hint}")
     low, high = (int(edge / asked.grid) for edge in asked.bounds)
     stands_in = None if asked.missing is None else int(asked.missing / asked.grid)
     if kind is TypeClass.INTEGER and asked.grid == 1:
@@ -456,21 +456,21 @@ def _clip(value: Any, low: Any, high: Any) -> Any:
     return ibis.least(ibis.greatest(value, low), high)
 
 
-def _kept(chosen: Any, asked: Count | Total) -> Any:
+def _kept(chosen: Any, asked: Count | Sum) -> Any:
     if one := _single(asked):
         return one_of_unit(chosen, one)
     keying: Keying | None = asked.keying
     if keying is not None and keying.max_groups_per_unit is not None:
         ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
         chosen = ranked.filter(ranked["rank"] < keying.max_groups_per_unit).drop("rank")
-    if isinstance(asked, Total) and asked.max_rows_per_unit is not None:
+    if isinstance(asked, Sum) and asked.max_rows_per_unit is not None:
         order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
         ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=order))
         chosen = ranked.filter(ranked["rank"] < asked.max_rows_per_unit).drop("rank")
     return chosen
 
 
-def _single(asked: Count | Total) -> list[Preference]:
+def _single(asked: Count | Sum) -> list[Preference]:
     """In which order one row of each unit is kept; empty where more are, or other rows of it matter.
 
     It follows from the query alone, so which plan is run tells nothing of rows.
@@ -478,8 +478,8 @@ def _single(asked: Count | Total) -> list[Preference]:
     keying = asked.keying
     keep = None if keying is None else keying.max_groups_per_unit
     position = [] if keying is None else [Preference(POSITION, 0, len(keying.domain) - 1)]
-    one = isinstance(asked, Total) and asked.max_rows_per_unit == 1
-    value = [Preference("value", *asked.steps, farthest=True)] if isinstance(asked, Total) and one else []
+    one = isinstance(asked, Sum) and asked.max_rows_per_unit == 1
+    value = [Preference("value", *asked.steps, farthest=True)] if isinstance(asked, Sum) and one else []
     if keep is None:
         order = [*value, *position] if value else []
     else:
@@ -487,10 +487,10 @@ def _single(asked: Count | Total) -> list[Preference]:
     return order if is_packed(order) else []
 
 
-def _cells(kept: Any, query: Count | Total | RowCount, unit: str | None) -> Any:
+def _cells(kept: Any, query: Count | Sum | RowCount, unit: str | None) -> Any:
     if isinstance(query, Count) and unit is not None:
         kept = kept.select("unit", POSITION) if _single(query) else kept.select("unit", POSITION).distinct()
-    if isinstance(query, Total) and query.unit_steps is not None:
+    if isinstance(query, Sum) and query.unit_steps is not None:
         low, high = (ibis.literal(edge, "int64") for edge in query.unit_steps)
         groups = ["unit"] if query.keying is None else ["unit", POSITION]
         kept = kept.group_by(groups).aggregate(value=kept.value.sum())
@@ -498,12 +498,12 @@ def _cells(kept: Any, query: Count | Total | RowCount, unit: str | None) -> Any:
     return kept
 
 
-def _collected(cells: Any, query: Count | Total | RowCount, keyed: bool) -> Any:
+def _collected(cells: Any, query: Count | Sum | RowCount, keyed: bool) -> Any:
     return _summed(cells, query, [POSITION] if keyed else [])
 
 
-def _summed(cells: Any, query: Count | Total | RowCount, groups: list[str]) -> Any:
-    answer = {ANSWER: cells.value.sum() if isinstance(query, Total) else cells.count()}
+def _summed(cells: Any, query: Count | Sum | RowCount, groups: list[str]) -> Any:
+    answer = {ANSWER: cells.value.sum() if isinstance(query, Sum) else cells.count()}
     return cells.group_by(groups).aggregate(**answer) if groups else cells.aggregate(**answer)
 
 

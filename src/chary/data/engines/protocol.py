@@ -11,7 +11,7 @@ import pyarrow as pa
 from chary.data.columns import Unparsed, listed
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total
+from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
 from chary.errors import SchemaMismatch
@@ -58,9 +58,9 @@ class LivingUnits(Protocol):
 
 
 class LivingReading(Reading, Protocol):
-    """A compiled count or total of living units; `run` returns the plan itself, since who is alive is known only later.
+    """A compiled count or sum of living units; `run` returns the plan itself, since who is alive is known only later.
 
-    A unit takes part in a key when it has a row there that satisfies the predicate (of a total: when what it adds
+    A unit takes part in a key when it has a row there that satisfies the predicate (of a sum: when what it adds
     there, as the query limits it, is not 0), in at most its first `room` keys in the order of the list (and the first
     `max_groups_per_unit`); without room it takes no part at all. So what a unit does follows from its own rows and its
     own room. Units are told apart by id: rows that are appended for a unit without room are ignored as well.
@@ -117,7 +117,7 @@ class EngineRows(Protocol):
         """Reads elements as words; `InvalidQuery` for a column whose values cannot be told apart."""
         ...
 
-    def living(self, query: Count | Total) -> LivingReading:
+    def living(self, query: Count | Sum) -> LivingReading:
         """Counts living units, or adds up what they contribute; only of rows with a unit column."""
         ...
 

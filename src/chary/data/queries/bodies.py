@@ -23,7 +23,7 @@ def body_of(query: Any) -> dict[str, Any]:
 
 def query_of(
     body: Mapping[str, Any],
-) -> sums.Count | sums.Total | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt:
+) -> sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt:
     """The query that JSON says; what a person leaves out has its usual value. For a stored body say `current(body)`.
 
     >>> from chary.data.queries.sums import count
@@ -41,7 +41,7 @@ def query_of(
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
     _check(given, _FIELDS[kind], f"a query of kind {kind!r}")
     try:
-        found: sums.Count | sums.Total | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt = make(given)
+        found: sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt = make(given)
     except CharyError:
         raise
     except (TypeError, KeyError, AttributeError, ValueError):
@@ -49,7 +49,7 @@ def query_of(
     return found
 
 
-def _keyed(query: sums.Count | sums.Total | moments.Mean, by: Mapping[str, Any] | None) -> Any:
+def _keyed(query: sums.Count | sums.Sum | moments.Mean, by: Mapping[str, Any] | None) -> Any:
     if by is None:
         return query
     _check(by, (*_KEYED, *_LIMITS), "by")
@@ -64,11 +64,11 @@ def _count(given: dict[str, Any]) -> Any:
     return _keyed(sums.count(given.pop("where", None), **given), by)
 
 
-def _total(given: dict[str, Any]) -> Any:
+def _sum(given: dict[str, Any]) -> Any:
     by, center = given.pop("by", None), given.pop("center", "0")
     if center != "0":
-        raise InvalidQuery("a total has no center of its own")
-    return _keyed(sums.total(given.pop("column"), **given), by)
+        raise InvalidQuery("a sum has no center of its own")
+    return _keyed(sums.sum(given.pop("column"), **given), by)
 
 
 def _mean(given: dict[str, Any]) -> Any:
@@ -96,7 +96,7 @@ def _series_value(given: dict[str, Any]) -> ValueAt:
 
 _KINDS = {
     "count": _count,
-    "total": _total,
+    "sum": _sum,
     "mean": _mean,
     "histogram": _histogram,
     "series": _series,
@@ -118,7 +118,7 @@ def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "count": _of(sums.count, "by"),
-    "total": _of(sums.total, "by", "center"),
+    "sum": _of(sums.sum, "by", "center"),
     "mean": _of(moments.mean, "by", "center", "unit_total"),
     "histogram": _of(histogram),
     "series": _of(Values),

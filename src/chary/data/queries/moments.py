@@ -15,21 +15,21 @@ from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Key
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
-from chary.data.queries.sums import Bounds, Total, read_bounds, written
+from chary.data.queries.sums import Bounds, Sum, read_bounds, written
 from chary.errors import InvalidQuery
 from chary.numbers import Number, exact, positive, whole
 
-# Means: a centred total and a count of values, to be made noisy one by one and put together.
+# Means: a centred sum and a count of values, to be made noisy one by one and put together.
 
 Counts = int | npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class RowCount(Query):
-    """The number of rows that a total sums: those with a value, within its `max_rows_per_unit`; built by
+    """The number of rows that a sum adds up: those with a value, within its `max_rows_per_unit`; built by
     `Mean.parts`."""
 
-    of: Total
+    of: Sum
 
     @property
     def grid(self) -> Fraction:
@@ -38,7 +38,7 @@ class RowCount(Query):
 
     @property
     def keys(self) -> tuple[tuple[Key, ...], ...] | None:
-        """The keys of the total."""
+        """The keys of the sum."""
         return self.of.keys
 
     @property
@@ -47,11 +47,11 @@ class RowCount(Query):
         return self.of.columns
 
     def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
-        """Each row the total keeps counts 1: the contribution of the total with cells in [0, 1]."""
+        """Each row the sum keeps counts 1: the contribution of the sum with cells in [0, 1]."""
         return replace(self.of.contribution(neighbor_relation), low=0, high=1)
 
     def body(self) -> dict[str, Any]:
-        """A JSON-able canonical description: that of the total under another kind."""
+        """A JSON-able canonical description: that of the sum under another kind."""
         return self.of.body() | {"kind": "row count"}
 
     def describe(self) -> str:
@@ -82,7 +82,7 @@ class Mean(Keyed[AnsweredT]):
         """The grid point nearest the middle of the bounds, the lower of two."""
         return -((-2 * self._middle / self.grid + 1) // 2) * self.grid
 
-    def parts(self, neighbor_relation: NeighborRelation) -> tuple[Total, RowCount]:
+    def parts(self, neighbor_relation: NeighborRelation) -> tuple[Sum, RowCount]:
         """The sum of (value - center) and the number of values, over the same rows; both are queries.
 
         Centring halves the sensitivity of the sum. `InvalidQuery` when the unit is a column and `max_rows_per_unit` is
@@ -96,7 +96,7 @@ class Mean(Keyed[AnsweredT]):
         self._check_limit(neighbor_relation.unit)
         return centred, RowCount(centred)
 
-    def shifted(self, threshold: Number) -> Total:
+    def shifted(self, threshold: Number) -> Sum:
         """The sum of (value - threshold): at least 0 exactly when the mean is at least `threshold`.
 
         The threshold must be a multiple of the grid, else `InvalidQuery`.
@@ -145,9 +145,9 @@ class Mean(Keyed[AnsweredT]):
     def _middle(self) -> Fraction:
         return (self.bounds[0] + self.bounds[1]) / 2
 
-    def _total(self, center: Fraction) -> Total:
+    def _total(self, center: Fraction) -> Sum:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return Total(center=center, **fields)
+        return Sum(center=center, **fields)
 
     def _check_limit(self, unit: str | None) -> None:
         if unit is not None and self.max_rows_per_unit is None:
@@ -172,7 +172,7 @@ def mean(
     `missing=v` gives rows without a value this one, a multiple of the grid within the bounds. Where each row is a unit
     that may be replaced, the number of values of all rows is then public and takes no part of the budget.
 
-    Arguments as for `total`. When the privacy unit is a column, `max_rows_per_unit=k` is needed; it keeps the k rows of
+    Arguments as for `sum`. When the privacy unit is a column, `max_rows_per_unit=k` is needed; it keeps the k rows of
     each unit that lie farthest from the center.
 
     >>> mean("days", bounds=(0, 30)).combine(-50, 10)

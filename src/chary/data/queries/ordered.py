@@ -46,7 +46,7 @@ class Ordered:
     neighbours differ by the at most k values of one unit, so a guarantee for that holds on average over the coins too.
     """
 
-    total: sums.Total
+    total: sums.Sum
     max_rows_per_unit: int | None = None
     of_unit: OfUnit = "spread"
 
@@ -161,7 +161,7 @@ def ordered(
     >>> ages.points, ages.value(5), ages.moves(NeighborRelation("replace", None))
     (121, 5, 1)
     """
-    total = sums.Total(
+    total = sums.Sum(
         column=column, bounds=sums.read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
     )
     made = Ordered(total, max_rows_per_unit, of_unit)

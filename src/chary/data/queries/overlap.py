@@ -231,8 +231,8 @@ class JointChange:
         >>> JointChange.of(ages, NeighborRelation("add_remove", None), {"age": "int64"})
         JointChange(l1=Fraction(2, 1), l2_squared=Fraction(2, 1))
         """
-        if any(not isinstance(query, (sums.Count, sums.Total, histogram.Binned)) for query in queries):
-            raise InvalidQuery("release counts, totals and histograms together; a mean is two of them")
+        if any(not isinstance(query, (sums.Count, sums.Sum, histogram.Binned)) for query in queries):
+            raise InvalidQuery("release counts, sums and histograms together; a mean is two of them")
         parts = [_Part.of(query, neighbor_relation) for query in queries]
         alone = neighbor_relation.unit is None and schema is not None
         kinds = row_kinds([_where(query) for query in queries], schema or {}) if alone else None
@@ -268,7 +268,7 @@ class _Part:
 
 def _where(query: Query) -> Predicate | None:
     counted = query.of if isinstance(query, histogram.Binned) else query
-    assert isinstance(counted, (sums.Count, sums.Total))
+    assert isinstance(counted, (sums.Count, sums.Sum))
     return counted.where
 
 

@@ -15,6 +15,9 @@ STORED: Final[Mapping[str, str]] = {
     "neighbor_relation": "neighbouring",
 }
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
+# The same of the kinds of queries.
+_STORED_KINDS: Final = {"sum": "total"}
+_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()}
 # By the kind of a call the name under which its `mechanism` is stored.
 MECHANISM: Final[Mapping[str, str]] = {
     "choose": "by",
@@ -35,31 +38,35 @@ def stored(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     {'kind': 'histogram', 'column': 'age', 'keep_per_unit': 2}
     """
     word = MECHANISM.get(str(kind or body.get("kind")))
-    return _renamed(body, STORED, {} if word is None else {"mechanism": word})
+    return _renamed(body, STORED, _STORED_KINDS, {} if word is None else {"mechanism": word})
 
 
 def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     """What a ledger or a service holds of a call or a query, in the words of today; `kind` as for `stored`.
 
     >>> current({"above": "5", "query": {"kind": "total", "column": "cost", "rows_per_unit": 2}})["query"]
-    {'kind': 'total', 'column': 'cost', 'max_rows_per_unit': 2}
+    {'kind': 'sum', 'column': 'cost', 'max_rows_per_unit': 2}
     >>> current({"query": {"kind": "count"}, "rule": "inverse"}, "majority")
     {'query': {'kind': 'count'}, 'mechanism': 'inverse'}
     """
     word = MECHANISM.get(str(kind or body.get("kind")))
-    return _renamed(body, CURRENT, {} if word is None else {word: "mechanism"})
+    return _renamed(body, CURRENT, _CURRENT_KINDS, {} if word is None else {word: "mechanism"})
 
 
-def _renamed(body: Mapping[str, Any], names: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(
+    body: Mapping[str, Any], names: Mapping[str, str], kinds: Mapping[str, str], own: Mapping[str, str]
+) -> dict[str, Any]:
     """With these names here and in what is inside of it, and those of its own kind here alone."""
     here = {**names, **own}
-    return {here.get(name, name): _within(name, value, names) for name, value in body.items()}
+    return {here.get(name, name): _within(name, value, names, kinds) for name, value in body.items()}
 
 
-def _within(name: str, value: Any, names: Mapping[str, str]) -> Any:
+def _within(name: str, value: Any, names: Mapping[str, str], kinds: Mapping[str, str]) -> Any:
     """A query in a call, its keys, and queries in a list; columns, parameters and keys of callers are no names."""
+    if name == "kind" and isinstance(value, str):
+        return kinds.get(value, value)
     if isinstance(value, Mapping) and (name == "by" or isinstance(value.get("kind"), str)):
-        return _renamed(value, names, {})
+        return _renamed(value, names, kinds, {})
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        return [_within("", each, names) for each in value]
+        return [_within("", each, names, kinds) for each in value]
     return value

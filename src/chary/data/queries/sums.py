@@ -115,8 +115,8 @@ Bounds = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Total(Keyed[AnsweredT], Query[AnsweredT]):
-    """The sum of clipped values less `center`, in steps of `grid`; built by `total`, or by `Mean.parts`.
+class Sum(Keyed[AnsweredT], Query[AnsweredT]):
+    """The sum of clipped values less `center`, in steps of `grid`; built by `sum`, or by `Mean.parts`.
 
     `center` is subtracted from each row that has a value; rows without one contribute 0, or have the value `missing`.
     """
@@ -131,7 +131,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
-            raise InvalidQuery("total needs the name of a column")
+            raise InvalidQuery("sum needs the name of a column")
         if self.max_rows_per_unit is not None:
             object.__setattr__(self, "max_rows_per_unit", per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
         _check_grid(self.grid)
@@ -148,9 +148,9 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
         if self.max_rows_per_unit is not None and self.unit_total is not None:
             raise InvalidQuery("give max_rows_per_unit or unit_total, not both")
 
-    def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Total[NoisyNumbers]":
+    def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Sum[NoisyNumbers]":
         """The same query for each of a public list of keys; see `Count.by`."""
-        keyed: Total[NoisyNumbers] = self._keyed(columns, keys, limits)
+        keyed: Sum[NoisyNumbers] = self._keyed(columns, keys, limits)
         return keyed
 
     @property
@@ -186,7 +186,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
             )
         if unit is not None and not limited:
             low, high = (written(edge) for edge in self.bounds)
-            call = f"total({self.column!r}, bounds=({low}, {high}), "
+            call = f"sum({self.column!r}, bounds=({low}, {high}), "
             raise InvalidQuery(
                 f"one {unit} may have many rows: limit them with {call}max_rows_per_unit=1), or limit the sum of each "
                 f"{unit} with {call}unit_total=({low}, {high}))"
@@ -217,7 +217,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
         return f"total of {self.column} in [{low}, {high}] step {written(self.grid)}{center}{self._clauses()}"
 
 
-def total(
+def sum(
     column: str,
     *,
     bounds: tuple[Number, Number],
@@ -225,7 +225,7 @@ def total(
     where: Predicate | str | None = None,
     max_rows_per_unit: int | None = None,
     unit_total: tuple[Number, Number] | None = None,
-) -> Total[NoisyNumber]:
+) -> Sum[NoisyNumber]:
     """Sum `column` over the rows satisfying `where`, exactly, in steps of `grid`.
 
     Each value is clipped to `bounds` (infinite ones too) and rounded to the grid, halves away from zero; NULL and NaN
@@ -237,11 +237,11 @@ def total(
 
     `InvalidQuery` for bounds off the grid, too wide, or in the wrong order, `InvalidParameter` for non-numbers.
 
-    >>> cost = total("cost", bounds=(0, 5000), grid="0.01")
+    >>> cost = sum("cost", bounds=(0, 5000), grid="0.01")
     >>> cost.sensitivity(NeighborRelation("add_remove", None)), cost.grid
     (500000, Fraction(1, 100))
     """
-    return Total(
+    return Sum(
         column=column,
         bounds=read_bounds(bounds, "bounds"),
         grid=positive(grid, "grid"),
@@ -267,7 +267,7 @@ def written(number: Fraction) -> str:
     return str(number) if number.denominator == 1 else repr(float(number))
 
 
-def _step(edge: Fraction, query: Total) -> int:
+def _step(edge: Fraction, query: Sum) -> int:
     return int(edge / query.grid)
 
 

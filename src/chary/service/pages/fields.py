@@ -160,7 +160,7 @@ JSON: Final = "json"
 # What people are asked for; all other kinds are written as JSON.
 SHOWN: Final[Mapping[str, str]] = {
     "count": "Count of units",
-    "total": "Total of a column",
+    "sum": "Sum of a column",
     "mean": "Mean of a column",
     "histogram": "Histogram of a column",
 }
@@ -219,7 +219,7 @@ def _count(said: Mapping[str, str], types: Types) -> dict[str, Any]:
 def _bounded(said: Mapping[str, str], types: Types) -> dict[str, Any]:
     bounds = [said.get("low", ""), said.get("high", "")]
     if not said.get("column") or not all(bounds):
-        raise InvalidParameter("a total or a mean is of a column, with the bounds to which its values are clipped")
+        raise InvalidParameter("a sum or a mean is of a column, with the bounds to which its values are clipped")
     body: dict[str, Any] = {"column": said["column"], "bounds": bounds}
     grid = {"grid": said["grid"]} if said.get("grid") else {}
     return body | grid | _whole_of(said, "max_rows_per_unit") | _keyed(said, types)
@@ -286,7 +286,7 @@ def _plain(value: Any) -> Any:
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
-_PARTS: Final = {"count": _count, "total": _bounded, "mean": _bounded, "histogram": _binned}
+_PARTS: Final = {"count": _count, "sum": _bounded, "mean": _bounded, "histogram": _binned}
 
 # The fields of a form, made from JSON schemas: which control each has, what it was filled with, what it says.
 

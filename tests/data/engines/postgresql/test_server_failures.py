@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import NeighborRelation, RowTable, count, total
+from chary.data import NeighborRelation, RowTable, count
 from chary.data.engines.postgresql.connection import Server
 from chary.data.rows import Rooms
 from chary.data.source import RowSource
@@ -110,7 +110,7 @@ def test_memory_and_files_are_those_that_the_server_grants(visits, clinic):
         f"ALTER ROLE {clinic.role} SET temp_file_limit = '64kB'", f"ALTER ROLE {clinic.role} SET work_mem = '64kB'"
     )
     table = RowTable.open(clinic.url(), table="visits", neighbor_relation=NeighborRelation("add_remove", "name"))
-    asked = total("n", bounds=(0, 9), max_rows_per_unit=2)
+    asked = chary.sum("n", bounds=(0, 9), max_rows_per_unit=2)
     failing(table.prepare(asked).run)
     clinic.run(f"ALTER ROLE {clinic.role} RESET temp_file_limit")
     table.close()

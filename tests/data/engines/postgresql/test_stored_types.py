@@ -8,7 +8,8 @@ import unicodedata
 import duckdb
 import pytest
 
-from chary.data import NeighborRelation, Predicate, RowTable, count, ordered, total
+import chary
+from chary.data import NeighborRelation, Predicate, RowTable, count, ordered
 from chary.data.engines.compiler import folded, lowered
 from chary.data.engines.postgresql.engine import of_double
 from chary.data.queries.ordered import Elements
@@ -97,7 +98,7 @@ def test_numerics_that_doubles_do_not_reach(clinic, opened):
     found = table.snapshot().run()["x"].to_pylist()
     assert found == [math.inf, -math.inf, 1.7976931348623157e308, 0, 0, None, math.inf, -math.inf, 0.1]
     assert table.prepare(count("x > 1e300")).run() == 3
-    assert table.prepare(total("x", bounds=(-1, 2), grid="0.1")).run() == 3 * 20 - 2 * 10 + 1
+    assert table.prepare(chary.sum("x", bounds=(-1, 2), grid="0.1")).run() == 3 * 20 - 2 * 10 + 1
 
 
 def test_the_ends_of_the_calendar(clinic, opened):
@@ -169,7 +170,7 @@ def test_halves_are_rounded_away_from_zero_and_no_product_fails(clinic, opened, 
             connection.execute("INSERT INTO visits VALUES (%s, %s)", [number, value])
     clinic.grant("visits")
     most = {"1": 2**53, str(2**53): 2**60, f"1/{2**50}": 2}[grid]
-    asked = total("x", bounds=(-most, most), grid=grid)
+    asked = chary.sum("x", bounds=(-most, most), grid=grid)
     table, here = (
         opened(),
         RowTable.open(opened().snapshot().run(), neighbor_relation=NeighborRelation("add_remove", None)),

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chary.data import count, total
+import chary
+from chary.data import count
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 pytestmark = pytest.mark.engines
 FIRST = pa.table({"unit": pa.array([1, 2], pa.int32()), "cost": pa.array([0.5, 2.0], pa.float32()), "k": ["a", "b"]})
 MORE = pa.table({"unit": [3, 2**40], "cost": [1.0, 4.0], "k": ["a", "SECRET"]})
-EVERYTHING = total("cost", bounds=(0, 9), grid="0.5", max_rows_per_unit=1)
+EVERYTHING = chary.sum("cost", bounds=(0, 9), grid="0.5", max_rows_per_unit=1)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import count, total
+from chary.data import count
 from chary.data.engines.spark.session import SETTINGS, session_of
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
@@ -138,7 +138,7 @@ def test_an_interruption_is_heard_at_once_and_stops_the_work(opened):
 
 def test_closing_twice_is_fine_and_ends_no_session(spark, opened):
     table = opened(FRAME, "unit")
-    plan = table.prepare(total("cost", bounds=(0, 9), max_rows_per_unit=1))
+    plan = table.prepare(chary.sum("cost", bounds=(0, 9), max_rows_per_unit=1))
     for _ in range(2):
         table.close()
     with pytest.raises(EngineError, match="closed"):

@@ -21,7 +21,7 @@ from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import ROWS, Access, Database, Offered, fresh
 from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total
+from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
 from chary.errors import InvalidQuery, SchemaMismatch, quietly
@@ -360,9 +360,9 @@ class OfferedRooms:
 
 
 class Living:
-    """A compiled count or total of living units: one number, or one for each key (see `LivingReading`)."""
+    """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
 
-    def __init__(self, rooms: OfferedRooms, query: Count | Total, schema: Schema, unit: str) -> None:
+    def __init__(self, rooms: OfferedRooms, query: Count | Sum, schema: Schema, unit: str) -> None:
         """Use `living`."""
         self._rooms, self._database = rooms, rooms.database
         place = compiler.QueryPlace(ROWS, fresh("living"), DUCK)
@@ -456,7 +456,7 @@ class DuckRows:
     def elements(self, asked: Elements) -> ElementReader:
         return ElementReader(self.database, self._loader, asked, self._name)
 
-    def living(self, query: Count | Total) -> Living:
+    def living(self, query: Count | Sum) -> Living:
         return Living(self._rooms, query, self.schema, str(self._loader.unit))
 
     @contextmanager

@@ -21,7 +21,7 @@ from chary.data.engines.postgresql.connection import Cursor, Server
 from chary.data.predicates.conditions import double
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total
+from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps, check_steps
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
@@ -276,9 +276,9 @@ _COUNTED = "counted the units"
 
 
 class ServerLiving:
-    """A compiled count or total of living units (see `LivingReading`); rooms and keys are sent with each statement."""
+    """A compiled count or sum of living units (see `LivingReading`); rooms and keys are sent with each statement."""
 
-    def __init__(self, server: Server, rows: StoredRows, query: Count | Total) -> None:
+    def __init__(self, server: Server, rows: StoredRows, query: Count | Sum) -> None:
         place, unit = place_of(fresh("living")), str(rows.unit)
         self._server, self._statement = server, Statement(rows.sql)
         self._plan = allowances.LivingPlan.of(query, rows.schema, unit, place, recognised(rows.schema, unit), place.sql)
@@ -481,7 +481,7 @@ class ServerRows:
     def elements(self, asked: Elements) -> ServerWords:
         return ServerWords(self.server, self.rows, asked, self._name)
 
-    def living(self, query: Count | Total) -> ServerLiving:
+    def living(self, query: Count | Sum) -> ServerLiving:
         return ServerLiving(self.server, self.rows, query)
 
     @contextmanager

@@ -16,7 +16,7 @@ from chary.data.engines.spark import dialect, storage
 from chary.data.engines.spark.session import BATCH, CANDIDATE, ROWS, Columns, SparkWork, fresh, session_of
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Total
+from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
@@ -83,7 +83,7 @@ def halves(summed: str) -> str:
 
 def _is_narrow(query: Query) -> bool:
     """Whether no sum of the query needs more than 64 bits: of products they are of 2**24 steps at most."""
-    return not isinstance(query, Total) or max(map(abs, query.steps)) <= _FEW_STEPS
+    return not isinstance(query, Sum) or max(map(abs, query.steps)) <= _FEW_STEPS
 
 
 # Reading the values of a column in order, by Spark.
@@ -178,7 +178,7 @@ def _text(schema: Schema, column: str) -> str:
     return f"concat('{_LETTERS[kind]}', {text_of('element', kind)})"
 
 
-# Counts and totals of living units, by Spark.
+# Counts and sums of living units, by Spark.
 
 _COUNTED: Final = "counted the units"
 
@@ -199,9 +199,9 @@ class SparkRooms:
 
 
 class SparkLiving:
-    """A compiled count or total of living units: see `LivingReading`."""
+    """A compiled count or sum of living units: see `LivingReading`."""
 
-    def __init__(self, rows: "SparkRows", rooms: SparkRooms, query: Count | Total) -> None:
+    def __init__(self, rows: "SparkRows", rooms: SparkRooms, query: Count | Sum) -> None:
         """Use `SparkRows.living`."""
         self._rows, self._rooms, unit = rows, rooms, str(rows.unit)
         place = compiler.QueryPlace(ROWS, fresh("living"), dialect.SPARK)
@@ -290,7 +290,7 @@ class SparkRows:
     def elements(self, asked: Elements) -> SparkElements:
         return SparkElements(self, asked)
 
-    def living(self, query: Count | Total) -> SparkLiving:
+    def living(self, query: Count | Sum) -> SparkLiving:
         return SparkLiving(self, self._rooms, query)
 
     @contextmanager
