@@ -97,7 +97,7 @@ def test_a_call_is_made_by_position_and_by_name(kind):
 
 
 def test_what_is_told_is_what_to_write():
-    assert refused(lambda: ThresholdTest("age", above=5, epsilon=1)).startswith("ask count(), total() or mean()")
+    assert refused(lambda: ThresholdTest("age", above=5, epsilon=1)).startswith("ask count(), sum() or mean()")
     assert refused(lambda: ThresholdTest(COSTS, above=5, epsilon=-1)) == "epsilon must be greater than 0, got -1"
     assert "at" in refused(lambda: Quantile("age", [0.5], bounds=(0, 1), epsilon=1))
 

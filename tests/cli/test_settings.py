@@ -114,7 +114,7 @@ def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, vi
     assert call(f"test {visits} --count --where age>=65 --above 10 --hits 10")[0] == 0
     code, _, err = call(f"test {visits} --unit patient_id --count --above 10 --hits 10")
     assert (code, "holds" in err) == (2, True)
-    toml("each-row = true\nrelation = 'replace'\nbudget-epsilon = 2\nbudget-delta = 1e-6")
+    toml("each-row = true\nneighbors = 'replace'\nbudget-epsilon = 2\nbudget-delta = 1e-6")
     code, _, err = call(f"test {visits} --count --above 10 --hits 10")
     assert (code, "holds this dataset under epsilon 1" in err) == (2, True)
 

@@ -343,7 +343,7 @@ def test_bad_budgets_are_refused(wrong):
 
 
 def test_monotone_questions_need_neighbours_that_add():
-    with pytest.raises(InvalidParameter, match="add_remove"):
+    with pytest.raises(InvalidParameter, match="add/remove"):
         advise(epsilon=1, tests=10, hits=2, monotone=True, neighbors="replace")
 
 
