@@ -30,9 +30,9 @@ def test_query_and_sensitivity():
     assert "3 values" in query.describe()
     assert query.grid == 1
     for neighbors in ("add_remove", "replace"):
-        with pytest.raises(InvalidQuery, match="bounded change"):
+        with pytest.raises(InvalidQuery, match="a series of counts"):
             query.sensitivity(NeighborRelation(neighbors, None))
-    with pytest.raises(InvalidQuery, match="bounded_change"):
+    with pytest.raises(InvalidQuery, match="a series of counts"):
         query.contribution(NB)
 
 
