@@ -90,10 +90,13 @@ class Call(ABC, Generic[AnswerT]):
             return None
         return Size(Fraction(own.epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
 
-    def text(self, **more: Any) -> str:
-        """The question as the ledger stores it, with what the rows add to it."""
-        asked = {name: said for name, said in self.body().items() if name not in _UNASKED}
-        return ENCODER.encode(stored(asked, self.kind) | more)
+    def question_body(self) -> Json:
+        """The question in the words of the ledger."""
+        return stored({name: said for name, said in self.body().items() if name not in _UNASKED}, self.kind)
+
+    def text(self) -> str:
+        """The same as the ledger stores it."""
+        return ENCODER.encode(self.question_body())
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
         """Ask it; most calls are one plan."""
@@ -150,8 +153,7 @@ class Bound(Interaction, Generic[CallT]):
         return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
 
     def body(self) -> Json:
-        asked = {name: value for name, value in self.call.body().items() if name not in _UNASKED}
-        return stored(asked, self.kind)
+        return self.call.question_body()
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

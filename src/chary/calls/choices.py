@@ -1,6 +1,5 @@
 """Choices of one of many: groups, candidates, labels and modes, by noise, exponential mechanism or votes."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -795,8 +794,8 @@ def label_event(call: Label) -> events.Event:
 
 def _poll_text(call: Call[Any], poll: Poll, **more: Any) -> str:
     """The question of a poll as the ledger stores it."""
-    said = {name: value for name, value in json.loads(call.text(**more)).items() if name != "question"}
-    return ENCODER.encode({"query": poll.body()} | said)
+    said = {name: value for name, value in call.question_body().items() if name != "question"}
+    return ENCODER.encode({"query": poll.body()} | said | more)
 
 
 def votes(data: Data, low: int | None) -> additive.Integers:

@@ -196,12 +196,12 @@ Accuracy = tuple[Additive, Fraction]
 class Forecast:
     """All that a quote tells of accuracy; what is left out is not known, or there is none.
 
-    `accuracy` is the noise on a published or tested value. `decides` says that this noise decides what is published, so
-    that its error bar is not that of what is. Distances from a threshold are counted in steps of `step`, and `wrong` is
-    the chance that a value so many steps above it (negative: below) is called wrongly.
+    `error_bar` is the half-width of the 95 % interval of a value; `decides` says that the noise decides what is
+    published, so that it is not that of what is. Distances from a threshold are counted in steps of `step`, and `wrong`
+    is the chance that a value so many steps above it (negative: below) is called wrongly.
 
-    `tests` is the threshold and how often truths below it are reported. `joint` tells how far off so many tests may be
-    together with some confidence, `agreed` for how many tests and with which confidence the call was made.
+    `tests` is the threshold and how often truths below it are reported. `within` tells how far off so many tests may be
+    together with some confidence, `foreseen` the same for as many as were agreed on, with the confidence that was.
 
     `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
     the rank of a quantile is off 95 times in 100, at most. `interval` says in words what is known of an interval whose
@@ -209,37 +209,17 @@ class Forecast:
     pays for a miss.
     """
 
-    accuracy: Accuracy | None = None
+    error_bar: float | None = None
     decides: bool = False
     step: Fraction | None = None
     wrong: Callable[[int], float | None] | None = None
     tests: TestForecast | None = None
-    joint: Callable[[int, Number], Within | None] | None = None
-    agreed: tuple[int, Number] | None = None
+    within: Callable[[int, Number], Within | None] | None = None
+    foreseen: Within | None = None
     shortfall: Callable[[Fraction], float | None] | None = None
     rank_error: int | None = None
     interval: str | None = None
     later: Price | None = None
-
-    @property
-    def error_bar(self) -> float | None:
-        """The half-width of the 95 % interval of a value, before noise decides whether it is published."""
-        return error_bar(self.accuracy)
-
-    def wrong_call(self, distance: int) -> float | None:
-        """The chance that a value so many steps above the threshold is called wrongly."""
-        if self.wrong is not None:
-            return self.wrong(distance)
-        return None if self.accuracy is None else self.accuracy[0].wrong_call(distance)
-
-    def within(self, tests: int, confidence: Number) -> Within | None:
-        """How far off so many tests may be together."""
-        return None if self.joint is None else self.joint(tests, confidence)
-
-    @property
-    def foreseen(self) -> Within | None:
-        """The same for as many tests as were agreed on, with the confidence that was; None where none were."""
-        return None if self.agreed is None else self.within(*self.agreed)
 
 
 def error_bar(accuracy: Accuracy | None) -> float | None:

@@ -145,25 +145,6 @@ class PerHit:
         return price.total(min(result.hits, reserved), self.parts)
 
 
-@dataclass(frozen=True)
-class Prepaid:
-    """Nothing: an earlier call has paid for it, or it tells nothing. `refuses` what could never be charged."""
-
-    parts: ClassVar[int] = 1
-    most: ClassVar[int] = 1
-    halts: ClassVar[bool] = False
-    adds_up: ClassVar[bool] = True
-    priced: bool = False
-
-    def price(self, event: Event, filter_: Filter) -> Price:
-        if self.priced:
-            filter_.price(event)
-        return FREE
-
-    def final(self, price: Price, result: Result, reserved: int) -> Amount:
-        return Amount(0)
-
-
 @dataclass(frozen=True, eq=False)
 class Plan(Generic[AnswerT]):
     """One call on the rows of one dataset: all that the transaction needs, and what can be said before.
@@ -286,17 +267,9 @@ class Interaction(ABC):
         """What is reserved, for so many hits or for all that can be charged."""
         return price.total(self.most_hits if hits is None else hits, self.parallel)
 
-    def epsilons(self, price: Price) -> int:
-        """What it adds to the basic account, hit or miss."""
-        return price.basics(self.parallel) if self.adds_up else LIMIT
-
     def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         """What is charged for what came out; never more than what was reserved."""
         return price.total(min(ran.hits, reserved_hits), self.parallel)
-
-    def may_halt(self, price: Price) -> bool:
-        """Whether it can start with fewer hits than may be charged: it halts when they run out, and misses are free."""
-        return self.halts and price.free_miss
 
     @property
     def held(self) -> int | None:
@@ -380,6 +353,22 @@ class Interaction(ABC):
     def present(self, answer: Json, call: int) -> Any:
         """The answer as the analyst sees it, the same for a fresh and for a repeated request."""
 
+    def forecast(self) -> Forecast:
+        """What can be said before it is paid."""
+        return Forecast(
+            error_bar=self.error_bar,
+            decides=self.decides,
+            step=None if self.kind == "release" else self.bar_step,
+            wrong=self.wrong_call,
+            tests=self.barred,
+            within=self.within,
+            foreseen=self.foreseen,
+            shortfall=self.shortfall,
+            rank_error=self.rank_error,
+            interval=self.foretold(),
+            later=self.later,
+        )
+
     def plan(self) -> "Plan[Any]":
         """What the transaction carries."""
         said = self.said_epsilon
@@ -391,7 +380,7 @@ class Interaction(ABC):
             self.present,
             self.prepare,
             _CostOf(self),
-            lambda: _ForecastOf.interaction(self),
+            self.forecast,
             self.held,
             self.check,
             None if said is None else Size(said, lambda epsilon: self.at_epsilon(epsilon).plan()),
@@ -430,39 +419,6 @@ class _CostOf:
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
         return self.asked.final(price, result, reserved)
-
-
-@dataclass(frozen=True)
-class _ForecastOf(Forecast):
-    """The forecast of an interaction."""
-
-    half_width: float | None = None
-    known: Within | None = None
-
-    @classmethod
-    def interaction(cls, asked: Interaction) -> "_ForecastOf":
-        return cls(
-            accuracy=asked.accuracy(),
-            decides=asked.decides,
-            step=None if asked.kind == "release" else asked.bar_step,
-            wrong=asked.wrong_call,
-            tests=asked.barred,
-            joint=asked.within,
-            shortfall=asked.shortfall,
-            rank_error=asked.rank_error,
-            interval=asked.foretold(),
-            later=asked.later,
-            half_width=asked.error_bar,
-            known=asked.foreseen,
-        )
-
-    @property
-    def error_bar(self) -> float | None:
-        return self.half_width
-
-    @property
-    def foreseen(self) -> Within | None:
-        return self.known
 
 
 class Paid(Interaction):

@@ -241,7 +241,7 @@ def quote(
         wrong_call=_wrong(forecast, apart) if tested else None,
         shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
         rank_error=forecast.rank_error,
-        within=forecast.foreseen if tests is None else forecast.within(whole(tests, "tests"), confidence),
+        within=_within(forecast, tests, confidence),
         later_hit=None if later is None else shares.taken(later.hit),
         later_miss=None if later is None else shares.taken(later.miss),
         interval=forecast.interval,
@@ -271,6 +271,16 @@ def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:
     return Amount(min(worst.main, left.main), worst.delta) if halts else worst
 
 
+def _within(forecast: Forecast, tests: int | None, confidence: Number) -> Within | None:
+    """For so many tests, or for as many as were agreed on."""
+    if tests is None:
+        return forecast.foreseen
+    many = whole(tests, "tests")
+    return None if forecast.within is None else forecast.within(many, confidence)
+
+
 def _wrong(forecast: Forecast, distance: float | None) -> float | None:
     step = forecast.step
-    return None if step is None or distance is None else forecast.wrong_call(int(exact(distance, "distance") // step))
+    if step is None or distance is None or forecast.wrong is None:
+        return None
+    return forecast.wrong(int(exact(distance, "distance") // step))
