@@ -32,8 +32,8 @@ def shown_of_a_stream(times):
     source, sides = Seeded(1), []
     for rows in IN_ALL_OR_NONE.opened():
         run = renyi(1, "0.18")(1).opened(rows, source).start(STREAM)
-        asked = run._kept.question(*QUESTION, above=-200)
-        price, values = asked.price(run._kept.spine.filter), [plan.run() for plan in asked.prepare(rows)]
+        asked = run.plan(*QUESTION, above=-200)
+        price, values = asked.price(run._spine.filter), [plan.run() for plan in asked.prepare(rows)]
         first = asked.run(Data(values, source, Counters(STREAM.hits).dump(), None, price))
         assert first.hits == KEYS
         used = first.secrets[asked.opened]
@@ -58,7 +58,7 @@ def shown_of_a_race(times, epsilon):
     source, sides = Seeded(1), []
     for rows in COUNTED.opened():
         session = renyi(epsilon)(1).opened(rows, source)
-        race = session.start(MultiTarget(list(PRIORS)))._kept.question(DEAR, priors=PRIORS)
+        race = session.start(MultiTarget(list(PRIORS))).plan(DEAR, priors=PRIORS)
         price, left = race.price(session.spine.filter), (session.spine.filter.capacity - session.spent.amount).main
         assert not price.free_miss
         [value] = (plan.run() for plan in race.prepare(rows))

@@ -15,7 +15,8 @@ from unittest.mock import patch
 import chary
 from chary import Budget, Session
 from chary.answers import Answer
-from chary.calls import Run
+from chary.calls import GrowingRun, KeyedRun
+from chary.calls.run import RunKind
 from chary.core.plan import plan_of
 from chary.data import Votes
 from chary.errors import CharyError
@@ -108,7 +109,7 @@ def recording(session, lines, *, compared):
         ask = getattr(owner, name)
 
         def recorded(asked, *given, request=None, **options):
-            line = {"how": f"{owner.__name__}.{name}", "request": request, "carried": []}
+            line = {"how": f"{owner.__name__.removesuffix('Kind')}.{name}", "request": request, "carried": []}
             line["quote"] = attempted(lambda: quoted(asked.quote(*given, **options), compared))
             lines.append(line)
             try:
@@ -127,7 +128,7 @@ def recording(session, lines, *, compared):
         lines[-1]["carried"].append(attempted(lambda: carried(spine, plan_of(asked))))
         return perform(spine, asked, request)
 
-    questions = ((Session, "ask"), (Session, "start"), (Run, "ask"))
+    questions = ((Session, "ask"), (Session, "start"), (RunKind, "ask"))
     with contextlib.ExitStack() as patched:
         patched.enter_context(patch.object(type(session.spine), "perform", carrying))
         for each in questions:
@@ -154,8 +155,9 @@ def quoted(quote, compared):
 
 def shown(answer):
     """An answer as it is handed out: as JSON, as text, as HTML without its picture, and what the picture shows."""
-    if isinstance(answer, Run):
-        return {"of": type(answer).__name__, "kind": answer.kind, "call": answer.call, "state": stands(answer.state)}
+    if isinstance(answer, RunKind):
+        of = next((each.__name__ for each in (KeyedRun, GrowingRun) if isinstance(answer, each)), "Run")
+        return {"of": of, "kind": answer.kind, "call": answer.call, "state": stands(answer.state)}
     if not isinstance(answer, Answer):
         return {"of": type(answer).__name__, "value": told(answer)}
     html = answer._repr_html_().partition("<svg")[0].partition("<?xml")[0]

@@ -100,6 +100,6 @@ def test_a_run_that_goes_on_elsewhere_has_paid_what_its_last_processor_finds(tmp
             run = session.start(GaussianAboveThreshold(**terms)) if call is None else session.resume(call)
             call = run.call
             assert not run.ask(count())
-            loss = run._kept.terms_of_run.losses(Fraction(1), run.state.steps).of(run.state.steps, halted=False)
+            loss = run.terms_of_run.losses(Fraction(1), run.state.steps).of(run.state.steps, halted=False)
             assert Fraction(session.spent.amount.main, MAIN_STEPS) >= Fraction(loss)
             assert run.state.loss >= loss

@@ -120,7 +120,7 @@ def interrupting_turn(monkeypatch, number):
 @pytest.mark.parametrize("number", [1, 2])
 def test_an_interrupt_while_it_waits_costs_nothing(counting, monkeypatch, number):
     """Also where something was read before, and thrown away unseen since the state had moved."""
-    asked, moved = counting._kept.spine, []
+    asked, moved = counting._spine, []
     ledger = asked.ledger
 
     def settle(self, *given):
@@ -138,7 +138,7 @@ def test_an_interrupt_while_it_waits_costs_nothing(counting, monkeypatch, number
 
 def test_what_is_given_back_is_given_back_whenever_the_next_interrupts_come(counting, monkeypatch):
     """One before the first is dealt with, when interrupts still come through, and one while it is."""
-    asked = counting._kept.spine
+    asked = counting._spine
     void = type(asked.ledger).void
 
     def leaving(self, *_):
@@ -154,7 +154,7 @@ def test_what_is_given_back_is_given_back_whenever_the_next_interrupts_come(coun
     monkeypatch.setattr(spine.Spine, "_run_and_settle", stopped)
     monkeypatch.setattr(Torn, "__exit__", leaving)
     monkeypatch.setattr(type(asked.ledger), "void", voiding)
-    question = counting._kept.question()
+    question = counting.plan()
     reservation = asked.ledger.reserve(asked.dataset, asked.analyst, question.kind, "{}", Amount(0), None)
     running = spine._Running(question, (), None, reservation, 1)
     with pytest.raises(KeyboardInterrupt), Uninterrupted() as block:

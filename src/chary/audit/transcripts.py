@@ -12,7 +12,7 @@ import pyarrow as pa
 from chary import noise
 from chary.audit.enumeration import Law
 from chary.calls.call import Call
-from chary.calls.run import Kept, Opening, run_of
+from chary.calls.run import Opening, RunKind, run_of
 from chary.core.plan import Data, Interaction, Plan, Result, plan_of
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Reading, Rows, RowTable
@@ -155,7 +155,7 @@ class Chained:
     the run refuses one."""
 
     opening: Opening[Any]
-    questions: tuple[Callable[[Kept[Any, Any]], Interaction], ...]
+    questions: tuple[Callable[[RunKind[Any, Any]], Interaction], ...]
 
 
 Asked = Call[Any] | Chained | Script
@@ -211,7 +211,7 @@ class Begun:
     spine: Spine
     opening: "Step"
     number: int
-    kept: Kept[Any, Any]
+    run: RunKind[Any, Any]
 
     @classmethod
     def of(cls, opening: Opening[Any], session: Session) -> "Begun":
@@ -222,9 +222,9 @@ class Begun:
         kept = run_of(opening.kind)(spine, number, json.loads(step.plan.body), opening.brought())
         return cls(spine, step, number, kept)
 
-    def step(self, question: Callable[[Kept[Any, Any]], Interaction]) -> "Step":
+    def step(self, question: Callable[[RunKind[Any, Any]], Interaction]) -> "Step":
         """One of its questions."""
-        return Step.of(question(self.kept), self.spine)
+        return Step.of(question(self.run), self.spine)
 
 
 def _transcript(opening: "Step", steps: Sequence["Step"], number: int, source: noise.Source) -> list[Any]:

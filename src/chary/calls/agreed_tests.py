@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Self
 
 from chary.accounting import Event, Publication
 from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price, sharp_table
@@ -464,8 +464,7 @@ class OpenAgreed(run.BoundOpening[PrepaidTests]):
         return core_plan.Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
 
 
-@run.keeps
-class KeptAgreed(run.Kept[Any, AgreedState]):
+class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     """`run.ask(query, above=500)`: is it at or above the bar? Of a keyed query each key in order, in one scan.
 
     A miss is free, a hit is charged. A question uses up as many tests as it has keys that one unit can be in. Errors:
@@ -479,20 +478,17 @@ class KeptAgreed(run.Kept[Any, AgreedState]):
     @cached_property
     def agreed(self) -> AgreedTerms:
         """What was agreed on; the charges are those that the opening stored."""
-        filter_ = priced_by(self.spine.filter, "open another run")
-        charges = Charges(**json.loads(numbered(self.spine, self.number).answer or "{}"))
-        return AgreedTerms(PrepaidTests(**self.terms).paid(filter_), charges, filter_)
+        filter_ = priced_by(self._spine.filter, "open another run")
+        charges = Charges(**json.loads(numbered(self._spine, self.call).answer or "{}"))
+        return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), charges, filter_)
 
-    def opened(self) -> run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
-        return run.KeyedRun(self)
-
-    def question(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
+    def plan(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
         kind = AskAgreedKeys if getattr(query, "keys", None) is not None else AskAgreedOnce
-        return kind(self.number, self.agreed, query, self.spine.rows.neighbor_relation, above)
+        return kind(self.call, self.agreed, query, self._spine.rows.neighbor_relation, above)
 
     @property
     def state(self) -> AgreedState:
-        done = used_up(self.spine.ledger.secret(self.number), self.number)
-        terms, shares = self.agreed, self.spine.filter.shares
+        done = used_up(self._spine.ledger.secret(self.call), self.call)
+        terms, shares = self.agreed, self._spine.filter.shares
         paid, hit = shares.taken(terms.paid), shares.taken(Amount(terms.charges.hit))
         return AgreedState(terms.tests, terms.tests - done, paid, hit, terms)

@@ -14,7 +14,7 @@ from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
 from chary.calls.call import Bound, Call, CallT, Extending, call
-from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
+from chary.calls.run import BoundOpening, Opening, Run, RunKind
 from chary.core.plan import Data, Interaction, Json, Result
 from chary.core.transaction import Spine, earlier
 from chary.data import Query, Reading, Rows
@@ -617,8 +617,7 @@ class RaceState:
     targets: tuple[str, ...]
 
 
-@keeps
-class KeptRace(Kept[answers.RaceOutcome, RaceState]):
+class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or `run.ask(call,
     targets={...})`: make any call with one outcome (`ThresholdTest`, `Between`, `Decide`, `Classify`, `Boundary`,
     `Twice`, `RunAlgorithm`), with a target for each.
@@ -634,7 +633,7 @@ class KeptRace(Kept[answers.RaceOutcome, RaceState]):
     kind = MultiTarget.kind
     names = "best_of"
 
-    def question(
+    def plan(
         self,
         algorithm: algorithms.Algorithm | Call[Any],
         *,
@@ -644,12 +643,12 @@ class KeptRace(Kept[answers.RaceOutcome, RaceState]):
         if (priors is None) == (targets is None):
             raise InvalidParameter("give priors= or targets=, one of them, with an entry for each target")
         if priors is None:
-            return raced(self.spine, self.number, self.state.targets, algorithm, targets or {})
+            return raced(self._spine, self.call, self.state.targets, algorithm, targets or {})
         if isinstance(algorithm, algorithms.Algorithm):
-            return RaceCall(self.number, self.state.targets, algorithm, priors)
+            return RaceCall(self.call, self.state.targets, algorithm, priors)
         said = {name: {"prior": prior} for name, prior in priors.items()}
-        return raced(self.spine, self.number, self.state.targets, algorithm, said)
+        return raced(self._spine, self.call, self.state.targets, algorithm, said)
 
     @property
     def state(self) -> RaceState:
-        return RaceState(tuple(self.terms["targets"]))
+        return RaceState(tuple(self._terms["targets"]))

@@ -10,7 +10,7 @@ from chary.accounting import Event
 from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
-from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
+from chary.calls.run import BoundOpening, Opening, Run, RunKind
 from chary.core.plan import Data, Json, Paid, Result, natural
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
@@ -317,8 +317,7 @@ class OpenContinual(BoundOpening[ContinualCount]):
         return Result({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
 
 
-@keeps
-class KeptCount(Kept[RunningCount, CountingState]):
+class ContinualRun(RunKind[RunningCount, CountingState]):
     """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
 
     Every step is used up, also when no rows arrived since the last one, and is told once, whatever processes and
@@ -333,28 +332,29 @@ class KeptCount(Kept[RunningCount, CountingState]):
     @cached_property
     def started(self) -> OpenContinual:
         """The opening."""
-        return OpenContinual(ContinualCount.recorded(self.terms), self.spine.rows.neighbor_relation)
+        return OpenContinual(ContinualCount.recorded(self._terms), self._spine.rows.neighbor_relation)
 
     @cached_property
     def state(self) -> CountingState:
-        progress_of(self.spine.ledger.secret(self.number), self.number)
-        return CountingState(self.spine, self.number, self.started)
+        progress_of(self._spine.ledger.secret(self.call), self.call)
+        return CountingState(self._spine, self.call, self.started)
 
-    def question(self, *, only_new: bool = False) -> StepContinual:
-        last = Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows).last()
-        return StepContinual(self.number, self.started, last.number, last.size, only_new)
+    def plan(self, *, only_new: bool = False) -> StepContinual:
+        last = Arrivals(self._spine.ledger, self._spine.dataset, self._spine.rows).last()
+        return StepContinual(self.call, self.started, last.number, last.size, only_new)
 
     def recorded(self, body: Json) -> StepContinual:
         """Which step it was, and of which rows, is told by the answer."""
-        return StepContinual(self.number, self.started, 0, None)
+        return StepContinual(self.call, self.started, 0, None)
 
-    def follow(self) -> RunningCount | None:
+    def _follow(self) -> RunningCount | None:
         """One step if rows arrived since the last one and there are steps left, otherwise None.
 
         Arrivals are those that the ledger has a version of: appended batches, and rows found at an opening where their
         number is public. Where it is secret, ask after opening with more rows.
         """
         try:
-            return self.ask((), {"only_new": True}, None)
+            told: RunningCount = self._ask((), {"only_new": True}, None)
+            return told
         except (NothingNew, StepsUsed):
             return None

@@ -13,7 +13,7 @@ from chary.amounts import Amount
 from chary.answers import Answer, Key, Table, scalar
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
-from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
+from chary.calls.run import BoundOpening, KeyedRun, Opening
 from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import ATTEMPTS, Spine
@@ -621,8 +621,7 @@ class OpenReporting(BoundOpening[SelfReporting]):
         return Result({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(data.source).held).dump())
 
 
-@keeps
-class KeptReporting(Kept[Any, ReportingState]):
+class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? A new run follows a True.
 
     Errors: `BudgetExceeded` when the runs stopped, with nothing touched; `InvalidQuery` for a mean, or a query of a
@@ -631,42 +630,41 @@ class KeptReporting(Kept[Any, ReportingState]):
 
     kind = SelfReporting.kind
     names = "self_reporting"
+    keeps = "threshold"
 
     @cached_property
     def started(self) -> SelfReporting:
         """The opening."""
-        return SelfReporting(**self.terms)
+        return SelfReporting(**self._terms)
 
-    def opened(self) -> KeyedRun[Tested, AllAbove, ReportingState]:
-        return KeyedRun(self)
-
-    def question(self, query: Any) -> AskReporting:
+    def plan(self, query: Any) -> AskReporting:
         if not isinstance(query, Query):
             raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
-        opened, spine = self.started, self.spine
+        opened, spine = self.started, self._spine
         opened.terms.allowed(query.sensitivity(spine.rows.neighbor_relation) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
-        now, as_told = self._now(), pays_as_told(opened, spine.filter)
+        now, as_told = self._progress(), pays_as_told(opened, spine.filter)
         total = self._total(now)
-        return step(self.number, opened.terms, self._machine(total), total, as_told, query, now, spine.filter)
+        return step(self.call, opened.terms, self._machine(total), total, as_told, query, now, spine.filter)
 
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         for _ in range(ATTEMPTS - 1):
             try:
-                return super().ask(asked, options, request)  # type: ignore[no-any-return]
+                return super()._ask(asked, options, request)
             except Moved:
                 continue
-        return super().ask(asked, options, request)  # type: ignore[no-any-return]
+        return super()._ask(asked, options, request)
 
-    def follow(self) -> Answer | None:
+    def _follow(self) -> Answer | None:
         """Test the days of a series that were not asked yet; None where there are none, or the runs stopped."""
-        rows, now = self.spine.rows, self._now()
+        rows, now = self._spine.rows, self._progress()
         if not isinstance(rows, Series):
-            return super().follow()  # type: ignore[return-value]
+            return super()._follow()  # type: ignore[return-value]
         if rows.series().length <= now.day:
             return None
         try:
-            return self.ask((rows.series().since(now.day),), {}, None)
+            told: Answer = self._ask((rows.series().since(now.day),), {}, None)
+            return told
         except errors.BudgetExceeded:
             if self._machine(self._total(now)).admits(now.told):
                 raise
@@ -674,7 +672,7 @@ class KeptReporting(Kept[Any, ReportingState]):
 
     @property
     def state(self) -> ReportingState:
-        now, opened = self._now(), self.started
+        now, opened = self._progress(), self.started
         machine, told = self._machine(self._total(now)), now.told
         loss = told.loss(machine.losses(max(told.steps, 1)))
         words = "running" if machine.admits(told) else "stopped: the total cannot pay for another test"
@@ -683,21 +681,18 @@ class KeptReporting(Kept[Any, ReportingState]):
 
     def _total(self, now: ReportingProgress) -> Fraction:
         """The most that all answers may lose: epsilon, or less where the session cannot pay that any more."""
-        total, filter_ = Fraction(self.started.epsilon), self.spine.filter
+        total, filter_ = Fraction(self.started.epsilon), self._spine.filter
         if not pays_as_told(self.started, filter_):
             return total
-        return min(total, now.charged + Fraction(max(self.spine.left().main, 0), filter_.steps))
+        return min(total, now.charged + Fraction(max(self._spine.left().main, 0), filter_.steps))
 
     def _machine(self, total: Fraction) -> gaussian.RestartingThreshold:
         """The runs, which stop within this total."""
         machine = self.started.machine
         return replace(machine, rule=gaussian_runs.PureStopping(total)) if self.started.stop == "pure" else machine
 
-    def _now(self) -> ReportingProgress:
-        secret = self.spine.ledger.secret(self.number)
-        if secret is None:
-            raise errors.NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
-        return ReportingProgress.load(secret)
+    def _progress(self) -> ReportingProgress:
+        return ReportingProgress.load(self._secret())
 
 
 def pays_as_told(opened: SelfReporting, filter_: Filter) -> bool:
@@ -824,8 +819,7 @@ class OpenThreshold(BoundOpening[GaussianAboveThreshold]):
         return Result({}, hits=0, tests=0, secret=RunState(deviate(data.source)).dump())
 
 
-@keeps
-class KeptThreshold(Kept[Any, ThresholdState]):
+class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? True ends the run.
 
     Errors: `BudgetExceeded` if the budget cannot pay for either outcome, with nothing touched; `NotWithheld` when the
@@ -834,29 +828,27 @@ class KeptThreshold(Kept[Any, ThresholdState]):
 
     kind = GaussianAboveThreshold.kind
     names = "above_threshold"
+    keeps = "threshold"
 
     @cached_property
     def terms_of_run(self) -> RunTerms:
         """What the run was opened with."""
-        return GaussianAboveThreshold(**self.terms).terms
+        return GaussianAboveThreshold(**self._terms).terms
 
     @property
     def by_hits(self) -> bool:
         """Whether it is charged by hits."""
-        return self.terms.get("charged") == "hits"
+        return self._terms.get("charged") == "hits"
 
-    def opened(self) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
-        return KeyedRun(self)
-
-    def question(self, query: Any) -> AskAbove:
+    def plan(self, query: Any) -> AskAbove:
         if not isinstance(query, Query):
             raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
-        spine, terms, now = self.spine, self.terms_of_run, self._now()
+        spine, terms, now = self._spine, self.terms_of_run, self._progress()
         step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
-        made = step(self.number, terms, query, spine.rows.neighbor_relation, now, spine.filter, keys, self.by_hits)
+        made = step(self.call, terms, query, spine.rows.neighbor_relation, now, spine.filter, keys, self.by_hits)
         return made if now.halted else self._affordable(made)
 
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._asked(asked, options, request)
@@ -866,38 +858,35 @@ class KeptThreshold(Kept[Any, ThresholdState]):
 
     @property
     def state(self) -> ThresholdState:
-        now, clipped_to = self._now(), self.terms_of_run.clipped_to
+        now, clipped_to = self._progress(), self.terms_of_run.clipped_to
         return ThresholdState(now.steps, now.charged, float(self._next(now)), clipped_to, self._told(now))
 
     def _asked(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
-        made = self.question(*asked, **options)
+        made = self.plan(*asked, **options)
         try:
-            answer: Answer = self.spine.perform(made, request)
+            answer: Answer = self._spine.perform(made, request)
             return answer
         except errors.NotPriced:
             raise
         except errors.BudgetExceeded as error:
             if made.limit > 1:
                 raise Moved("another call took the room for these keys: ask again") from None
-            told = f"{self._stopped(self._now().steps + 1)}; {error}"
+            told = f"{self._stopped(self._progress().steps + 1)}; {error}"
         raise errors.BudgetExceeded(told)
 
     def _affordable(self, made: AskAbove) -> AskAbove:
         """As many keys as can be paid for, at least one: the price never falls with their number."""
         if made.limit == 1:
             return made
-        left, least, beyond = self.spine.left(), 1, made.limit + 1
+        left, least, beyond = self._spine.left(), 1, made.limit + 1
         while beyond - least > 1:
             middle = (least + beyond) // 2
-            fits = self.spine.filter.price(replace(made, limit=middle).event).hit.fits_into(left)
+            fits = self._spine.filter.price(replace(made, limit=middle).event).hit.fits_into(left)
             least, beyond = (middle, beyond) if fits else (least, middle)
         return replace(made, limit=least)
 
-    def _now(self) -> RunState:
-        secret = self.spine.ledger.secret(self.number)
-        if secret is None:
-            raise errors.NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
-        return RunState.load(secret)
+    def _progress(self) -> RunState:
+        return RunState.load(self._secret())
 
     def _next(self, now: RunState) -> Fraction:
         terms, step = self.terms_of_run, now.steps + 1
@@ -910,8 +899,8 @@ class KeptThreshold(Kept[Any, ThresholdState]):
         if now.halted:
             return f"halted at step {now.steps}"
         event = gaussian_runs.RunHit(self.terms_of_run.noise) if self.by_hits else events.ExPost(self._next(now))
-        price = self.spine.filter.price(event).hit
-        return "running" if price.fits_into(self.spine.left()) else self._stopped(now.steps + 1)
+        price = self._spine.filter.price(event).hit
+        return "running" if price.fits_into(self._spine.left()) else self._stopped(now.steps + 1)
 
     def _stopped(self, step: int) -> str:
-        return f"stopped: the budget cannot pay for step {step} of run {self.number}"
+        return f"stopped: the budget cannot pay for step {step} of run {self.call}"

@@ -17,7 +17,7 @@ from chary.answers import Answer
 from chary.calls import answers, fields, sparse_vector
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
-from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
+from chary.calls.run import FreeOpening, Opening, RunKind
 from chary.core.forecast import Within
 from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, check_question, steps_at_least
 from chary.core.quote import Quote
@@ -392,73 +392,6 @@ class GrowingRoundsState(GrowingState):
         return GrowingAccuracy(tests, rounds, size, float(confidence), error * unit, published)
 
 
-class GrowingRun(Run[GrowingTest, GrowingState]):
-    """A sparse vector on a growing table: `ask(query)` tests an average, `ask()` begins a round."""
-
-    if TYPE_CHECKING:
-        # A run of any kind takes any words; what these are says what is answered.
-        @overload  # type: ignore[override]
-        def ask(self, *, request: str | None = None) -> GrowingRound: ...
-
-        @overload
-        def ask(self, query: Query, *, above: Number | None = None, request: str | None = None) -> GrowingTest: ...
-
-        def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
-            """As for any run."""
-
-
-# Asking a run whose questions are free while a round is open, and begin one where none is.
-
-
-class AskedInRounds(Kept[Any, GrowingState]):
-    """A question, or without one the beginning of a round, is asked in whatever round there is then."""
-
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
-        """With `begins=1` it begins one round at most, with 0 none: what is charged is what was quoted. Otherwise
-        another begins where somebody else's yes ended that one first, so that each yes is paid by one round."""
-        return self._asked(asked, options, request, options.pop("begins", ATTEMPTS), ATTEMPTS)
-
-    def _asked(
-        self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None, begins: int, left: int
-    ) -> Answer:
-        question = self.question(*asked, **options)
-        try:
-            answer: Answer = self.spine.perform(question, request)
-            return answer
-        except NoRoundOpen:
-            if not (begins and left):
-                raise
-            question.prepare(self.spine.rows)
-            begins -= self._begun(request)
-        except RoundMoved as moved:
-            if not (asked or options):
-                raise InvalidQuery(str(moved)) from None
-            if not left:
-                raise
-        return self._asked(asked, options, request, begins, left - 1)
-
-    def _begun(self, request: str | None) -> bool:
-        """Begin the next round for a question; False if another one began it meanwhile.
-
-        Its key is made of the question's, so that what a request was charged is found.
-        """
-        key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.number}"
-        try:
-            self.spine.perform(self.question(), key)
-        except RoundMoved:
-            return False
-        return True
-
-    def quote(self, *asked: Any, **options: Any) -> Quote:
-        """Where no round is open, a question has the price of one, which it begins."""
-        told, state = super().quote(*asked, **options), self.state
-        if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
-            return told
-        begun = super().quote()
-        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "most", "fits", "left", "left_after")
-        return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})
-
-
 # Sharp tests of averages over a growing table: nothing is hidden, a test is free until it says yes.
 
 
@@ -628,6 +561,120 @@ class AskGrowingHit(Interaction):
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
 
 
+class GrowingRun(RunKind[GrowingTest, GrowingState]):
+    """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
+
+    Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
+    size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
+    this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may begin, `InvalidQuery`
+    for beginning one while another is open, a mean, keys, and in a round another grid or a larger
+    sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
+    a round of sharp tests; a question that cannot be asked begins no round.
+    """
+
+    kind = "growing_sparse_vector"
+    names = "growing_sparse_vector"
+
+    @cached_property
+    def started(self) -> "OpenGrowingSparse | OpenGrowingHits":
+        """The opening."""
+        answer = self._spine.ledger.call(self.call).answer
+        if answer is None:
+            told = "it was interrupted; open a new growing sparse vector"
+            raise NotWithheld(f"call {self.call} keeps no rounds: {told}")
+        terms = current(self._terms, self.kind)
+        given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
+        opening, told = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given), json.loads(answer)
+        neighbor_relation, size = self._spine.rows.neighbor_relation, told["size"]
+        if opening.epsilon is not None:
+            return OpenGrowingSparse(opening, neighbor_relation, size)
+        filter_ = sharp.priced_by(self._spine.filter, "start another one with epsilon=")
+        hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
+        return OpenGrowingHits(opening, neighbor_relation, size, hit)
+
+    @property
+    def state(self) -> GrowingState:
+        return self.started.state(self._spine, self.call)
+
+    def plan(
+        self, query: Question | EllipsisType = ..., *, above: Number | None = None
+    ) -> "AskGrowingSparse | BeginRound | AskGrowingHit":
+        size, started = public_size(self._spine.rows), self.started
+        if query is ...:
+            if above is not None:
+                raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
+            return started.begin(self.call, size)
+        return self._at(size, cast("Query", query), above)
+
+    def _at(self, size: int, query: Query, above: Number | None) -> "AskGrowingSparse | AskGrowingHit":
+        """A question at this size."""
+        bar = exact(self.started.call.above if above is None else above, "above")
+        return self.started.asked(self.call, query, bar, size)
+
+    def recorded(self, body: Json) -> Interaction:
+        """What was answered tells the size at which it was: a question needs no rows to be told again."""
+        size = self.started.size
+        if "query" not in body:
+            return self.started.begin(self.call, size)
+        return self._at(size, cast("Query", query_of(current(body["query"]))), body["above"])
+
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
+        """With `begins=1` it begins one round at most, with 0 none: what is charged is what was quoted. Otherwise
+        another begins where somebody else's yes ended that one first, so that each yes is paid by one round."""
+        return self._asked(asked, options, request, options.pop("begins", ATTEMPTS), ATTEMPTS)
+
+    def _asked(
+        self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None, begins: int, left: int
+    ) -> Answer:
+        question = self.plan(*asked, **options)
+        try:
+            answer: Answer = self._spine.perform(question, request)
+            return answer
+        except NoRoundOpen:
+            if not (begins and left):
+                raise
+            question.prepare(self._spine.rows)
+            begins -= self._begun(request)
+        except RoundMoved as moved:
+            if not (asked or options):
+                raise InvalidQuery(str(moved)) from None
+            if not left:
+                raise
+        return self._asked(asked, options, request, begins, left - 1)
+
+    def _begun(self, request: str | None) -> bool:
+        """Begin the next round for a question; False if another one began it meanwhile.
+
+        Its key is made of the question's, so that what a request was charged is found.
+        """
+        key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.call}"
+        try:
+            self._spine.perform(self.plan(), key)
+        except RoundMoved:
+            return False
+        return True
+
+    def quote(self, *asked: Any, **options: Any) -> Quote:
+        """Where no round is open, a question has the price of one, which it begins."""
+        told, state = super().quote(*asked, **options), self.state
+        if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
+            return told
+        begun = super().quote()
+        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "most", "fits", "left", "left_after")
+        return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})
+
+    if TYPE_CHECKING:
+        # A run of any kind takes any words; what these are says what is answered.
+        @overload  # type: ignore[override]
+        def ask(self, *, request: str | None = None) -> GrowingRound: ...
+
+        @overload
+        def ask(self, query: Query, *, above: Number | None = None, request: str | None = None) -> GrowingTest: ...
+
+        def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
+            """As for any run."""
+
+
 @call("growing_sparse_vector", subject="growing")
 class GrowingTests(Opening[GrowingRun]):
     """Test averages over a growing table against a hidden threshold, in rounds of any number of misses and one hit.
@@ -763,65 +810,3 @@ def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
         raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, neighbors="replace"')
     if size < 1:
         raise InvalidQuery("an average over rows needs rows: append some first")
-
-
-@keeps
-class KeptGrowing(AskedInRounds):
-    """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
-
-    Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
-    size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
-    this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may begin, `InvalidQuery`
-    for beginning one while another is open, a mean, keys, and in a round another grid or a larger
-    sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
-    a round of sharp tests; a question that cannot be asked begins no round.
-    """
-
-    kind = GrowingTests.kind
-    names = "growing_sparse_vector"
-
-    @cached_property
-    def started(self) -> OpenGrowingSparse | OpenGrowingHits:
-        """The opening."""
-        answer = self.spine.ledger.call(self.number).answer
-        if answer is None:
-            told = "it was interrupted; open a new growing sparse vector"
-            raise NotWithheld(f"call {self.number} keeps no rounds: {told}")
-        terms = current(self.terms, self.kind)
-        given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
-        opening, told = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given), json.loads(answer)
-        neighbor_relation, size = self.spine.rows.neighbor_relation, told["size"]
-        if opening.epsilon is not None:
-            return OpenGrowingSparse(opening, neighbor_relation, size)
-        filter_ = sharp.priced_by(self.spine.filter, "start another one with epsilon=")
-        hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
-        return OpenGrowingHits(opening, neighbor_relation, size, hit)
-
-    def opened(self) -> GrowingRun:
-        return GrowingRun(self)
-
-    @property
-    def state(self) -> GrowingState:
-        return self.started.state(self.spine, self.number)
-
-    def question(
-        self, query: Question | EllipsisType = ..., *, above: Number | None = None
-    ) -> "AskGrowingSparse | BeginRound | AskGrowingHit":
-        size, started = public_size(self.spine.rows), self.started
-        if query is ...:
-            if above is not None:
-                raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
-            return started.begin(self.number, size)
-        return self._at(size, cast("Query", query), above)
-
-    def _at(self, size: int, query: Query, above: Number | None) -> "AskGrowingSparse | AskGrowingHit":
-        """A question at this size."""
-        bar = exact(self.started.call.above if above is None else above, "above")
-        return self.started.asked(self.number, query, bar, size)
-
-    def recorded(self, body: Json) -> Interaction:
-        """What was answered tells the size at which it was: a question needs no rows to be told again."""
-        size = self.started.size
-        if "query" not in body:
-            return self.started.begin(self.number, size)
-        return self._at(size, cast("Query", query_of(current(body["query"]))), body["above"])

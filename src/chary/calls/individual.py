@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Final
 
 from chary.accounting import Event, NoiseLaw, Targeted, intervals, sharp_tests
 from chary.amounts import Amount
@@ -350,8 +350,7 @@ class OpenSharpIndividual(OpenIndividual):
         return Result({"price": str(self.hit.price)}, hits=0, tests=0, secret=ran.secret)
 
 
-@run.keeps
-class KeptStream(run.Kept[Any, StreamState]):
+class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState]):
     """`run.ask(query, above=500)`: the noisy count of living units, or `sum` of what they contribute, if it is at or
     above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
 
@@ -369,41 +368,38 @@ class KeptStream(run.Kept[Any, StreamState]):
     @cached_property
     def memory(self) -> CounterMemory:
         """What is kept from question to question."""
-        return CounterMemory(self.spine.rows)
+        return CounterMemory(self._spine.rows)
 
-    def opened(self) -> run.KeyedRun[LivingCount, answers.WatchResult, StreamState]:
-        return run.KeyedRun(self)
-
-    def question(self, query: Question, *, above: Number) -> AskEachLiving:
+    def plan(self, query: Question, *, above: Number) -> AskEachLiving:
         if not isinstance(query, (Count, Sum)) or (isinstance(query, Count) and query.without is not None):
             raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or sum')
-        asked = (self.number, query, self.spine.rows.neighbor_relation, exact(above, "above"), self.memory)
+        asked = (self.call, query, self._spine.rows.neighbor_relation, exact(above, "above"), self.memory)
         if self.hit is None:
-            return AskLiving(*asked, epsilon=Fraction(self.terms["epsilon_per_call"]))
+            return AskLiving(*asked, epsilon=Fraction(self._terms["epsilon_per_call"]))
         return AskSharpLiving(*asked, hit=self.hit)
 
     @cached_property
     def hit(self) -> sharp.HitTerms | None:
         """What a hit of sharp tests costs and buys, as the opening stored it; None for Laplace noise."""
-        if "epsilon_per_call" in self.terms:
+        if "epsilon_per_call" in self._terms:
             return None
-        told = {name: size for name, size in self.terms.items() if name != "hits_per_unit"}
-        opening, filter_ = IndividualTests(hits=self.terms["hits_per_unit"], **told), self._renyi
-        answer = numbered(self.spine, self.number).answer
+        told = {name: size for name, size in self._terms.items() if name != "hits_per_unit"}
+        opening, filter_ = IndividualTests(hits=self._terms["hits_per_unit"], **told), self._renyi
+        answer = numbered(self._spine, self.call).answer
         if answer is None:
-            raise NotWithheld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")
+            raise NotWithheld(f"call {self.call} keeps no counters: it was interrupted; open a new stream")
         return sharp.HitTerms(
             filter_, Fraction(json.loads(answer)["price"]), opening.value_share, opening.wanted.chance
         )
 
     @property
     def _renyi(self) -> RenyiFilter:
-        return sharp.priced_by(self.spine.filter, "open another stream with epsilon=")
+        return sharp.priced_by(self._spine.filter, "open another stream with epsilon=")
 
     @property
     def state(self) -> StreamState:
-        hits = self.terms["hits_per_unit"]
+        hits = self._terms["hits_per_unit"]
         if self.hit is None:
-            return StreamState(Fraction(self.terms["epsilon_per_call"]), hits)
+            return StreamState(Fraction(self._terms["epsilon_per_call"]), hits)
         filter_ = self._renyi
         return StreamState(None, hits, filter_.shares.taken(filter_.price(self.hit.event).hit))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, overload
 
-from chary.accounting import Finding, Findings
+from chary.accounting import Event, Finding, Findings
 from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Bound, Call, kinds
 from chary.core.charges import charged_in
-from chary.core.plan import FREE, Interaction, Json, Plan, plan_of
+from chary.core.forecast import Forecast
+from chary.core.plan import ENCODER, FREE, PREPAID, Cost, Data, Json, Plan, Result, nothing_read, plan_of
 from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine, numbered, openings
-from chary.data import Query
+from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWithheld
@@ -60,97 +61,48 @@ AnswerT = TypeVar("AnswerT")
 StateT = TypeVar("StateT")
 
 
-class Kept(Generic[AnswerT, StateT]):
-    """What one kind of run knows: its questions, and its public state. Made from its opening in the ledger.
-
-    `names` is the field under which the ledger's record of a question names the run, `brought` what no ledger can hold
-    and is brought again, such as the algorithm of a schedule.
-    """
-
-    kind: ClassVar[str]
-    names: ClassVar[str]
-
-    def __init__(self, spine: Spine, number: int, body: Json, brought: Any = None) -> None:
-        self.spine, self.number, self.terms, self.brought = spine, number, body, brought
-
-    @abstractmethod
-    def question(self, *asked: Any, **options: Any) -> Interaction:
-        """A question to the run, checked."""
-
-    def recorded(self, body: Json) -> Interaction:
-        """The question whose record in the ledger has this body: what was answered can be told from it again."""
-        words = inspect.signature(self.question).parameters
-        said = {name: value for name, value in current(body).items() if name in words}
-        return self.question(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
-
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> AnswerT:
-        """Ask it; most questions are one interaction."""
-        answer: AnswerT = self.spine.perform(plan_of(self.question(*asked, **options)), request)
-        return answer
-
-    def quote(self, *asked: Any, **options: Any) -> Quote:
-        """What a question would cost now. A run that is used up refuses it; what has to wait is quoted all the same."""
-        question = self.question(*asked, **options)
-        with suppress(LedgerLocked, InvalidParameter):
-            question.check(None if question.held is None else self.spine.ledger.secret(question.held))
-        return quote(self.spine, question)
-
-    def follow(self) -> object:
-        """What is done after each append where the session follows the run; most runs wait to be asked."""
-        raise InvalidParameter(f"{self.kind} is asked, it does not follow arrivals: leave follow= out")
-
-    @property
-    @abstractmethod
-    def state(self) -> StateT:
-        """What is public of the run now."""
-
-    def opened(self) -> Run[Any, Any]:
-        """The run as it is handed out."""
-        return Run(self)
-
-
-class Run(Generic[AnswerT, StateT]):
+class Run(ABC, Generic[AnswerT, StateT]):
     """An open run: made by `Session.start`, and again, after a restart, by `Session.resume` and its `call`.
 
     Guarantee: that of the call that opened it, which was charged when it began. As a context manager it refuses further
     questions at the end of the block; what the ledger keeps stays.
     """
 
-    def __init__(self, kept: Kept[AnswerT, StateT]) -> None:
-        """Use `Session.start` or `Session.resume`."""
-        self.call, self.kind, self._kept, self._closed = kept.number, kept.kind, kept, False
-        self._charges = _Charges(kept.spine, kept.number, kept.names)
+    call: int
+    """The number of the call that opened it."""
+    kind: str
+    """The kind of that call."""
+    _closed = False
 
+    @abstractmethod
     def ask(self, *question: Any, request: str | None = None, **options: Any) -> AnswerT:
         """Ask the run, in the same words as a session. Under `request` a repeated question has the stored answer."""
-        self._open()
-        return self._kept.ask(question, options, request)
 
+    @abstractmethod
     def quote(self, *question: Any, **options: Any) -> Quote:
-        """What a question would cost now, and how accurate it would be; nothing is charged or read."""
-        self._open()
-        return self._kept.quote(*question, **options)
+        """What a question would cost now, and how accurate it would be; nothing is charged or read.
+
+        A run that is used up refuses it; what has to wait is quoted all the same.
+        """
 
     @property
+    @abstractmethod
     def state(self) -> StateT:
         """What is public of the run now: it changes with every answer."""
-        return self._kept.state
 
     @property
+    @abstractmethod
     def words(self) -> Mapping[str, inspect.Parameter]:
         """What a question to the run may say, such as its query and `above`, by name."""
-        return inspect.signature(self._kept.question).parameters
 
     @property
+    @abstractmethod
     def spent(self) -> Spending:
         """What the opening and all questions of the run were charged together."""
-        spine = self._kept.spine
-        return charged_in(spine.ledger, spine.dataset, spine.filter, *self._charges.total())
 
+    @abstractmethod
     def follow(self) -> object:
         """What the session does after each append: `Session.start(..., follow=True)`."""
-        self._open()
-        return self._kept.follow()
 
     def close(self) -> None:
         """Refuse further questions; `Session.resume` goes on."""
@@ -168,6 +120,119 @@ class Run(Generic[AnswerT, StateT]):
 
     def __repr__(self) -> str:
         return f"Run({self.kind}, call={self.call})"
+
+
+class RunKind(Run[AnswerT, StateT]):
+    """A run on the rows and the ledger of a session: what one kind of run knows is its questions and its public state.
+
+    A kind says `kind`, that of the call that opens it, and `names`, the field under which the ledger's record of a
+    question names the run. `keeps` is what is kept beside the opening, in one word for errors.
+    """
+
+    names: ClassVar[str]
+    keeps: ClassVar[str] = "state"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in vars(cls):
+            _RUNS[cls.kind] = cls
+
+    def __init__(self, spine: Spine, call: int, terms: Json, brought: Any = None) -> None:
+        """Use `Session.start` or `Session.resume`.
+
+        `terms` is the body of the opening in the ledger, and `brought` what no ledger can hold and is brought again,
+        such as the algorithm of a schedule.
+        """
+        self.call, self._spine, self._terms, self._brought = call, spine, terms, brought
+        self._charges = _Charges(spine, call, self.names)
+
+    @abstractmethod
+    def plan(self, *asked: Any, **options: Any) -> Any:
+        """What the transaction carries of a question to the run; nothing is charged or read.
+
+        Errors: those of the question.
+        """
+
+    def recorded(self, body: Json) -> Any:
+        """The plan of the question whose record in the ledger has this body, to tell again what was answered."""
+        said = {name: value for name, value in current(body).items() if name in self.words}
+        return self.plan(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
+
+    def ask(self, *question: Any, request: str | None = None, **options: Any) -> AnswerT:
+        self._open()
+        answer: AnswerT = self._ask(question, options, request)
+        return answer
+
+    def quote(self, *question: Any, **options: Any) -> Quote:
+        self._open()
+        plan = plan_of(self.plan(*question, **options))
+        with suppress(LedgerLocked, InvalidParameter):
+            plan.check(None if plan.state is None else self._spine.ledger.secret(plan.state))
+        return quote(self._spine, plan)
+
+    @property
+    def words(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.plan).parameters
+
+    @property
+    def spent(self) -> Spending:
+        spine = self._spine
+        return charged_in(spine.ledger, spine.dataset, spine.filter, *self._charges.total())
+
+    def follow(self) -> object:
+        self._open()
+        return self._follow()
+
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
+        """Ask it; most questions are one plan."""
+        return self._spine.perform(plan_of(self.plan(*asked, **options)), request)
+
+    def _follow(self) -> object:
+        """Most runs wait to be asked."""
+        raise InvalidParameter(f"{self.kind} is asked, it does not follow arrivals: leave follow= out")
+
+    def _plan(
+        self,
+        kind: str,
+        body: Json,
+        event: Event,
+        run: Callable[[Data], Result],
+        present: Callable[[Json, int], Any],
+        *,
+        reads: Callable[[Rows], Sequence[Reading]] = nothing_read,
+        cost: Cost = PREPAID,
+        forecast: Callable[[], Forecast] = Forecast,
+        check: Callable[[bytes], None] = lambda held: None,
+    ) -> Plan[Any]:
+        """A question on what is kept beside the opening; `check` refuses what that already rules out."""
+        text = ENCODER.encode(body | {self.names: self.call})
+        return Plan(
+            kind, text, event, run, present, reads, cost, forecast, self.call, lambda held: check(self._kept(held))
+        )
+
+    def _kept(self, held: bytes | None) -> bytes:
+        """What is kept beside the opening; `NotWithheld` where that was interrupted."""
+        if held is None:
+            raise self._interrupted()
+        return held
+
+    def _secret(self) -> bytes:
+        """What is kept beside it now."""
+        return self._kept(self._spine.ledger.secret(self.call))
+
+    def _opening(self) -> Json:
+        """What the opening answered; `NotWithheld` where it was interrupted."""
+        answer = self._spine.ledger.call(self.call).answer
+        if answer is None:
+            raise self._interrupted()
+        told: Json = json.loads(answer)
+        return told
+
+    def _interrupted(self) -> NotWithheld:
+        return NotWithheld(f"call {self.call} keeps no {self.keeps}: it was interrupted; open a new one")
+
+
+_RUNS: dict[str, type[RunKind[Any, Any]]] = {}
 
 
 class _Charges:
@@ -217,10 +282,9 @@ class Opening(Call[AnswerT]):
 def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
     """The run that an earlier call left open; `NotWithheld` if there is none of that number in the dataset."""
     stored = numbered(spine, number)
-    kept = _KEPT.get(stored.kind)
-    if kept is None or stored.dataset != spine.dataset or stored.state == State.VOIDED:
+    if stored.kind not in _RUNS or stored.dataset != spine.dataset or stored.state == State.VOIDED:
         raise NotWithheld(f"call {number} opened no run of this dataset")
-    run = kept(spine, number, json.loads(stored.body), brought).opened()
+    run = _RUNS[stored.kind](spine, number, json.loads(stored.body), brought)
     run.state  # noqa: B018 - refuses an opening that was interrupted, and what is brought to another one
     return run
 
@@ -234,28 +298,20 @@ class OpenRun(NamedTuple):
 
 def run_kinds() -> tuple[str, ...]:
     """The kinds of call that open runs."""
-    return tuple(_KEPT)
+    return tuple(_RUNS)
 
 
-def run_of(kind: str) -> type[Kept[Any, Any]]:
-    """What runs of this kind know, and how they are asked."""
-    return _KEPT[kind]
+def run_of(kind: str) -> type[RunKind[Any, Any]]:
+    """The runs that a kind of call opens."""
+    return _RUNS[kind]
 
-
-def keeps(kind: type[Kept[Any, Any]]) -> type[Kept[Any, Any]]:
-    """Declare a kind of run, so that it can be resumed."""
-    _KEPT[kind.kind] = kind
-    return kind
-
-
-_KEPT: dict[str, type[Kept[Any, Any]]] = {}
 
 # Runs that are asked one question, or one for each key at once.
 
 TableT = TypeVar("TableT")
 
 
-class KeyedRun(Run[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
+class KeyedRun(RunKind[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
     """A run whose answer to a query with public keys is a table, in one scan, and to any other query one answer."""
 
     if TYPE_CHECKING:
@@ -338,8 +394,8 @@ def _retold(spine: Spine, stored: CallRecord) -> Findings:
 
 def _question(spine: Spine, stored: CallRecord, body: Json) -> Plan[Any]:
     opening = numbered(spine, body[QUESTIONS[stored.kind]])
-    kept = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
-    return plan_of(kept.recorded(body))
+    run = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
+    return plan_of(run.recorded(body))
 
 
 def _call(spine: Spine, kind: str, body: Json) -> Plan[Any] | None:

@@ -15,7 +15,7 @@ from chary.accounting.schedules import EpochRuns, EveryRun, Law, ScheduleRuns, b
 from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
-from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
+from chary.calls.run import BoundOpening, Opening, Run, RunKind
 from chary.core.plan import Data, Interaction, Json, Paid, Result
 from chary.core.transaction import AnswerLog, Spine
 from chary.data import NeighborRelation, Query, Reading, Rows
@@ -368,8 +368,7 @@ class StartSchedule(BoundOpening[Rerun]):
         return Result(self.runs.body(), hits=0, tests=0, secret=dumped_first(FIRST))
 
 
-@keeps
-class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
+class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
     """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
 
     When the database has outgrown several runs at once, only the last of them is done, with the shares of all. Each run
@@ -382,41 +381,42 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
 
     @cached_property
     def state(self) -> ScheduleState:
-        box, answer = self._box, self.spine.ledger.call(self.number).answer
+        box, answer = self._box, self._spine.ledger.call(self.call).answer
         if answer is None:
-            raise NotWithheld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
-        began = next(law for law in box.laws if law.body() == self.terms["law"])
+            raise NotWithheld(f"call {self.call} keeps no schedule: it was interrupted; open a new one")
+        began = next(law for law in box.laws if law.body() == self._terms["law"])
         runs = runs_of_body(json.loads(answer))
-        return ScheduleState(self.spine, box, self.number, runs, box.law.either(began))
+        return ScheduleState(self._spine, box, self.call, runs, box.law.either(began))
 
     @cached_property
     def _box(self) -> BlackBox:
-        box = self.brought
+        box = self._brought
         if not isinstance(box, BlackBox):
-            raise InvalidParameter(f"bring the black box again: session.resume({self.number}, bring=box)")
-        known = box.body(self.spine.rows.neighbor_relation) == self.terms["black_box"]
-        if not known or self.terms["law"] not in [law.body() for law in box.laws]:
+            raise InvalidParameter(f"bring the black box again: session.resume({self.call}, bring=box)")
+        known = box.body(self._spine.rows.neighbor_relation) == self._terms["black_box"]
+        if not known or self._terms["law"] not in [law.body() for law in box.laws]:
             raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
         return box
 
-    def question(self) -> RunSchedule:
-        rows, runs = self.spine.rows, self.state.runs
-        first, size = read_first(self.spine.ledger.secret(self.number)), public_size(rows)
-        return RunSchedule(self.number, self._box, rows.neighbor_relation, runs, first, runs.last(size), size)
+    def plan(self) -> RunSchedule:
+        rows, runs = self._spine.rows, self.state.runs
+        first, size = read_first(self._spine.ledger.secret(self.call)), public_size(rows)
+        return RunSchedule(self.call, self._box, rows.neighbor_relation, runs, first, runs.last(size), size)
 
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> ScheduledRun | None:
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         while True:
             try:
-                found: ScheduledRun = self.spine.perform(self.question(*asked, **options), request)
+                found: ScheduledRun = self._spine.perform(self.plan(*asked, **options), request)
                 return found
             except NothingDue:
                 return None
             except RunTaken:
                 continue
 
-    def follow(self) -> ScheduledRun | None:
+    def _follow(self) -> ScheduledRun | None:
         """What is due."""
-        return self.ask((), {}, None)
+        done: ScheduledRun | None = self._ask((), {}, None)
+        return done
 
 
 def _box(box: Any) -> BlackBox:

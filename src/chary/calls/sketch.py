@@ -12,7 +12,7 @@ from chary.amounts import Amount
 from chary.answers import Ends, Known, around
 from chary.calls import answers, fields
 from chary.calls.call import call
-from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
+from chary.calls.run import FreeOpening, Opening, Run, RunKind
 from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import Spine
 from chary.data import Predicate, Query, Reading, Rows, RowTable
@@ -241,8 +241,7 @@ class AskSketch(Interaction):
         return DistinctEstimate(call, answer["value"], answer["error_bar"], barred=self.above > 0)
 
 
-@keeps
-class KeptSketch(Kept[DistinctEstimate, SketchState]):
+class SketchRun(RunKind[DistinctEstimate, SketchState]):
     """`run.ask(above=500)`: the estimate if it is at or above the bar, otherwise nothing. Bars may come in any order.
 
     Without `above`, the estimate, whatever it is. Rows that were appended by `Session.append` since the last question
@@ -256,17 +255,17 @@ class KeptSketch(Kept[DistinctEstimate, SketchState]):
     @cached_property
     def started(self) -> StartSketch:
         """The opening."""
-        return StartSketch(DistinctSketch.recorded(self.terms), self.spine.rows.neighbor_relation)
+        return StartSketch(DistinctSketch.recorded(self._terms), self._spine.rows.neighbor_relation)
 
-    def question(self, *, above: Number = 0) -> AskSketch:
-        version = self.spine.ledger.version(self.spine.dataset)
-        return AskSketch(self.number, self.started, exact(above, "above"), version, self.state.paid)
+    def plan(self, *, above: Number = 0) -> AskSketch:
+        version = self._spine.ledger.version(self._spine.dataset)
+        return AskSketch(self.call, self.started, exact(above, "above"), version, self.state.paid)
 
     def recorded(self, body: Json) -> AskSketch:
         """Of which rows it was asked, and whether that was paid, changes nothing in the answer."""
-        return AskSketch(self.number, self.started, exact(body["above"], "above"), 0, False)
+        return AskSketch(self.call, self.started, exact(body["above"], "above"), 0, False)
 
     @property
     def state(self) -> SketchState:
-        secret = self.spine.ledger.secret(self.number)
+        secret = self._spine.ledger.secret(self.call)
         return SketchState(self.started.distinct, secret is not None and Line.load(secret).paid)

@@ -341,8 +341,7 @@ class SparseState:
         return self.started.within(whole(tests, "tests"), confidence)
 
 
-@run.keeps
-class KeptSparse(run.Kept[Any, SparseState]):
+class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
     """`run.ask(query)`: is it at or above the threshold, up to noise? Of a keyed query each key in order, in one scan.
 
     Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
@@ -356,21 +355,18 @@ class KeptSparse(run.Kept[Any, SparseState]):
     @cached_property
     def started(self) -> OpenSparse:
         """The opening."""
-        return OpenSparse.of_body(self.terms, self.spine.rows.neighbor_relation)
+        return OpenSparse.of_body(self._terms, self._spine.rows.neighbor_relation)
 
-    def opened(self) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
-        return run.KeyedRun(self)
-
-    def question(self, query: plan.Question, *, above: Number | None = None) -> AskSparse:
+    def plan(self, query: plan.Question, *, above: Number | None = None) -> AskSparse:
         asked: Any = query
         kind = AskSparseKeys if isinstance(query, Query) and query.keys is not None else AskSparseOnce
-        return kind(self.number, self.started, asked, self.started.above if above is None else above)
+        return kind(self.call, self.started, asked, self.started.above if above is None else above)
 
     @property
     def state(self) -> SparseState:
-        secret = self.spine.ledger.secret(self.number)
+        secret = self._spine.ledger.secret(self.call)
         if secret is None:
-            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new sparse vector")
+            raise NotWithheld(f"call {self.call} keeps no threshold: it was interrupted; open a new sparse vector")
         return SparseState(self.started, self.started.hits - HiddenThreshold.load(secret).used)
 
 

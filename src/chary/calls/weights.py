@@ -21,7 +21,7 @@ from chary.answers import Answer, Ends, Known, around, handed_out
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole, condition
-from chary.calls.run import BoundOpening, FreeOpening, Kept, Opening, Run, keeps
+from chary.calls.run import BoundOpening, FreeOpening, Opening, Run, RunKind
 from chary.core.forecast import Within
 from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, laplace_for
 from chary.core.quote import NOT_KEPT, Quote, quote
@@ -594,7 +594,7 @@ class WeightsState(HistogramState):
         return self._started.asked(self.call, condition_text(where), series.public_size(self._spine.rows), self._memory)
 
 
-class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
+class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
     """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row. A linear query,
     `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same price.
 
@@ -610,17 +610,17 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
     def state(self) -> HistogramState:
         """The histogram as it is now."""
 
-    def question(self, where: AskedShare) -> AskHistogram:
+    def plan(self, where: AskedShare) -> AskHistogram:
         return self.state.asked(where)
 
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> WeightedAnswer:
-        must_verify, question = options.pop("must_verify", False), self.question(*asked, **options)
+    def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
+        must_verify, question = options.pop("must_verify", False), self.plan(*asked, **options)
         try:
-            answer: WeightedAnswer = self.spine.perform(question, request)
+            answer: WeightedAnswer = self._spine.perform(question, request)
         except BudgetExceeded as refused:
             if must_verify or isinstance(refused, NotPriced):
                 raise
-            return handed_out(self.state.alone(question), self.spine)
+            return handed_out(self.state.alone(question), self._spine)
         return answer
 
     def quote(self, *asked: Any, must_verify: bool = False, **options: Any) -> Quote:
@@ -630,15 +630,15 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
         except BudgetExceeded:
             if must_verify:
                 raise
-            alone = quote(self.spine, self.question(*asked, **options))
+            alone = quote(self._spine, self.plan(*asked, **options))
             return replace(alone, interval="nothing can be verified now: the histogram answers alone, off by anything")
 
     @cached_property
     def opened_as(self) -> Json:
         """What the opening told: the number of rows then, and the price of a hit of sharp tests."""
-        answer = self.spine.ledger.call(self.number).answer
+        answer = self._spine.ledger.call(self.call).answer
         if answer is None:
-            raise NotWithheld(f"call {self.number} keeps no histogram: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.call} keeps no histogram: it was interrupted; open a new one")
         told: Json = json.loads(answer)
         return told
 
@@ -950,18 +950,17 @@ class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
         return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbor_relation)))
 
 
-@keeps
-class KeptSparseWeights(KeptHistogram):
+class PrepaidPMWRun(HistogramRun):
     """A histogram whose rounds were paid at the opening."""
 
     kind = PrepaidPMW.kind
 
     @cached_property
     def state(self) -> SparseWeightsState:
-        told = {name: size for name, size in self.terms.items() if name not in ("columns", "missing")}
-        opening = PrepaidPMW(universe=axes.Universe.of_body(self.terms), **told)
-        started = OpenSparseWeights(opening, self.spine.rows.neighbor_relation, self.size_then())
-        return SparseWeightsState(self.spine, self.number, started)
+        told = {name: size for name, size in self._terms.items() if name not in ("columns", "missing")}
+        opening = PrepaidPMW(universe=axes.Universe.of_body(self._terms), **told)
+        started = OpenSparseWeights(opening, self._spine.rows.neighbor_relation, self.size_then())
+        return SparseWeightsState(self._spine, self.call, started)
 
 
 # Public histograms whose hard answers are charged one by one: opening one, and going on with it.
@@ -1111,24 +1110,23 @@ class OpenSharpWeights(OpenHistogram[PMW], FreeOpening[PMW]):
         return replace(ran, answer=ran.answer | self.first_told)
 
 
-@keeps
-class KeptWeights(KeptHistogram):
+class PMWRun(HistogramRun):
     """A histogram whose hard answers are charged one by one."""
 
     kind = PMW.kind
 
     @cached_property
     def state(self) -> WeightsState:
-        own = {name: told for name, told in self.terms.items() if name in _OWN}
-        opening = PMW(universe=axes.Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
-        neighbor_relation, size = self.spine.rows.neighbor_relation, self.size_then()
+        own = {name: told for name, told in self._terms.items() if name in _OWN}
+        opening = PMW(universe=axes.Universe.of_body(self._terms), epsilon=self._terms.get("epsilon_per_call"), **own)
+        neighbor_relation, size = self._spine.rows.neighbor_relation, self.size_then()
         if opening.epsilon is not None:
-            return WeightsState(self.spine, self.number, OpenWeights(opening, neighbor_relation, size))
-        filter_ = sharp.priced_by(self.spine.filter, "open another histogram with epsilon=")
+            return WeightsState(self._spine, self.call, OpenWeights(opening, neighbor_relation, size))
+        filter_ = sharp.priced_by(self._spine.filter, "open another histogram with epsilon=")
         terms = sharp.HitTerms(
             filter_, Fraction(self.opened_as["price"]), opening.value_share, sharp.Wanted.said(opening).chance
         )
-        return WeightsState(self.spine, self.number, OpenSharpWeights(opening, neighbor_relation, size, terms))
+        return WeightsState(self._spine, self.call, OpenSharpWeights(opening, neighbor_relation, size, terms))
 
 
 def _fitting(filter_: Filter, hits: int) -> Fraction:

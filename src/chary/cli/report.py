@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress
 
 from chary.calls import Run
-from chary.calls.weights import HistogramState, KeptSparseWeights, KeptWeights
+from chary.calls.weights import HistogramState, PMWRun, PrepaidPMWRun
 from chary.charts import check_picture, writable
 from chary.cli import commands, config, output
 from chary.cli.rows import Stated, on_rows
@@ -185,7 +185,7 @@ def _free_of(target: Path, taken: list[str | Path], *, force: bool) -> None:
 
 def _opened(session: Session, call: int | None) -> Run[Any, HistogramState]:
     """The histogram of that call, or the newest."""
-    kinds = (KeptWeights.kind, KeptSparseWeights.kind)
+    kinds = (PMWRun.kind, PrepaidPMWRun.kind)
     found = [run.call for run in session.runs if run.kind in kinds]
     if not found:
         raise InvalidParameter("no histogram was opened on these rows: chary pmw opens one")

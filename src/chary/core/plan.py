@@ -145,6 +145,29 @@ class PerHit:
         return price.total(min(result.hits, reserved), self.parts)
 
 
+@dataclass(frozen=True)
+class Prepaid:
+    """Free: the opening of a run has paid for all that is asked of it, and its epsilon holds for all of that together.
+
+    The event must be one that the filter can price.
+    """
+
+    parts: int = 1
+    most: int = 1
+    halts: bool = False
+    adds_up: bool = True
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        filter_.price(event)
+        return FREE
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return Amount(0)
+
+
+PREPAID: Final = Prepaid()
+
+
 @dataclass(frozen=True, eq=False)
 class Plan(Generic[AnswerT]):
     """One call on the rows of one dataset: all that the transaction needs, and what can be said before.

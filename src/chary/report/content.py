@@ -14,7 +14,7 @@ from chary.answers import Answer, Ends, Spending, Table, scalar
 from chary.calls import answers, schedules, thresholds
 from chary.calls.call import kinds, titled
 from chary.calls.releases import Release
-from chary.calls.run import Kept, run_kinds, run_of, told_so_far
+from chary.calls.run import RunKind, run_kinds, run_of, told_so_far
 from chary.core.charges import accounts_of, spent_of
 from chary.core.plan import Json, Plan, plan_of
 from chary.core.transaction import Spine
@@ -94,7 +94,7 @@ class Rebuilder:
     filter: Filter
     spine: Spine
     _plans: dict[tuple[str, str], Plan[Any] | None] = field(default_factory=dict)
-    _runs: dict[int, Kept[Any, Any]] = field(default_factory=dict)
+    _runs: dict[int, RunKind[Any, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ledger: Ledger, terms: Terms) -> "Rebuilder":
@@ -159,7 +159,7 @@ class Rebuilder:
         plan: Plan[Any] = plan_of(run.recorded(body))
         return plan if plan.kind == kind else None
 
-    def _run(self, body: Json) -> Kept[Any, Any] | None:
+    def _run(self, body: Json) -> RunKind[Any, Any] | None:
         """The run that a question names."""
         number = opened_by(body)
         if number is not None and number not in self._runs:

@@ -84,7 +84,7 @@ def test_laws_make_a_q_needless(opened, way):
     session, own = opened(grain="0.02"), StatedLaws.of([(THIRD, NEAR)], [False, True, False])
     assert RunAlgorithm(stated(), **way).bind(session.spine).event == own
     race = session.start(MultiTarget(["x", "y"]))
-    asked = race._kept.question(RunAlgorithm(stated(), prior="a"), targets={"x": way, "y": way})
+    asked = race.plan(RunAlgorithm(stated(), prior="a"), targets={"x": way, "y": way})
     assert {aim.event for aim in asked.aims.values()} == {own}
     with pytest.raises(InvalidParameter, match="needs its q="):
         RunAlgorithm(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).bind(session.spine)

@@ -685,7 +685,7 @@ def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
     ]
     state = RunState.load(session.spine.ledger.secret(run.call))
     asked = gaussian_steps.AskAbove(
-        run.call, run._kept.terms_of_run, count(), session.spine.rows.neighbor_relation, state, session.spine.filter, 1
+        run.call, run.terms_of_run, count(), session.spine.rows.neighbor_relation, state, session.spine.filter, 1
     )
     shown += [state, asked, asked.body(), vars(run)]
     shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]

@@ -92,7 +92,7 @@ def test_the_handle_and_its_secret_show_nothing(grown):
     for terms in ({"epsilon": 10**5}, {"rho": 10**5}):
         counting = session.start(ContinualCount("ward = 0", steps=9, **terms))
         counting.ask()
-        asked = counting._kept.question()
+        asked = counting.plan()
         assert not [shown for shown in (counting, counting.state._progress(), asked) if "34" in repr(shown)]
 
 

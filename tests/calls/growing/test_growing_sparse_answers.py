@@ -262,7 +262,7 @@ def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
     with pytest.raises(BudgetExceeded) as refused:
         growing.ask(count("cost > 5"))
     with pytest.raises(LedgerError) as moved:
-        growing._kept.spine.ledger.call(10**6)
+        growing._spine.ledger.call(10**6)
     texts = [
         *map(repr, (growing, growing.state, held, answer, session.history, growing.state.rounds)),
         session.statement(),

@@ -462,7 +462,7 @@ def test_no_counter_is_ever_shown(opened, exact):
     stream = session.start(IndividualTests(epsilon="0.02", hits=1))
     name = count(f"patient = {SECRET_NUMBER} OR note = 'x'")
     shown = [stream, stream.ask(count(), above=1), stream.ask(count().by("clinic", ["north"]), above=1)]
-    shown += [stream._kept.memory, *session.history, session.statement(), stream._kept.question(count(), above=1)]
+    shown += [stream.memory, *session.history, session.statement(), stream.plan(count(), above=1)]
     shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]
     assert not shows_data(repr(shown))
     session.spine.rows.held.database.close()

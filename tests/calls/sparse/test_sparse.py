@@ -131,7 +131,7 @@ def test_new_runs_are_one_sided_and_say_so(opened):
         run = session.start(SparseVector(above=51, hits=2, epsilon="0.5", **given))
         body = session.history[-1].question
         assert body == BODY | {"values": False, "form": form} | ({} if tests is None else {"tests": tests})
-        assert isinstance(run._kept.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
+        assert isinstance(run.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
 
 
 @pytest.mark.parametrize("form", [{}, {"form": "tuned"}])

@@ -150,7 +150,7 @@ def test_values_of_hits_are_near_the_truth(opened):
 
 def question(session, run, query, above):
     """The interaction itself."""
-    return run._kept.question(query, above=above)
+    return run.plan(query, above=above)
 
 
 def drawn(interaction, secret, values, times, seed=5):
@@ -343,12 +343,12 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     place = tmp_path / "visits.ledger"
     session = opened(budget=DELTA, ledger=place)
     run = run_of(session)
-    terms = run._kept.agreed
+    terms = run.agreed
     session.close()
     again = opened(ledger=place)
     monkeypatch.setattr("chary.calls.agreed_tests.best_share", lambda width: Fraction(1, 2))
     resumed = again.resume(run.call)
-    assert resumed._kept.agreed == terms
+    assert resumed.agreed == terms
     assert question(again, resumed, count(), 3).price(None).hit.main == terms.charges.hit
 
 

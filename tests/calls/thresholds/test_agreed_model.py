@@ -24,7 +24,7 @@ class Model:
     """Tests that are left, and steps of the budget that are."""
 
     def __init__(self, session, run):
-        charges = run._kept.agreed.charges
+        charges = run.agreed.charges
         self.hit, self.left = charges.hit, TESTS
         self.room = session.spine.filter.capacity.main - TESTS * charges.miss
 

@@ -16,7 +16,7 @@ from chary.audit.enumeration import Enumeration
 from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
 from chary.calls import releases, sketch
-from chary.calls.run import Kept
+from chary.calls.run import RunKind
 from chary.core.plan import Interaction
 from chary.data import NeighborRelation, Query, count
 from chary.filters import Budget
@@ -63,11 +63,11 @@ def growing_sparse(k: int) -> Chained:
     """In which of some questions a round ended."""
     opening = calls.GrowingTests(above="0.5", epsilon=k, rounds=1)
     asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
-    return Chained(opening, (lambda run: run.question(), *asked))
+    return Chained(opening, (lambda run: run.plan(), *asked))
 
 
-def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
-    question: Interaction = run.question(query, above="0.5")
+def _asked(query: Any, run: RunKind[Any, Any]) -> Interaction:
+    question: Interaction = run.plan(query, above="0.5")
     return question
 
 
@@ -86,7 +86,7 @@ def above_threshold(k: int) -> Script:
 
 def once(opening: Any, *question: Any, **options: Any) -> Chained:
     """A run that is asked one question."""
-    return Chained(opening, (lambda run: run.question(*question, **options),))
+    return Chained(opening, (lambda run: run.plan(*question, **options),))
 
 
 class HowMany(calls.BlackBox):
@@ -107,13 +107,13 @@ def scheduled(k: int) -> Chained:
 
 def continual(steps: int, **size: Any) -> Chained:
     """All steps of a continual count, of rows that all came before the first."""
-    return Chained(calls.ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
+    return Chained(calls.ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.plan(),) * steps)
 
 
 def individual(k: int) -> Chained:
     """Answers of a stream, beyond the hits that one unit pays for."""
     opening = calls.IndividualTests(hits=2, epsilon=Fraction(k, 2))
-    return Chained(opening, (lambda run: run.question(count(), above=6),) * ASKED)
+    return Chained(opening, (lambda run: run.plan(count(), above=6),) * ASKED)
 
 
 def self_reporting(k: int) -> Script:
@@ -137,7 +137,7 @@ def pure(k: int) -> OpenedUnder:
 def race(k: int) -> Chained:
     """Bits that are hit for one target or for the other, so that each counter rises now and then."""
     priors = {"odd": "odd", "even": "even"}
-    return Chained(calls.MultiTarget(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
+    return Chained(calls.MultiTarget(list(priors)), (lambda run: run.plan(even(k, 4), priors=priors),) * ASKED)
 
 
 RUNS = [
@@ -223,7 +223,7 @@ def _key_of(value: int) -> tuple[Words, int]:
 def sketched(k: int) -> Chained:
     """An estimate of nobody or of one unit, whatever it is."""
     opening = calls.DistinctSketch(epsilon=EPSILON * k, registers=REGISTERS)
-    return Chained(opening, (lambda run: run.question(),))
+    return Chained(opening, (lambda run: run.plan(),))
 
 
 SKETCHES = [WorstCase("sketch_release_if", sketched, ONE_OR_NONE.opened, law=register_law)]

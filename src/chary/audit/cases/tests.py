@@ -7,7 +7,7 @@ from typing import Any, Literal
 from chary import calls
 from chary.accounting import one_sided_noise
 from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
-from chary.calls.run import Kept
+from chary.calls.run import RunKind
 from chary.core.plan import Interaction
 from chary.data import count
 from chary.noise import discrete_laplace
@@ -91,8 +91,8 @@ def agreed(keyed: bool) -> Chained:
     """Tests that were agreed on, each of a value half way."""
     opening = calls.PrepaidTests(tests=AGREED, hits=4)
     if keyed:
-        return Chained(opening, (lambda run: run.question(KEYED, above=2),) * (AGREED // 2))
-    return Chained(opening, (lambda run: run.question(count(), above=6),) * AGREED)
+        return Chained(opening, (lambda run: run.plan(KEYED, above=2),) * (AGREED // 2))
+    return Chained(opening, (lambda run: run.plan(count(), above=6),) * AGREED)
 
 
 THRESHOLDS = [
@@ -182,7 +182,7 @@ def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chain
     """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
     hits is what uses up the noise of the threshold and that of a test."""
     opening = calls.SparseVector(above=AT, hits=1, epsilon=2 * k, mechanism=form, **options)
-    return Chained(opening, (lambda run: run.question(CROSSED_KEYS),))
+    return Chained(opening, (lambda run: run.plan(CROSSED_KEYS),))
 
 
 def last_is_high(told: Any) -> bool:
@@ -196,7 +196,7 @@ def one_sided(k: int, *, values: bool = False) -> Chained:
     second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
     lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
     opening = calls.SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
-    return Chained(opening, (lambda run: run.question(PAIRED),))
+    return Chained(opening, (lambda run: run.plan(PAIRED),))
 
 
 def sparse_weights(k: int) -> Chained:
@@ -206,8 +206,8 @@ def sparse_weights(k: int) -> Chained:
     return Chained(calls.PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
 
-def _weighed(place: str, run: Kept[Any, Any]) -> Interaction:
-    question: Interaction = run.question(f"place = '{place}'")
+def _weighed(place: str, run: RunKind[Any, Any]) -> Interaction:
+    question: Interaction = run.plan(f"place = '{place}'")
     return question
 
 
