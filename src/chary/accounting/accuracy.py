@@ -10,8 +10,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting.local_reports import Channel, first_whole
-from chary.accounting.numerics import LARGEST_FLOAT, float_down
+from chary.accounting.local_reports import Channel
+from chary.accounting.numerics import LARGEST_FLOAT, doubled, float_down, least, least_error
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
@@ -166,10 +166,7 @@ def _best_wins(step: float, others: int, gap: int) -> float:
 
 def _least(holds: Callable[[int], bool]) -> int:
     """The least whole number from which on it holds."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    return first_whole(high, holds)
+    return least(holds, *doubled(holds, -1, 1))
 
 
 def _lie(lie: float) -> float:
@@ -231,9 +228,7 @@ def laplace_multiple_up(beta: float) -> float:
     # From half a deviation on the bound falls; beta close to 1 needs no more than that.
     if chance(0.5) <= 0:
         return 0.5
-    high = 1.0
-    while chance(high) > 0:
-        high *= 2
+    _, high = doubled(lambda reach: chance(reach) <= 0, 0.5, 1.0)
     return float(scipy.optimize.brentq(chance, 0.5, high, xtol=1e-12)) * _SURPLUS
 
 
@@ -270,7 +265,6 @@ def gaussian_sum_error_up(deviation: float, absolute: float, beta: Number) -> fl
 # A part in 10**9 covers the rounding of a few functions, 1e-14 that of a sum of 2**14 chances, upwards.
 _JOINT_SURPLUS: Final = 1 + 1e-9
 _JOINT_SLACK: Final = 1e-14
-_FARTHEST: Final = 2**62
 # Cells of 12/2**14 of the threshold's deviation and steps of 1/4096 stay below the thousandth that is told; 12
 # deviations are passed with 1e-33, which counts as a failure.
 _CELLS: Final = 2**14
@@ -289,7 +283,7 @@ def laplace_error_up(scale: Number, *, tests: int, confidence: Number) -> int:
     """
     step, least = 1 / float(positive(scale, "scale")), _each(tests, confidence)
     together = math.log1p(math.exp(-step))
-    return _least_step(lambda error: math.log(2) - together - step * (error + 1) <= math.log(least))
+    return least_error(lambda error: math.log(2) - together - step * (error + 1) <= math.log(least))
 
 
 def laplace_deviation(scale: Number) -> float:
@@ -312,7 +306,7 @@ def gaussian_error_up(variance: Number, *, tests: int, confidence: Number) -> in
     196
     """
     sigma, least = math.sqrt(positive(variance, "variance")), _each(tests, confidence)
-    return _least_step(lambda error: 2 * float(scipy.special.ndtr(-error / sigma)) <= least)
+    return least_error(lambda error: 2 * float(scipy.special.ndtr(-error / sigma)) <= least)
 
 
 def crossing_error_up(
@@ -341,7 +335,7 @@ def crossing_error_up(
         some = -np.expm1(count * np.log1p(-np.minimum(wrong, 1 - 1e-16)))
         return float(weights @ some) + 1 - float(below[-1]) <= beta - _JOINT_SLACK
 
-    return _least_step(kept) * unit * _JOINT_SURPLUS
+    return least_error(kept) * unit * _JOINT_SURPLUS
 
 
 def _each(tests: int, confidence: Number) -> float:
@@ -350,19 +344,6 @@ def _each(tests: int, confidence: Number) -> float:
     # Near 1 its distance from 1 is what counts, and a float of it would lose that.
     log = math.log1p(-float(1 - kept)) if 2 * kept > 1 else math.log(kept)
     return -math.expm1(log / whole(tests, "tests")) / _JOINT_SURPLUS
-
-
-def _least_step(kept: Callable[[int], bool]) -> int:
-    """The least whole number from which on it is kept."""
-    low, high = -1, 1
-    while not kept(high):
-        low, high = high, 2 * high
-        if high > _FARTHEST:
-            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
 
 
 # What no unbiased epsilon-DP answer can beat at a given database x: calculators.

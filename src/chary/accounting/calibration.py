@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from chary.accounting import composition, gaussian_noise
+from chary.accounting.numerics import geometric_mean, largest
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
@@ -45,10 +46,7 @@ def largest_size(fits: Callable[[float], bool], most: float) -> float:
         low, high = low / 2, low
         if low * 2**_HALVINGS < most:
             raise InvalidParameter(f"nothing fits, not even a size of {plain(low)}")
-    while high > low * _CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return largest(fits, low, high, middle=geometric_mean, ratio=_CLOSE)
 
 
 def four_digits_down(size: Fraction | float) -> Fraction:

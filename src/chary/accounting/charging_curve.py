@@ -78,11 +78,8 @@ def _ratio(epsilon: float, hits: int, calls: int) -> Callable[[numerics.Floats],
 
 def _likeliest(epsilon: float, hits: int, calls: int) -> int:
     """The largest term, which is one of the first `hits`: they rise, then fall."""
-    ratio, low, high = _ratio(epsilon, hits, calls), 0, hits - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if float(ratio(np.array([float(middle)]))[0]) > 1 else (low, middle)
-    return low
+    ratio = _ratio(epsilon, hits, calls)
+    return numerics.least(lambda place: float(ratio(np.array([float(place)]))[0]) <= 1, -1, hits - 1)
 
 
 def exact_total(*, epsilon_per_call: Number, hits: int, delta: Number) -> float:
@@ -104,9 +101,8 @@ def exact_total(*, epsilon_per_call: Number, hits: int, delta: Number) -> float:
 
     if bound(0) <= target:
         return 0.0
-    high = math.ceil(published_total(epsilon_per_call=eps, hits=hits, delta=delta) / eps)
-    while bound(high) > target:
-        high *= 2
+    far = math.ceil(published_total(epsilon_per_call=eps, hits=hits, delta=delta) / eps)
+    _, high = numerics.doubled(lambda calls: bound(calls) <= target, 0, far)
     low, high = numerics.first_within(bound, target, 0, high)
     if high - low > 1:
         return high * eps * numerics.surplus(1)
@@ -177,10 +173,7 @@ def hits_needed(*, overhead: Number, delta: Number, q: Number) -> HitsNeeded:
         missed = scipy.special.betaincc(hits, (math.floor(calls) if whole_calls else calls) - hits + 1, asked.q)
         return float(missed) * (1 + TAIL) <= asked.delta
 
-    low, high = 0, math.ceil(simple)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle, False) else (middle, high)
+    high = numerics.least(lambda number: kept(number, False), 0, math.ceil(simple))
     while not kept(high, True):
         high += 1
     return HitsNeeded(high, math.ceil(chernoff), math.ceil(simple))
@@ -191,9 +184,9 @@ def hits_needed(*, overhead: Number, delta: Number, q: Number) -> HitsNeeded:
 MOST_CANDIDATES: Final = 5000
 # Each test errs by less than 1e-15 of what it finds; the root is backed by more than all of that together.
 _BACK: Final = 1 - 1e-9
-_CLOSE: Final = 1e-9
-# Where delta alone covers all candidates the floor is 0.
-_NOTHING: Final = 1e-300
+_CLOSE: Final = 1 + 1e-9
+# Where delta alone covers all candidates every halving finds less, and the floor is 0.
+_HALVINGS: Final = 1000
 # Beyond so many steps on the other side of the diagonal a series gains nothing: values there only stay too small.
 _AROUND: Final = 200
 
@@ -215,13 +208,11 @@ def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Num
     if many > MOST_CANDIDATES:
         raise InvalidParameter(f"the floor is worked out for at most {MOST_CANDIDATES} candidates")
     one_hit = exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta)
-    low, high = 0.0, min(asked.epsilon * many, one_hit)
-    while high - low > _CLOSE * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _worst(asked.epsilon, many, middle) > asked.delta else (low, middle)
-        if high < _NOTHING:
-            return 0.0
-    return low * _BACK
+
+    def beyond(total: float) -> bool:
+        return _worst(asked.epsilon, many, total) > asked.delta
+
+    return _BACK * numerics.largest(beyond, 0.0, min(asked.epsilon * many, one_hit), ratio=_CLOSE, times=_HALVINGS)
 
 
 def _worst(epsilon: float, tests: int, total: float) -> float:
@@ -360,10 +351,7 @@ def _last(fits: Callable[[int], bool]) -> int:
                 "leave out another figure"
             )
         low, high = high, min(2 * high, MOST_HITS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return numerics.largest(fits, low, high)
 
 
 def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Fraction:
@@ -373,15 +361,12 @@ def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Frac
         return _fits(epsilon, delta, int(hits), size)
 
     high = min(epsilon, Fraction(composition.LARGEST_EPSILON))
-    low = high / 2
-    while not fits(low):
-        low, high = low / 2, low
-    while high - low > PRECISION * low:
-        middle = Fraction(float((low + high) / 2))
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    high, low = numerics.doubled(fits, high, high / 2, times=Fraction(1, 2))
+    return numerics.largest(fits, low, high, middle=_float_between, ratio=1 + PRECISION)
+
+
+def _float_between(low: Fraction, high: Fraction) -> Fraction:
+    return Fraction(float((low + high) / 2))
 
 
 # What target charging costs by the published theorem and by its exact tail (theory 1.2).
@@ -488,13 +473,11 @@ def _missing(asked: WantedTotal, calls: int) -> float:
 
 def _first_below(asked: WantedTotal) -> int:
     """The least n with fewer than delta of missing tau hits in n accesses."""
-    low, high = asked.hits - 1, 2 * math.ceil(asked.hits / asked.q)
-    while _missing(asked, high) * (1 + TAIL) >= asked.delta:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _missing(asked, middle) * (1 + TAIL) >= asked.delta else (low, middle)
-    return high
+
+    def enough(calls: int) -> bool:
+        return _missing(asked, calls) * (1 + TAIL) < asked.delta
+
+    return numerics.least(enough, *numerics.doubled(enough, asked.hits - 1, 2 * math.ceil(asked.hits / asked.q)))
 
 
 def _least(total: Callable[[int], float], low: int, high: int) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from chary.accounting.numerics import least_error
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
@@ -36,7 +37,6 @@ KEPT: Final = 64
 _SUMMED: Final = 1024.0
 # Transforms err by some 1e-16 of the largest mass: no chance is told as less than 1e-14.
 _ROUNDING: Final = 1e-14
-_FARTHEST: Final = 2**62
 
 Beyond = Callable[[int], float]
 
@@ -188,10 +188,7 @@ def error_up(beyond: Beyond, *, confidence: Number) -> int:
     150
     """
     beta = float(1 - probability(confidence, "confidence"))
-    found = bisect_left(range(_FARTHEST), True, key=lambda m: beyond(m) <= beta)
-    if found == _FARTHEST:
-        raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
-    return found
+    return least_error(lambda m: beyond(m) <= beta)
 
 
 def _least_parts(steps: int, reach: int) -> int:

@@ -10,6 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from chary.accounting.composition import capacity_down, epsilon_up
+from chary.accounting.numerics import doubled, geometric_mean, least
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
@@ -94,13 +95,8 @@ def discrete_gaussian_variance(
         found = discrete_gaussian_delta_up(epsilon=epsilon, sigma_squared=_rounded(start * factor), **change)
         return found <= target * (1 - MARGIN)
 
-    low, high = 0.5, 1.001
-    while not enough(high):
-        low, high = high, high * 1.25
-    while high / low > 1.0005:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return _rounded(start * high)
+    low, high = doubled(enough, 0.5, 1.001, times=1.25)
+    return _rounded(start * least(enough, low, high, middle=geometric_mean, ratio=1.0005))
 
 
 @lru_cache(maxsize=KEPT)
@@ -174,11 +170,8 @@ def _renyi(epsilon: Fraction, variance: Fraction, l2_squared: int) -> float:
     rho = l2_squared / (2 * variance)
     if rho > LARGEST_RHO:
         return 1.0
-    low, high = -700.0, 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _converts(rho, epsilon, Fraction(math.exp(middle))) else (middle, high)
-    return min(1.0, math.exp(high))
+    log = least(lambda log: _converts(rho, epsilon, Fraction(math.exp(log))), -700.0, 0.0, times=40)
+    return min(1.0, math.exp(log))
 
 
 def _converts(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary.accounting import calibration, composition, gaussian_selection
 from chary.accounting.events import Event
-from chary.accounting.numerics import LogCdf
+from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, positive, probability, whole
 
@@ -493,12 +493,11 @@ class WhitehouseFilter:
             gaussian_selection.whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4)
         )
         b = (four - 2 * once) / 2
-        low, high = 0, most + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            total = Fraction(((once - b) * math.sqrt(middle) + b * middle) * (1 + _MARGIN))
-            low, high = (middle, high) if total <= Fraction(self.epsilon) else (low, middle)
-        return low
+
+        def admitted(count: int) -> bool:
+            return Fraction(((once - b) * math.sqrt(count) + b * count) * (1 + _MARGIN)) <= Fraction(self.epsilon)
+
+        return largest(admitted, 0, most + 1)
 
 
 # Runs of above threshold with Gaussian noise by the law of their stopping time, and losses that hold but for a delta.

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from chary.accounting.gaussian_noise import gaussian_delta
-from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, evenly
+from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, doubled, evenly, geometric_mean, least
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
@@ -404,16 +404,14 @@ def above_threshold_noise(
 
 def _least(loss: Callable[[float], float], epsilon: Number, start: float) -> float:
     """The least noise, to 1e-9, whose loss is at most epsilon; the loss falls in the noise."""
-    budget, high = float(positive(epsilon, "epsilon")), start
-    while loss(high) > budget:
-        high *= 2
-    low = high / 2
-    while loss(low) <= budget:
-        low, high = low / 2, low
-    while high > low * (1 + _PRECISION):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if loss(middle) <= budget else (middle, high)
-    return high
+    budget = float(positive(epsilon, "epsilon"))
+
+    def kept(noise: float) -> bool:
+        return loss(noise) <= budget
+
+    _, high = doubled(kept, 0.0, start)
+    high, low = doubled(lambda noise: not kept(noise), high, high / 2, times=0.5)
+    return least(kept, low, high, middle=geometric_mean, ratio=1 + _PRECISION)
 
 
 def _halting(

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 from chary.accounting import sparse_vector
-from chary.accounting.numerics import decimal, precise, rounded_down
+from chary.accounting.numerics import LARGEST_ERROR, decimal, doubled, least, precise, rounded_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, per_call, positive, probability, whole
 
@@ -26,7 +26,7 @@ MOST_EXPONENT = 4
 COUPLED = 4
 # exp(-60) is 1e-26; what lies beyond the last cell counts as missed in full.
 FARTHEST = 60
-# More halvings than a float has values between two powers of 2; the loop ends when both ends are neighbours.
+# More halvings than a float has values between two powers of 2.
 ROOT_STEPS = 200
 
 
@@ -208,17 +208,7 @@ def published_growing_error(
 
 def _least(kept: Callable[[float], bool]) -> float:
     """The least number for which this holds, from above; it holds for all larger ones."""
-    low, high = 0.0, 1.0
-    while not kept(high):
-        low, high = high, 2 * high
-        if high > sparse_vector.LARGEST_ERROR:
-            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
-    for _ in range(ROOT_STEPS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    return least(kept, *doubled(kept, 0.0, 1.0, most=LARGEST_ERROR), times=ROOT_STEPS)
 
 
 def _missed(rounds: GrowingRounds, each: RoundAsked, alpha: Fraction, sensitivity: int) -> float:
@@ -347,13 +337,12 @@ class StepwiseNoise:
 
     def alpha_up(self, begun: int, tests: Sequence[int], beta: Number) -> float:
         """The least alpha whose `failure_up` is at most beta, rounded up."""
-        allowed, low, high = float(probability(beta, "beta")), 0.0, 1.0
-        while self.failure_up(begun, tests, high) > allowed:
-            low, high = high, 2 * high
-        for _ in range(NARROWINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if middle and self.failure_up(begun, tests, middle) > allowed else (low, middle)
-        return high
+        allowed = float(probability(beta, "beta"))
+
+        def kept(alpha: float) -> bool:
+            return self.failure_up(begun, tests, alpha) <= allowed
+
+        return least(kept, *doubled(kept, 0.0, 1.0), times=NARROWINGS)
 
     def _failing(self, begun: int, tests: Sequence[int], alpha: float, share: float) -> float:
         first, last = self._known(begun), self._known(begun + len(tests) - 1)

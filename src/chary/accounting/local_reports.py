@@ -7,13 +7,13 @@ population in which a share t holds it, it is one, Bin(n, other + t (held - othe
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import scipy
 
+from chary.accounting.numerics import least
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
@@ -73,8 +73,8 @@ class Channel:
         It keeps the shares under which neither so many reports nor so few have a chance of beta/2 at most.
         """
         level = float(probability(beta, "beta")) / 2 * (1 - _SLACK)
-        low = first_whole(people, lambda own: 1 - self._at_most(count - 1, own, people) > level)
-        high = first_whole(people, lambda own: self._at_most(count, own, people) <= level) - 1
+        low = least(lambda own: 1 - self._at_most(count - 1, own, people) > level, -1, people + 1)
+        high = least(lambda own: self._at_most(count, own, people) <= level, -1, people + 1) - 1
         ends = sorted((min(low, people), max(high, 0)))
         return ends[0] / people, ends[1] / people
 
@@ -160,9 +160,7 @@ def people_needed(channel: Channel, *, values: int, within: Number, beta: Number
         people *= 2
         if people > _MOST_PEOPLE:
             raise InvalidParameter("no number of people below 2**50 is enough: a larger epsilon or within is needed")
-    if people == 1:
-        return 1
-    return people // 2 + first_whole(people // 2, lambda more: channel.width(widest, people // 2 + more, each) <= half)
+    return least(lambda fewer: channel.width(widest, fewer, each) <= half, people // 2, people)
 
 
 def local_channels(values: int, epsilon: Number) -> dict[str, Channel]:
@@ -180,15 +178,6 @@ def local_channels(values: int, epsilon: Number) -> dict[str, Channel]:
         "optimised": optimised_channel(epsilon),
         "hashed": hashed_channel(best_groups(epsilon), epsilon),
     }
-
-
-def first_whole(most: int, holds: Callable[[int], bool]) -> int:
-    """The least number from 0 to `most` from which on it holds; `most + 1` if it never does."""
-    low, high = -1, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _is_prime(number: int) -> bool:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, scaled_tail
+from chary.accounting.numerics import LARGEST_EXPONENT, decimal, doubled, least, precise, rounded_up, scaled_tail
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive
 
@@ -171,15 +171,7 @@ def _reach(noise: NoiseLaw, chance: Fraction) -> int:
         def kept(distance: int) -> bool:
             return share_up(noise.masses(distance, None), noise.masses(None, distance - 1)) <= level
 
-        if kept(0):
-            return 0
-        low, high = 0, noise.spread
-        while not kept(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if kept(middle) else (middle, high)
-        return high
+        return 0 if kept(0) else least(kept, *doubled(kept, 0, noise.spread))
 
 
 # Discrete Gaussian noise by certified sums over its grid.

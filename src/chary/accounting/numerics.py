@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import scipy
@@ -396,6 +396,87 @@ def float_down(value: Fraction) -> float:
     return -float_up(-value)
 
 
+# Where something begins or ceases to hold, by halving: what is told is always an end that was looked at.
+
+Part = TypeVar("Part", int, float, Fraction)
+# No error of interest is larger, and floats tell whole numbers apart up to 9e15 only.
+LARGEST_ERROR: Final = 2**62
+
+
+def _halfway(low: Any, high: Any) -> Any:
+    return (low + high) // 2 if isinstance(high, int) else (low + high) / 2
+
+
+def geometric_mean(low: float, high: float) -> float:
+    """Half way by the logarithms of both."""
+    return math.sqrt(low * high)
+
+
+def ends(
+    holds: Callable[[Part], bool],
+    low: Part,
+    high: Part,
+    *,
+    middle: Callable[[Part, Part], Part] = _halfway,
+    ratio: float | Fraction = 1,
+    times: int = sys.maxsize,
+) -> tuple[Part, Part]:
+    """Numbers next to each other from the first of which it does not hold, and from the second on it does.
+
+    So it is taken to be at the start, where nobody looks. The search ends earlier where the second is at most `ratio`
+    times the first, or after so many halvings; rationals need one of the two.
+
+    >>> ends(lambda n: n * n >= 50, 0, 50), ends(lambda x: x * x >= 2, 1.0, 2.0, times=3)
+    ((7, 8), (1.375, 1.5))
+    """
+    for _ in range(times):
+        between = middle(low, high)
+        if not (low < between < high and high > low * ratio):
+            break
+        low, high = (low, between) if holds(between) else (between, high)
+    return low, high
+
+
+def least(holds: Callable[[Part], bool], low: Part, high: Part, **how: Any) -> Part:
+    """The least number from which on it holds, between one where it does not and one where it does, as by `ends`.
+
+    >>> least(lambda x: x * x >= 2, 1.0, 2.0, middle=geometric_mean, ratio=1.01)
+    1.4142...
+    """
+    return ends(holds, low, high, **how)[1]
+
+
+def largest(holds: Callable[[Part], bool], low: Part, high: Part, **how: Any) -> Part:
+    """The largest number up to which it holds, between one where it does and one where it does not, as by `ends`.
+
+    >>> largest(lambda n: n * n <= 50, 0, 50)
+    7
+    """
+    return ends(lambda number: not holds(number), low, high, **how)[0]
+
+
+def doubled(
+    holds: Callable[[Part], bool], low: Part, high: Part, *, times: Any = 2, most: float = math.inf
+) -> tuple[Part, Part]:
+    """The first number from `high` on at which it holds, each `times` the one before it, after that one or `low`.
+
+    Errors: `InvalidParameter` beyond `most`, where no error is so large that it keeps the confidence.
+
+    >>> doubled(lambda n: n * n >= 50, 0, 1), least(lambda n: n * n >= 50, *doubled(lambda n: n * n >= 50, 0, 1))
+    ((4, 8), 8)
+    """
+    while not holds(high):
+        low, high = high, high * times
+        if high > most:
+            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
+    return low, high
+
+
+def least_error(kept: Callable[[int], bool]) -> int:
+    """The least error that is kept, where all larger ones are; `InvalidParameter` if none within reach is."""
+    return least(kept, *doubled(kept, -1, 1, most=LARGEST_ERROR))
+
+
 # Where a falling bound passes its target: whole numbers found by secants, settled by the bound itself.
 
 # A halving at every third step bounds their number by three times a bisection's. Floats tell whole numbers apart up to
@@ -404,6 +485,7 @@ _THIRDS = 3
 _CLOSE = 10**13
 # Sizes are looked for in steps of a thousandth, then among the whole numbers between two steps.
 _PART = 1e-3
+_THOUSANDTH = Fraction(1001, 1000)
 
 
 def first_within(bound: Callable[[int], float], target: float, low: int, high: int) -> tuple[int, int]:
@@ -474,8 +556,8 @@ def most_kept(bound: Callable[[int], float], target: float, low: int = 1, most: 
         return None
     if bound(most) <= target:
         return most
-    high = most
-    while high - low > max(1, low // 1000):
-        middle = max(math.isqrt(low * high), low + 1) if high > 2 * low else (low + high) // 2
-        low, high = (middle, high) if bound(middle) <= target else (low, middle)
-    return low
+
+    def middle(low: int, high: int) -> int:
+        return max(math.isqrt(low * high), low + 1) if high > 2 * low else (low + high) // 2
+
+    return largest(lambda number: bound(number) <= target, low, most, middle=middle, ratio=_THOUSANDTH)

@@ -14,7 +14,7 @@ import scipy
 
 from chary.accounting.events import Event, Pure, ZeroConcentrated
 from chary.accounting.gaussian_noise import zero_concentrated_rho_down
-from chary.accounting.numerics import decimal, least_size, precise, rounded_down
+from chary.accounting.numerics import decimal, geometric_mean, least, least_size, precise, rounded_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
@@ -311,15 +311,11 @@ def epochs_epsilon(
         terms: dict[str, Any] = {"start": start, "beta": beta} | budget
         return epochs_error(law, growth=best_growth(law, **terms) if growth is None else growth, **terms) <= wanted
 
-    low, high = _LEAST_EPSILON, _MOST_EPSILON
-    if not kept(high):
+    if not kept(_MOST_EPSILON):
         raise InvalidParameter(
             "no epsilon reaches this accuracy at so many rows: ask for less, or for a smaller growth"
         )
-    while high / low > _CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    return least(kept, _LEAST_EPSILON, _MOST_EPSILON, middle=geometric_mean, ratio=_CLOSE)
 
 
 def population_rows(

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from chary.accounting.events import Event
-from chary.accounting.numerics import decimal, precise
+from chary.accounting.numerics import decimal, least, precise
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
@@ -578,10 +578,7 @@ class SharpTable:
         low, high = -1, spacings * self.spacing
         if not holds(high):
             raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: take a larger chance")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if holds(middle) else (middle, high)
-        return high
+        return least(holds, low, high)
 
 
 def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: int = 1) -> SharpTable:

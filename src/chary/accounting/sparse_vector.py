@@ -1,7 +1,6 @@
 """Errors and splits of the sparse vector technique: published, tuned and one-sided."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary.accounting.events import Asymmetric, DiscreteLaplace, Event, Joint, Pure, Repeated
 from chary.accounting.gaussian_noise import gaussian_deltas
-from chary.accounting.numerics import decimal, precise, rounded_up
+from chary.accounting.numerics import decimal, largest, least_error, precise, rounded_up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, failing, per_call, plain, positive, probability, whole
 
@@ -110,12 +109,8 @@ def root_down(value: Fraction, degree: int) -> Fraction:
     >>> root_down(Fraction(64), 3), root_down(Fraction(2), 2)
     (Fraction(4, 1), Fraction(1414213, 1000000))
     """
-    low, high = 0, (math.ceil(value) + 1) * ROOT_STEPS
     most = value * ROOT_STEPS**degree
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**degree <= most else (low, middle)
-    return Fraction(low, ROOT_STEPS)
+    return Fraction(largest(lambda root: root**degree <= most, 0, (math.ceil(value) + 1) * ROOT_STEPS), ROOT_STEPS)
 
 
 def _tuned(epsilon: Fraction, hits: int, monotone: bool, values: bool) -> SparseNoise:
@@ -359,7 +354,6 @@ Floats = NDArray[np.float64]
 CELLS = 2**14
 SURPLUS = 1 + 1e-12
 SLACK = 1e-14
-LARGEST_ERROR = 2**62
 
 
 def published_error(
@@ -406,19 +400,6 @@ def error_up(noise: SparseNoise, *, tests: int, confidence: Number) -> int:
         return failure_up(noise, count, error, ends, weights) <= beta - SLACK
 
     return least_error(kept)
-
-
-def least_error(kept: Callable[[int], bool]) -> int:
-    """The least error that is kept, where all larger ones are; `InvalidParameter` if none within reach is."""
-    low, high = -1, 1
-    while not kept(high):
-        low, high = high, 2 * high
-        if high > LARGEST_ERROR:
-            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
 
 
 def failure_up(noise: SparseNoise, tests: int, error: int, ends: Floats, weights: Floats) -> float:

@@ -12,7 +12,17 @@ import scipy
 
 from chary.accounting import intervals, sparse_vector
 from chary.accounting.events import Approximate, Event, Pure, ZeroConcentrated
-from chary.accounting.numerics import LARGEST_FLOAT, decimal, float_up, least_size, precise, rounded_down, rounded_up
+from chary.accounting.numerics import (
+    LARGEST_FLOAT,
+    decimal,
+    doubled,
+    float_up,
+    largest,
+    least_size,
+    precise,
+    rounded_down,
+    rounded_up,
+)
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, failing, plain, positive, probability, whole
 
@@ -578,20 +588,13 @@ def exact_queries_allowed(*, alpha: Number, cells: int, size: int, confidence: N
     rounds = weight_rounds(alpha=alpha, cells=cells, start=whole(size, "size"), **terms)
     noise, wanted = rounds.noise(1, size), float(probability(alpha, "alpha"))
 
-    def beyond(queries: int) -> bool:
+    def kept(queries: int) -> bool:
         spread = min(queries, rounds.allowance.most(size))
         found = round_alpha_up(noise, size=size, queries=queries, rounds=spread, confidence=confidence)
-        return found > wanted
+        return found <= wanted
 
-    low, high = 0, 1
-    while not beyond(high):
-        if high == _MOST_QUERIES:
-            return high
-        low, high = high, 4 * high
-    while high - low > max(1, low // _STEPS):
-        middle = (low + high) // 2
-        low, high = (low, middle) if beyond(middle) else (middle, high)
-    return low
+    low, high = doubled(lambda queries: queries > _MOST_QUERIES or not kept(queries), 0, 1, times=4)
+    return low if low == _MOST_QUERIES else largest(kept, low, high, ratio=1 + Fraction(1, _STEPS))
 
 
 def _found(size: int | None) -> int:

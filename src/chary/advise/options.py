@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from chary.accounting import Event, four_digits_down, gaussian_error_up, largest_size
+from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.amounts import Accounts, Amount
@@ -431,11 +432,8 @@ def balanced_share(wanted: Wanted, event: SharpTest) -> Fraction:
         width = half_width(SharpTest(order, price * (1 - share), event.miss_price), chance)
         return width > HitValues(finely, price * share / (order * (order - 1))).beside_tests / _FINE_SHARES
 
-    low, high = math.log(_LEAST_SHARE), math.log(_LARGEST_SHARE)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if tests_err_more(_two_digits(middle)) else (middle, high)
-    return _two_digits(low)
+    ends = math.log(_LEAST_SHARE), math.log(_LARGEST_SHARE)
+    return _two_digits(largest(lambda log: not tests_err_more(_two_digits(log)), *ends, times=_HALVINGS))
 
 
 def _two_digits(log_share: float) -> Fraction:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from chary import noise
+from chary.accounting.numerics import largest
 from chary.audit.enumeration import LOST, Enumeration, Law, TooMany
 from chary.audit.findings import Finding, claimed, exact_epsilon, needed_price
 from chary.audit.transcripts import Begun, Chained, Step, WorstCase
@@ -224,13 +225,9 @@ class _Course:
         """The least multiple of all charges at which they pay."""
         if self.moment(0) <= 1:
             return 0.0
-        low, high = 0.0, MOST_TIMES
-        if self.moment(high) > 1:
+        if self.moment(MOST_TIMES) > 1:
             return math.inf
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.moment(middle) > 1 else (low, middle)
-        return low
+        return largest(lambda times: self.moment(times) > 1, 0.0, MOST_TIMES, times=HALVINGS)
 
     def moment(self, times: float) -> float:
         """`E (p/q)^order e^(-times * charged)`, at least."""

@@ -1,10 +1,10 @@
 """What is charged and what is left, and refusals that say what would fit."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from chary.accounting.numerics import largest, least
 from chary.amounts import DELTA_STEPS, LIMIT, Accounts, Amount
 from chary.answers import Spending
 from chary.core.plan import Plan
@@ -155,17 +155,8 @@ def _largest_that_fits(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> 
 
     if not fits(size * SMALLEST_SHARE):
         return None
-    halvings, kept = 0, 32
-    while kept - halvings > 1:
-        middle = (halvings + kept) // 2
-        halvings, kept = (halvings, middle) if fits(size / 2**middle) else (middle, kept)
-    return _refined(size / 2**kept, size / 2**halvings, fits)
-
-
-def _refined(low: Fraction, high: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
-    for _ in range(REFINEMENTS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+    halvings = least(lambda halvings: fits(size / 2**halvings), 0, 32)
+    low = largest(fits, size / 2**halvings, 2 * size / 2**halvings, times=REFINEMENTS)
     digits = 1
     while low * 10**digits < 10:
         digits += 1

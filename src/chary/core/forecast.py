@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from chary.accounting import NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
 from chary.accounting.intervals import Tails
+from chary.accounting.numerics import doubled, least
 from chary.data import NeighborRelation, Query
 from chary.data.series import OfSeries
 from chary.errors import InvalidParameter
@@ -173,13 +174,11 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
     174
     """
     told = Publication(noise, Support.at_least(bar))
-    low, high = bar - 1, bar + noise.spread
-    while told.interval(high, confidence).low is None:
-        low, high = high, high + 2 * (high - low)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if told.interval(middle, confidence).low is None else (low, middle)
-    return high
+
+    def clear(beyond: int) -> bool:
+        return told.interval(bar + beyond, confidence).low is not None
+
+    return bar + least(clear, *doubled(clear, -1, noise.spread))
 
 
 def least_of(query: Query, neighbor_relation: NeighborRelation) -> int | None:

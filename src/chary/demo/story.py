@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from chary.accounting import gaussian_noise, sparse_vector
+from chary.accounting.numerics import largest, least
 from chary.answers import Answer
 from chary.calls import Conditional, PrepaidTests, Revise, Run, SparseVector
 from chary.data import Count, count
@@ -84,23 +85,18 @@ class Rivals:
 
     def answers_within(self, error: float) -> int:
         """How many answers can be released that are together within that."""
-        few, many = 1, self.tests
-        while many - few > 1:
-            middle = (few + many) // 2
-            few, many = (middle, many) if self.released(middle) <= error else (few, middle)
-        return few
+        return largest(lambda answers: self.released(answers) <= error, 1, self.tests)
 
     def _left_for_tests(self, values: float) -> str:
         """Epsilon without what Gaussian noise of so precise values takes for all hits."""
         epsilon, delta = (float(part) for part in self.budget.exact)
         wanted, sensitivity = values / _reach((1 - SURE) / 2), str(math.sqrt(self.hits))
-        few, many = 1, _PARTS - 1
-        while many - few > 1:
-            middle = (few + many) // 2
-            taken = str(epsilon * middle / _PARTS)
-            precise = gaussian_noise.gaussian_sigma(epsilon=taken, delta=str(delta), sensitivity=sensitivity) <= wanted
-            few, many = (few, middle) if precise else (middle, many)
-        return str(epsilon * (_PARTS - many) / _PARTS)
+
+        def precise(parts: int) -> bool:
+            taken = str(epsilon * parts / _PARTS)
+            return gaussian_noise.gaussian_sigma(epsilon=taken, delta=str(delta), sensitivity=sensitivity) <= wanted
+
+        return str(epsilon * (_PARTS - least(precise, 1, _PARTS - 1)) / _PARTS)
 
 
 # The main job, end to end: an alarm system on a growing panel, interrupted and reopened, under one budget.

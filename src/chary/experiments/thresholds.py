@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from chary.accounting import charging_curve, composition, events, hit_prices, sparse_vector
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
+from chary.accounting.numerics import doubled, least
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
 from chary.mechanisms import Laplace
 from chary.mechanisms.threshold_tests import Geometric, OneSidedMachine, SparseVectorMachine
@@ -149,12 +150,7 @@ def needed(made: Machine, tests: int, seed: int) -> int:
     low, high = 0, max(1, _told_by_noise(made, tests, seed))
     if high > 1 and not right(high - 1):
         low = high - 1
-    while not right(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if right(middle) else (middle, high)
-    return high
+    return least(right, *doubled(right, low, high))
 
 
 def _told_by_noise(made: Machine, tests: int, seed: int) -> int:

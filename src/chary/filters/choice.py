@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import MenuCall, Targeted, four_digits_down, plan
+from chary.accounting.numerics import largest
 from chary.amounts import MAIN_STEPS, Accounts
 from chary.errors import InvalidParameter, LedgerMismatch
 from chary.filters.exact import LATTICE_TOKENS, ExactFilter, Unlisted, listing
@@ -80,10 +81,11 @@ def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     low, high = bound / 10**6, bound
     if not fits(low):
         raise InvalidParameter(f"so many hits do not fit: even calls of epsilon {plain(low)} would be too many")
-    while high > low * Fraction(1001, 1000):
-        middle = (low + high) / 2 if high <= 2 * low else low * 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return four_digits_down(low)
+
+    def middle(low: Fraction, high: Fraction) -> Fraction:
+        return (low + high) / 2 if high <= 2 * low else low * 2
+
+    return four_digits_down(largest(fits, low, high, middle=middle, ratio=Fraction(1001, 1000)))
 
 
 def restore(budget: Budget, body: dict[str, Any]) -> Filter:

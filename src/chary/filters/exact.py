@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from chary import accounting
 from chary.accounting import calibration, charging_curve, composition, hit_prices, menu_curve
-from chary.accounting.numerics import decimal, float_up, precise
+from chary.accounting.numerics import decimal, float_up, least, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters.filter import Budget, Filter, Price
@@ -361,8 +361,8 @@ class ExactFilter(Filter):
         if _is_large(budget, grain, menu, basic):
             place = _DEAR
         else:
-            least = min(math.ceil(_KEPT * basic), tokens(chain[-1]))
-            place = _first(len(chain), lambda place: tokens(chain[place]) >= least)
+            wanted = min(math.ceil(_KEPT * basic), tokens(chain[-1]))
+            place = least(lambda place: tokens(chain[place]) >= wanted, -1, len(chain) - 1)
         if not tokens(chain[place]):
             return cls(budget, grain, approximate_delta=approximate_delta)
         return cls(budget, grain, menu, approximate_delta=approximate_delta, unlisted=chain[place])
@@ -409,7 +409,7 @@ class ExactFilter(Filter):
         def good(place: int) -> bool:
             return made(place).tokens >= _KEPT * alone * basic.tokens
 
-        return made(_first(len(_SCALES), good)) if good(len(_SCALES) - 1) else first
+        return made(least(good, -1, len(_SCALES) - 1)) if good(len(_SCALES) - 1) else first
 
     @property
     def _spare(self) -> Budget:
@@ -589,17 +589,8 @@ def _schedule(budget: Budget, grain: Fraction, menu: Menu, tokens: int) -> Unlis
         return all(total <= budget.exact[0] for total in totals)
 
     large = _is_large(budget, grain, menu, tokens)
-    place = _DEAR if large else _first(len(chain), lambda place: fits(chain[place]))
+    place = _DEAR if large else least(lambda place: fits(chain[place]), -1, len(chain) - 1)
     return chain[place] if fits(chain[place]) else None
-
-
-def _first(count: int, good: Callable[[int], bool]) -> int:
-    """The first place of a chain that is good, or its last."""
-    low, high = -1, count - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if good(middle) else (middle, high)
-    return high
 
 
 def _is_large(budget: Budget, grain: Fraction, menu: Menu, tokens: int) -> bool:

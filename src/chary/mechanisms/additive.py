@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, GaussianLaw, LaplaceLaw, NoiseLaw, Repeated, ZeroConcentrated
+from chary.accounting.numerics import doubled, least
 from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
@@ -68,13 +69,11 @@ class Additive(ABC):
     def error_bar(self, confidence: float = 0.95) -> int:
         """The least m for which the noise lies within m steps with this probability, strictly within (0, 1)."""
         probability(confidence, "confidence")
-        low, high = -1, 1
-        while 2 * self.at_least(high + 1) > 1 - confidence:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if 2 * self.at_least(middle + 1) > 1 - confidence else (low, middle)
-        return high
+
+        def kept(steps: int) -> bool:
+            return 2 * self.at_least(steps + 1) <= 1 - confidence
+
+        return least(kept, *doubled(kept, -1, 1))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import BoundaryCall, Pure, TwiceCall
+from chary.accounting.numerics import least
 from chary.accounting.sharp_tests import SharpTable, SharpTest
 from chary.errors import InvalidParameter
 from chary.mechanisms.threshold_tests import SharpSampler
@@ -170,10 +171,7 @@ class LabelDraws:
         low, high = -1, len(self.table.chances) * self.table.spacing
         if 1 - self.clear_chance(high) > chance:
             raise InvalidParameter("an answer is unclear with a chance of 2^-100 at least: take a larger chance")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if 1 - self.clear_chance(middle) <= chance else (middle, high)
-        return high
+        return least(lambda depth: 1 - self.clear_chance(depth) <= chance, low, high)
 
     def _draw(self, own: int, depth: int, source: noise.Source) -> int:
         if self._certain.step(depth, source):

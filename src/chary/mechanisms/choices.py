@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.numerics import first_within
+from chary.accounting.numerics import doubled, first_within
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Integers
 from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
@@ -318,10 +318,8 @@ class MajorityVote:
 
     def shortfall(self, beta: Fraction) -> float:
         """How many more units there may be on the other side, at most, with 1 - beta."""
-        high = 1
-        while 1 - self.chance(high) > beta:
-            high *= 2
-        return float(first_within(lambda lead: 1 - self.chance(lead), float(beta), high // 2, high)[0])
+        low, high = doubled(lambda lead: 1 - self.chance(lead) <= beta, 0, 1)
+        return float(first_within(lambda lead: 1 - self.chance(lead), float(beta), low, high)[0])
 
     def event(self) -> Pure:
         """What the answer may reveal."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
+from chary.accounting.numerics import least
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import padded, unpadded
 from chary.noise.partition import Bounds, Partition
@@ -306,13 +307,10 @@ class RegisterLaw:
         below `2**-40` are 0; registers that are all at the cap give `2**(most + 1)`.
         """
         held = [(level, count) for level, count in enumerate(counts) if count]
-        low, high = _LOWEST_LOG, self.most + 1.0
-        if not self._rises(held, 2.0**low):
+        if not self._rises(held, 2.0**_LOWEST_LOG):
             return 0.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._rises(held, 2.0**middle) else (low, middle)
-        return float(2.0**high)
+        log = least(lambda log: not self._rises(held, 2.0**log), _LOWEST_LOG, self.most + 1.0, times=_HALVINGS)
+        return float(2.0**log)
 
     def information(self, rate: float) -> float:
         """The Fisher information of one register about its rate."""

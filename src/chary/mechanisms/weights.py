@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from chary.accounting.numerics import least
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability
 
@@ -534,9 +535,9 @@ def _change(line: bytes) -> Change:
 
 def _tilted(levels: Floats, masses: Floats, goal: float) -> float:
     """The least exponent, to the last bit or so, at which the average weight reaches the goal."""
-    low, high = 0.0, math.log(LARGEST_FACTOR)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        times = masses * np.exp(levels * middle)
-        low, high = (low, middle) if float(times @ levels) >= goal * float(times.sum()) else (middle, high)
-    return high
+
+    def reaches(exponent: float) -> bool:
+        times = masses * np.exp(levels * exponent)
+        return float(times @ levels) >= goal * float(times.sum())
+
+    return least(reaches, 0.0, math.log(LARGEST_FACTOR), times=HALVINGS)
