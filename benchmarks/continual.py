@@ -128,7 +128,7 @@ def schedule(steps: int, box: CountsBox, budget: dict[str, object]) -> tuple[Err
         for size in sizes.tolist():
             due = runs.last(size)
             if due != last:
-                noise = box.interaction(runs.epsilon_down(0 if last is None else last + 1, due), ROWS).asked.noises[0]
+                noise = box.noise(runs.epsilon_down(0 if last is None else last + 1, due))
                 told, last = noise.apply_one(size, SOURCE), due
             found.append(told - size)
         return np.array(found)

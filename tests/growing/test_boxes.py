@@ -37,7 +37,7 @@ def chance(noise, steps):
 @pytest.mark.parametrize("beta", ["0.5", "0.05", "1e-9"])
 def test_the_law_of_counts_holds_by_the_exact_law_of_the_noise(gaussian, keys, epsilon, beta):
     box = CountsBox(keyed(keys), gaussian)
-    (noise,) = box.interaction(Fraction(epsilon), ROWS).asked.noises
+    noise = box.noise(Fraction(epsilon))
     steps = SIZE * box.law.error(size=SIZE, epsilon=epsilon, beta=beta)
     wrong = -math.expm1(keys * math.log1p(-chance(noise, steps)))
     assert wrong <= float(beta)
@@ -50,7 +50,7 @@ def test_the_law_of_counts_holds_by_the_exact_law_of_the_noise(gaussian, keys, e
 @pytest.mark.parametrize("beta", ["0.5", "0.001"])
 def test_the_law_of_quantiles_covers_their_rank_errors(at, beta):
     box = QuantilesBox("age", at, bounds=(0, 120))
-    made = box.interaction(Fraction(1, 10), ROWS).mechanism
+    made = box.plan(Fraction(1, 10), ROWS).mechanism
     told = SIZE * box.law.error(size=SIZE, epsilon="0.1", beta=beta)
     exact = rank_errors_up(epsilon="0.1", at=made.at, points=made.grid(121), beta=beta, replace=True)
     assert max(exact) <= told
@@ -64,8 +64,8 @@ def test_calls_are_as_private_as_asked():
         CountsBox(histogram("age", bins=[0, 50, 100])),
         QuantilesBox("age", [0.5], bounds=(0, 9)),
     ):
-        assert box.interaction(Fraction(1, 7), ROWS).event.epsilon == Fraction(1, 7)
-    assert 2 * CountsBox(keyed(3), gaussian=True).interaction(Fraction(1, 7), ROWS).event.rho == Fraction(1, 49)
+        assert box.plan(Fraction(1, 7), ROWS).event.epsilon == Fraction(1, 7)
+    assert 2 * CountsBox(keyed(3), gaussian=True).plan(Fraction(1, 7), ROWS).event.rho == Fraction(1, 49)
 
 
 def test_a_box_is_the_same_question_at_every_epsilon():
@@ -94,4 +94,4 @@ def test_what_makes_no_black_box_is_refused(make, error):
 
 def test_a_function_that_makes_no_algorithm_is_refused():
     with pytest.raises(InvalidParameter, match="algorithm"):
-        AlgorithmBox(lambda epsilon: "mine", law=(1, 2)).interaction(Fraction(1), ROWS)
+        AlgorithmBox(lambda epsilon: "mine", law=(1, 2)).plan(Fraction(1), ROWS)

@@ -38,8 +38,8 @@ def opened(rows, **options):
 @pytest.mark.parametrize("epsilon", [Fraction(1, 7), Fraction(2)])
 def test_a_run_is_as_private_as_asked(epsilon):
     pure, gaussian = (MWEMBox(UNIVERSE, QUERIES, rounds=5, gaussian=kind) for kind in (False, True))
-    assert pure.interaction(epsilon, ROWS).event.epsilon == epsilon
-    assert gaussian.interaction(epsilon, ROWS).event == ZeroConcentrated(epsilon**2 / 2)
+    assert pure.plan(epsilon, ROWS).event.epsilon == epsilon
+    assert gaussian.plan(epsilon, ROWS).event == ZeroConcentrated(epsilon**2 / 2)
     assert pure.body(ROWS) != gaussian.body(ROWS)
     assert pure.law == mwem_law(cells=60, queries=4, rounds=5)
     assert gaussian.law == mwem_law(cells=60, queries=4, rounds=5, gaussian=True)
@@ -116,7 +116,7 @@ def test_the_law_holds_within_its_failure_probability(gaussian):
         (lambda: MWEMBox(UNIVERSE, QUERIES, rounds=0), InvalidParameter),
         (lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5, gaussian=1), InvalidParameter),
         (
-            lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5).interaction(Fraction(1), NeighborRelation("replace", "a")),
+            lambda: MWEMBox(UNIVERSE, QUERIES, rounds=5).plan(Fraction(1), NeighborRelation("replace", "a")),
             InvalidQuery,
         ),
     ],

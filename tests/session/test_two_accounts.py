@@ -139,16 +139,16 @@ def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened
     run = session.start(SparseVector(above=NEVER, hits=1, epsilon="0.1", tests=5))
     bob = replace(session.spine, analyst="bob")
     first = Release(count(), epsilon="0.3")
-    bob.perform(first.bind(bob))
+    bob.perform(first.plan(bob))
     session.set_quota(session.spine.analyst, "1")
     # One of somebody without a cap would fit, by its epsilon alone.
     large = Release(count(), epsilon="0.4")
-    assert session.spine.filter.price(large.bind(bob).event).hit.fits_into(session.spine.filter.capacity)
+    assert session.spine.filter.price(large.plan(bob).event).hit.fits_into(session.spine.filter.capacity)
     assert not session.quote(large).fits
     assert not session.spine.accounts().alone
     with pytest.raises(BudgetExceeded):
         session.ask(large)
-    bob.perform(large.bind(bob))
+    bob.perform(large.plan(bob))
     assert session.spine.accounts().alone
     assert (session.remaining.share, bob.remaining().share) == (0, pytest.approx(0.2))
     with pytest.raises(BudgetExceeded, match="an analyst under a cap"):

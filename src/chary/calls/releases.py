@@ -1,8 +1,8 @@
 """Releases of counts, sums, means and histograms, alone and together."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import product
@@ -15,16 +15,30 @@ from chary import accounting, noise
 from chary.accounting import gaussian_noise, intervals
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
 from chary.calls import answers, linear
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
-from chary.core import forecast, plan
+from chary.core.forecast import Forecast, error_bar
+from chary.core.plan import (
+    ENCODER,
+    KEPT,
+    Data,
+    Json,
+    PerHit,
+    Plan,
+    Question,
+    Result,
+    Size,
+    laplace_for,
+    natural,
+    naturals,
+    reading,
+)
 from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Neighbors, Query, count, histogram
 from chary.data.queries import bodies, overlap
 from chary.data.queries.histogram import Outside
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, plain, probability
@@ -160,7 +174,7 @@ def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequenc
     return MeanNoise("halves", query, query.parts(neighbor_relation)[0].steps, (first, second), event)
 
 
-@lru_cache(maxsize=plan.KEPT)
+@lru_cache(maxsize=KEPT)
 def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon: Fraction) -> MeanNoise:
     """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
     asked and units are replaced, otherwise ends.
@@ -171,10 +185,10 @@ def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon:
     low, high = total.steps
     width, most = high - low, max(-low, high)
     if query.of_public_size(neighbor_relation):
-        sums = plan.laplace_for(total, neighbor_relation, epsilon)
+        sums = laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
     if neighbor_relation.neighbors is Neighbors.REPLACE and query.keying is None and width > most:
-        sums = plan.laplace_for(total, neighbor_relation, epsilon)
+        sums = laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())
     # Every row that comes or goes moves the two sums by W together; where one is replaced, one goes and one comes.
     moved = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
@@ -213,109 +227,99 @@ class Release(Call[AnsweredT]):
     delta: Probability | None = None
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
-            raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
-        if self.delta is not None and self.epsilon is None:
-            raise InvalidParameter("delta= belongs to epsilon=; rho= alone says how much Gaussian noise is drawn")
+        linear.check_sizes(self.epsilon, self.rho, self.delta)
 
-    def bind(self, spine: Spine) -> "AskRelease":
-        return AskRelease(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[AnsweredT]:
+        return released(self, spine.rows.neighbor_relation)
 
 
-@dataclass(frozen=True)
-class AskRelease(Bound[Release[Any]]):
-    """The release, as it is run."""
-
-    @cached_property
-    def asked(self) -> plan.Asked:
-        """What follows from the question; refuses one that has no noise. Keys may be many, and are not kept."""
-        call = self.call
-        work_out = _kept if call.query.keys is None else _asked
-        asked: plan.Asked = work_out(call.query, self.neighbor_relation, call.epsilon, call.rho, call.delta)
-        return asked
-
-    @cached_property
-    def event(self) -> accounting.Event:
-        return self.asked.event if self.mean is None else self.mean.event
-
-    @cached_property
-    def mean(self) -> MeanNoise | None:
-        """The two noisy numbers of a mean, as they are made today."""
-        call, query = self.call, self.call.query
-        if not isinstance(query, Mean):
-            return None
-        if call.epsilon is None or call.delta is not None:
-            return halves(query, self.neighbor_relation, self.asked.noises)
-        return laplace_mean(query, self.neighbor_relation, Fraction(call.epsilon))
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        if self.call.delta is None or self.call.epsilon is None:
-            return filter_.price(self.event)
-        return filter_.cheapest(self.event, accounting.Approximate(self.call.epsilon, self.call.delta))
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        query = self.call.query
-        return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
-
-    def text(self) -> str:
-        return self.asked.text
-
-    def queries(self) -> Sequence[Query]:
-        return self.asked.parts
-
-    def foretold(self) -> str | None:
-        return None if self.mean is None else self.mean.foretold()
-
-    def run(self, data: plan.Data) -> plan.Result:
-        if self.mean is not None:
-            return plan.Result({"noisy": _noisy_mean(self.mean, data), "form": self.mean.form}, 0, 0)
-        if self.call.query.keys is None:
-            return plan.Result({"noisy": [[value] for value in noisy_parts(self.asked.noises, data)]}, 0, 0)
-        applied = [noise.apply(data.integers(k), data.source) for k, noise in enumerate(self.asked.noises)]
-        return plan.Result({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
-
-    def present(self, answer: plan.Json, call: int) -> NoisyNumber | NoisyNumbers:
-        query, bar = self.call.query, self.asked.error_bar
-        if isinstance(query, Mean):
-            return mean_answer(self._told(query, answer), answer["noisy"], call)
-        values = plan.naturals(answer["noisy"][0], query.grid)
-        told = answers.published(self.asked.noises[0], query, self.neighbor_relation)
-        if query.keys is None:
-            return NoisyNumber(call, values[0], bar, told=told)
-        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
-
-    def _told(self, query: Mean[Any], answer: plan.Json) -> MeanNoise:
-        """How the mean of this answer was made; answers that do not say it are of halves."""
-        if self.mean is not None and answer.get("form", "halves") == self.mean.form:
-            return self.mean
-        return halves(query, self.neighbor_relation, self.asked.noises)
+def released(call: Release[AnsweredT], neighbor_relation: NeighborRelation) -> Plan[AnsweredT]:
+    """The release by its noise; refuses what has none. It is kept for the next time, unless keys may be many."""
+    work_out = _released if call.query.keys is not None else _kept
+    found: Plan[AnsweredT] = work_out(call.query, neighbor_relation, call.epsilon, call.rho, call.delta)
+    return found
 
 
-def _asked(
-    query: plan.Question,
+def _released(
+    query: Question,
     neighbor_relation: NeighborRelation,
     epsilon: Number | None,
     rho: Number | None,
     delta: Number | None,
-) -> plan.Asked:
-    """Refuses a question that has no noise."""
+) -> Plan[Any]:
     drawn = noises(query, neighbor_relation, epsilon=epsilon, rho=rho, delta=delta)
-    events = tuple(additive.event() for additive in drawn)
-    event = events[0] if len(events) == 1 else accounting.Joint(events)
-    bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
     said = {name: str(size) for name, size in sizes.items() if size is not None}
-    text = plan.ENCODER.encode({"query": query.body()} | said)
-    return plan.Asked(parts_of(query, neighbor_relation), drawn, event, text, error_bar=bar)
+    if isinstance(query, Mean):
+        laplace = None if epsilon is None or delta is not None else Fraction(epsilon)
+        event, run, present, told = _mean(query, neighbor_relation, drawn, laplace)
+    else:
+        event, run, present, told = _values(query, neighbor_relation, drawn[0])
+
+    def at(other: Fraction) -> Plan[Any]:
+        return released(Release(query, epsilon=other, delta=delta), neighbor_relation)
+
+    return Plan(
+        Release.kind,
+        ENCODER.encode({"query": query.body()} | said),
+        event,
+        run,
+        present,
+        reading(*parts_of(query, neighbor_relation)),
+        PerHit(bounds=() if epsilon is None or delta is None else (event, accounting.Approximate(epsilon, delta))),
+        told,
+        size=None if epsilon is None else Size(Fraction(epsilon), at),
+    )
 
 
-_kept = lru_cache(maxsize=plan.KEPT)(_asked)
+_kept = lru_cache(maxsize=KEPT)(_released)
+
+
+Noisy = NoisyNumber | NoisyNumbers
+# What a mean has of its own: event, run, presentation and forecast.
+_Own = tuple[accounting.Event, Callable[[Data], Result], Callable[[Json, int], Noisy], Callable[[], Forecast]]
+
+
+def _values(query: Query, neighbor_relation: NeighborRelation, noise: Additive) -> _Own:
+    bar = error_bar((noise, query.grid))
+
+    def run(data: Data) -> Result:
+        if query.keys is None:
+            return Result({"noisy": [[noise.apply_one(data.integer(), data.source)]]}, 0, 0)
+        return Result({"noisy": [[int(value) for value in noise.apply(data.integers(), data.source)]]}, 0, 0)
+
+    def present(answer: Json, number: int) -> Noisy:
+        values = naturals(answer["noisy"][0], query.grid)
+        told = answers.published(noise, query, neighbor_relation)
+        if query.keys is None:
+            return NoisyNumber(number, values[0], bar, told=told)
+        return NoisyNumbers(number, query.columns, tuple(query.keys), tuple(values), bar, told=told)
+
+    return noise.event(), run, present, lambda: Forecast(error_bar=bar)
+
+
+def _mean(
+    query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive], epsilon: Fraction | None
+) -> _Own:
+    """With an epsilon by the best of the forms, otherwise by halves."""
+    earlier = halves(query, neighbor_relation, drawn)
+    made = earlier if epsilon is None else laplace_mean(query, neighbor_relation, epsilon)
+
+    def run(data: Data) -> Result:
+        parts = made.parts(data.integers(0), data.integers(1))
+        applied = [noise.apply(part, data.source) for noise, part in zip(made.noises, parts, strict=True)]
+        return Result({"noisy": [[int(value) for value in noisy] for noisy in applied], "form": made.form}, 0, 0)
+
+    def present(answer: Json, number: int) -> Noisy:
+        # Answers that do not say how they were made are of halves.
+        told = made if answer.get("form", "halves") == made.form else earlier
+        return mean_answer(told, answer["noisy"], number)
+
+    return made.event, run, present, lambda: Forecast(interval=made.foretold())
 
 
 def noises(
-    query: plan.Question,
+    query: Question,
     neighbor_relation: NeighborRelation,
     *,
     epsilon: Number | None,
@@ -327,7 +331,7 @@ def noises(
     if epsilon is None:
         return _gaussians(parts, neighbor_relation, Fraction(rho or 0))
     if delta is None:
-        return tuple(plan.laplace_for(part, neighbor_relation, Fraction(epsilon) / len(parts)) for part in parts)
+        return tuple(laplace_for(part, neighbor_relation, Fraction(epsilon) / len(parts)) for part in parts)
     if len(parts) == 1:
         return (_gaussian_for(parts[0], neighbor_relation, Fraction(epsilon), Fraction(delta)),)
     # Several noises of different sizes are put together as zCDP.
@@ -356,20 +360,14 @@ def _length(part: Query, neighbor_relation: NeighborRelation) -> int:
     return part.sensitivity(neighbor_relation) * part.l1(neighbor_relation)
 
 
-def parts_of(query: plan.Question, neighbor_relation: NeighborRelation) -> tuple[Query, ...]:
+def parts_of(query: Question, neighbor_relation: NeighborRelation) -> tuple[Query, ...]:
     """The integer queries behind a query: two for a mean, itself otherwise."""
     return query.parts(neighbor_relation) if isinstance(query, Mean) else (query,)
 
 
-def noisy_parts(noises: Sequence[Additive], data: plan.Data) -> list[int]:
+def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
     """The exact answer of each part of a query without keys, with its noise."""
     return [noise.apply_one(data.integer(k), data.source) for k, noise in enumerate(noises)]
-
-
-def _noisy_mean(mean: MeanNoise, data: plan.Data) -> list[list[int]]:
-    parts = mean.parts(data.integers(0), data.integers(1))
-    applied = [noise.apply(part, data.source) for noise, part in zip(mean.noises, parts, strict=True)]
-    return [[int(value) for value in noisy] for noisy in applied]
 
 
 # Histograms over public bins, and marginals: counts for each combination of public values of several columns.
@@ -397,13 +395,13 @@ class Histogram(Call[NoisyNumbers]):
     max_groups_per_unit: Whole | None = None
     assumed_groups_per_unit: Whole | None = None
 
-    def bind(self, spine: Spine) -> AskRelease:
+    def plan(self, spine: Spine) -> Plan[NoisyNumbers]:
         limits = {
             "max_groups_per_unit": self.max_groups_per_unit,
             "assumed_groups_per_unit": self.assumed_groups_per_unit,
         }
         query = histogram(self.column, bins=self.bins, where=self.where, outside=self.outside, **limits)
-        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).plan(spine)
 
 
 @call("marginal", subject="numbers")
@@ -427,13 +425,13 @@ class Marginal(Call[NoisyNumbers]):
     def __post_init__(self) -> None:
         _combinations(self.columns)
 
-    def bind(self, spine: Spine) -> AskRelease:
+    def plan(self, spine: Spine) -> Plan[NoisyNumbers]:
         limits = {
             "max_groups_per_unit": self.max_groups_per_unit,
             "assumed_groups_per_unit": self.assumed_groups_per_unit,
         }
         query = count(self.where).by(list(self.columns), _combinations(self.columns), **limits)
-        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).plan(spine)
 
 
 def _combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
@@ -540,86 +538,80 @@ class ReleaseAll(Call[NoisyAnswers]):
     def __post_init__(self) -> None:
         linear.check_sizes(self.epsilon, self.rho, self.delta)
 
-    def bind(self, spine: Spine) -> "AskAll":
-        neighbor_relation = spine.rows.neighbor_relation
+    def plan(self, spine: Spine) -> Plan[NoisyAnswers]:
+        neighbor_relation, queries = spine.rows.neighbor_relation, tuple(self.queries)
         # A report knows no columns: how an answer was drawn is in the answer.
-        schema = getattr(spine.rows, "schema", None)
-        return AskAll(self, neighbor_relation, overlap.JointChange.of(tuple(self.queries), neighbor_relation, schema))
+        change = overlap.JointChange.of(queries, neighbor_relation, getattr(spine.rows, "schema", None))
+        drawn = noises_together(self, neighbor_relation, change)
 
+        def run(data: Data) -> Result:
+            applied = [noise.apply(data.integers(k), data.source) for k, noise in enumerate(drawn)]
+            known = {"l1": str(change.l1), "l2_squared": str(change.l2_squared)}
+            return Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
-@dataclass(frozen=True)
-class AskAll(Bound[ReleaseAll]):
-    """The release, as it is made."""
+        def present(answer: Json, number: int) -> NoisyAnswers:
+            then = overlap.JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"]))
+            made = zip(queries, noises_together(self, neighbor_relation, then), answer["noisy"], strict=True)
+            parts = tuple(_part(query, each, noisy, neighbor_relation, number) for query, each, noisy in made)
+            keys = tuple(
+                (place, query.describe(), None if key is None else scalar(key))
+                for place, query in enumerate(queries)
+                for key in query.keys or (None,)
+            )
+            return NoisyAnswers(number, ("number", "query", "key"), keys, parts)
 
-    change: overlap.JointChange = field(compare=False)
-
-    @cached_property
-    def noises(self) -> Sequence[Additive]:
-        """The noise of each query."""
-        return self._noises(self.change)
-
-    def _noises(self, change: overlap.JointChange) -> Sequence[Additive]:
-        """All are the same multiple of the query's sensitivity."""
-        noising = linear.noising_of(self.call.epsilon, self.call.rho, self.call.delta)
-        size, singles = (
-            Fraction(noising.size),
-            [query.sensitivity(self.neighbor_relation) for query in self.call.queries],
-        )
-        if noising.gaussian:
-            least = noise.SMALLEST_VARIANCE
-            variances = [single**2 * change.l2_squared / (2 * size) for single in singles]
-            return [Gaussian(max(least, each), single**2) for each, single in zip(variances, singles, strict=True)]
-        scales = [single * change.l1 / size for single in singles]
-        return [Laplace(max(noise.SMALLEST_SCALE, each), single) for each, single in zip(scales, singles, strict=True)]
-
-    @cached_property
-    def event(self) -> accounting.Event:
-        """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has
-        at most that part of the whole one's, so what adds up to so many sensitivities is at most so many changes."""
-        first, *others = self.noises
-        noising = linear.noising_of(self.call.epsilon, self.call.rho, self.call.delta)
-        if noising.gaussian:
-            return accounting.ZeroConcentrated(noising.size)
-        times = self.change.l1
-        if times.denominator != 1:
-            return accounting.Pure(noising.size)
-        alike = all(other == first for other in others)
-        return accounting.Repeated(
-            first.event() if alike else accounting.Pure(Fraction(noising.size) / times), int(times)
+        return Plan(
+            self.kind,
+            self.text(),
+            _event_together(self, drawn, change),
+            run,
+            present,
+            reading(*queries),
+            forecast=lambda: Forecast(interval=_foretold(queries, drawn)),
+            size=self.size(spine),
         )
 
-    def foretold(self) -> str:
-        pairs = zip(self.call.queries, self.noises, strict=True)
-        told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in pairs]
-        more = f", and {len(told) - 5} more" if len(told) > 5 else ""
-        return f"values are within these of the truth 95 times in 100: {', '.join(told[:5])}{more}"
 
-    def queries(self) -> Sequence[Query]:
-        return tuple(self.call.queries)
+def noises_together(
+    call: ReleaseAll, neighbor_relation: NeighborRelation, change: overlap.JointChange
+) -> Sequence[Additive]:
+    """The noise of each query: all are the same multiple of the query's sensitivity."""
+    noising = linear.noising_of(call.epsilon, call.rho, call.delta)
+    size, singles = Fraction(noising.size), [query.sensitivity(neighbor_relation) for query in call.queries]
+    if noising.gaussian:
+        least = noise.SMALLEST_VARIANCE
+        variances = [single**2 * change.l2_squared / (2 * size) for single in singles]
+        return [Gaussian(max(least, each), single**2) for each, single in zip(variances, singles, strict=True)]
+    scales = [single * change.l1 / size for single in singles]
+    return [Laplace(max(noise.SMALLEST_SCALE, each), single) for each, single in zip(scales, singles, strict=True)]
 
-    def run(self, data: plan.Data) -> plan.Result:
-        applied = [part.apply(data.integers(k), data.source) for k, part in enumerate(self.noises)]
-        known = {"l1": str(self.change.l1), "l2_squared": str(self.change.l2_squared)}
-        return plan.Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
-    def present(self, answer: plan.Json, call: int) -> NoisyAnswers:
-        noises = self._noises(overlap.JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
-        parts = tuple(
-            _part(query, drawn, noisy, answers.published(drawn, query, self.neighbor_relation), call)
-            for query, drawn, noisy in zip(self.call.queries, noises, answer["noisy"], strict=True)
-        )
-        keys = tuple(
-            (number, query.describe(), None if key is None else scalar(key))
-            for number, query in enumerate(self.call.queries)
-            for key in query.keys or (None,)
-        )
-        return NoisyAnswers(call, ("number", "query", "key"), keys, parts)
+def _event_together(call: ReleaseAll, drawn: Sequence[Additive], change: overlap.JointChange) -> accounting.Event:
+    """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has at
+    most that part of the whole one's, so what adds up to so many sensitivities is at most so many changes."""
+    noising, times = linear.noising_of(call.epsilon, call.rho, call.delta), change.l1
+    if noising.gaussian:
+        return accounting.ZeroConcentrated(noising.size)
+    if times.denominator != 1:
+        return accounting.Pure(noising.size)
+    first, *others = drawn
+    alike = all(other == first for other in others)
+    each = first.event() if alike else accounting.Pure(Fraction(noising.size) / times)
+    return accounting.Repeated(each, int(times))
+
+
+def _foretold(queries: Sequence[Query], drawn: Sequence[Additive]) -> str:
+    pairs = zip(queries, drawn, strict=True)
+    told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in pairs]
+    more = f", and {len(told) - 5} more" if len(told) > 5 else ""
+    return f"values are within these of the truth 95 times in 100: {', '.join(told[:5])}{more}"
 
 
 def _part(
-    query: Query, drawn: Additive, noisy: Sequence[int], told: accounting.Inference, call: int
+    query: Query, drawn: Additive, noisy: Sequence[int], neighbor_relation: NeighborRelation, call: int
 ) -> NoisyNumber | NoisyNumbers:
-    values, bar = tuple(plan.natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
+    told, bar = answers.published(drawn, query, neighbor_relation), float(drawn.error_bar() * query.grid)
+    values = tuple(natural(steps, query.grid) for steps in noisy)
     if query.keys is None:
         return NoisyNumber(call, values[0], bar, told=told)
     return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)

@@ -16,7 +16,7 @@ from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.run import BoundOpening, Opening, Run, RunKind
-from chary.core.plan import Data, Interaction, Json, Paid, Result
+from chary.core.plan import Data, Json, Paid, Plan, Result
 from chary.core.transaction import AnswerLog, Spine
 from chary.data import NeighborRelation, Query, Reading, Rows
 from chary.data.series import public_size
@@ -50,8 +50,8 @@ class BlackBox(ABC):
         return [self.law]
 
     @abstractmethod
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
-        """The call that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        """The plan that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
 
     def of_run(self, run: int) -> "BlackBox":
         """The black box of this run: the same one, unless it says otherwise."""
@@ -64,7 +64,8 @@ class BlackBox(ABC):
 
     def body(self, neighbor_relation: NeighborRelation) -> Json:
         """What identifies it as a question: the call at epsilon 1."""
-        return self.interaction(Fraction(1), neighbor_relation).body()
+        body: Json = json.loads(self.plan(Fraction(1), neighbor_relation).body)
+        return body
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ class RunSchedule(Paid):
     kind = "scheduled_run"
 
     @cached_property
-    def inner(self) -> Interaction:
-        """The call of the black box."""
+    def inner(self) -> Plan[Any]:
+        """The plan of the black box."""
         return run_of(self.box, self.neighbor_relation, self.runs, *self._due)
 
     @property
@@ -141,7 +142,7 @@ class RunSchedule(Paid):
         return ()
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return self.inner.prepare(rows)
+        return self.inner.reads(rows)
 
     def run(self, data: Data) -> Result:
         ran, (first, last) = self.inner.run(replace(data, secret=None)), self._due
@@ -159,18 +160,16 @@ def presented(box: BlackBox, neighbor_relation: NeighborRelation, answer: Json, 
     told = (call, answer["run"], answer["size"], epsilon)
     try:
         own = box.of_run(answer["run"])
-        return ScheduledRun(*told, own.interaction(epsilon, neighbor_relation).present(answer["answer"], call))
+        return ScheduledRun(*told, own.plan(epsilon, neighbor_relation).present(answer["answer"], call))
     except AlgorithmFailed:
         return ScheduledRun(*told, None, failed=True)
 
 
-def run_of(
-    box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int
-) -> Interaction:
-    """The call of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
+def run_of(box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int) -> Plan[Any]:
+    """The plan of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
     epsilon = runs.epsilon_down(first, last)
-    made = box.of_run(last).interaction(epsilon, neighbor_relation)
-    if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
+    made = box.of_run(last).plan(epsilon, neighbor_relation)
+    if made.state is not None or made.cost.parts != 1 or made.event.delta or not _within(made.event, epsilon, runs):
         rooted = isinstance(runs.event, ZeroConcentrated)
         instead = ", nor epsilon^2/2-zCDP" if rooted else "; Gaussian noise is for schedules with rho="
         raise InvalidParameter(
@@ -361,7 +360,7 @@ class StartSchedule(BoundOpening[Rerun]):
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         for run in self.call.box.changes:
-            run_of(self.call.box, self.neighbor_relation, self.runs, run, run).prepare(rows)
+            run_of(self.call.box, self.neighbor_relation, self.runs, run, run).reads(rows)
         return []
 
     def run(self, data: Data) -> Result:

@@ -381,7 +381,7 @@ class Interaction(ABC):
         return Forecast(
             error_bar=self.error_bar,
             decides=self.decides,
-            step=None if self.kind == "release" else self.bar_step,
+            step=self.bar_step,
             wrong=self.wrong_call,
             tests=self.barred,
             within=self.within,

@@ -68,8 +68,7 @@ def _told(
     counts: CountsBox, runs: ScheduleRuns, run: int, truth: NDArray[np.int64], streams: int, source: Source
 ) -> NDArray[np.int64]:
     """The noisy counts of one run in every stream, a row each."""
-    due: Any = counts.interaction(runs.epsilon_down(run, run), _ROWS)
-    noisy: NDArray[np.int64] = due.asked.noises[0].apply(np.tile(truth, streams), source)
+    noisy: NDArray[np.int64] = counts.noise(runs.epsilon_down(run, run)).apply(np.tile(truth, streams), source)
     return noisy.reshape(streams, len(truth))
 
 

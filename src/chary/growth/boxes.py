@@ -12,11 +12,12 @@ from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls import compute, fields, schedules, synthesis
 from chary.calls.algorithm import Algorithm
 from chary.calls.quantiles import AskQuantiles, Quantiles
-from chary.calls.releases import AskRelease, Release
-from chary.core.plan import Interaction, Json
+from chary.calls.releases import Release, noises, released
+from chary.core.plan import Json, Plan
 from chary.data import Binned, Count, NeighborRelation, Neighbors, Universe
 from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms import Additive
 from chary.mechanisms.small_database import Measure
 from chary.numbers import Number, probability, whole
 
@@ -59,8 +60,8 @@ class AlgorithmBox(schedules.BlackBox):
     def law(self) -> Law:
         return Law.of(self.declared)
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
-        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbor_relation)
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbor_relation).plan()
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,15 @@ class CountsBox(schedules.BlackBox):
             return Law(1, change, 2 * keys)
         return Law(1, math.sqrt(2 * change * self.query.sensitivity(_ROWS)), 2 * keys, Fraction(1, 2))
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
-        if self.gaussian:
-            return AskRelease(Release(self.query, rho=epsilon**2 / 2), neighbor_relation)
-        return AskRelease(Release(self.query, epsilon=epsilon), neighbor_relation)
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        return released(Release(self.query, **self._size(epsilon)), neighbor_relation)
+
+    def noise(self, epsilon: Fraction) -> Additive:
+        """That of each count in a run of this epsilon."""
+        return noises(self.query, _ROWS, **self._size(epsilon))[0]
+
+    def _size(self, epsilon: Fraction) -> dict[str, Any]:
+        return {"epsilon": None, "rho": epsilon**2 / 2} if self.gaussian else {"epsilon": epsilon}
 
 
 @dataclass(frozen=True)
@@ -119,10 +125,13 @@ class QuantilesBox(schedules.BlackBox):
 
     @cached_property
     def law(self) -> Law:
-        rounds, made = len(self.at).bit_length(), self.interaction(Fraction(1), _ROWS)
+        rounds, made = len(self.at).bit_length(), self._asked(Fraction(1), _ROWS)
         return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.mechanism.grid(made.asked.points))
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> AskQuantiles:
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        return self._asked(epsilon, neighbor_relation).plan()
+
+    def _asked(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> AskQuantiles:
         asked = Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
         return AskQuantiles(asked, neighbor_relation)
 
@@ -180,11 +189,11 @@ class MWEMBox(schedules.BlackBox):
         asked = synthesis.AskMWEM(self.call, _ROWS)
         return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         rho = {"epsilon": None, "rho": epsilon**2 / 2}
         return synthesis.AskMWEM(
             replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbor_relation
-        )
+        ).plan()
 
 
 # SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1.
@@ -229,7 +238,7 @@ class SmallDatabaseBox(schedules.BlackBox):
         object.__setattr__(self, "call", made)
         object.__setattr__(self, "workload", synthesis.Workload.of(universe, queries, dict(schema)))
         object.__setattr__(self, "concentrated", concentrated)
-        self.interaction(Fraction(1), NeighborRelation("replace", None))
+        self.plan(Fraction(1), NeighborRelation("replace", None))
 
     @property
     def rows(self) -> int:
@@ -240,10 +249,10 @@ class SmallDatabaseBox(schedules.BlackBox):
     def law(self) -> Law:
         return self.workload.law(self.rows, self.call.measure, self.concentrated)
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         own = 2 * epsilon if self.concentrated else epsilon
         sized = replace(self.call, epsilon=own)
-        return synthesis.AskSmallDatabase(sized, neighbor_relation, self.workload, self.rows, self.concentrated)
+        return synthesis.AskSmallDatabase(sized, neighbor_relation, self.workload, self.rows, self.concentrated).plan()
 
 
 # A black box that changes as a schedule goes on ([GROW] sections 3 and 3.1.1): another algorithm, or other queries.
@@ -296,8 +305,8 @@ class ChangingBox(schedules.BlackBox):
         worst = {name: max(Fraction(getattr(law, name)) for law in laws) for name in ("factor", "choices", "base")}
         return replace(laws[0], **worst)
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
-        return self.of_run(schedules.FIRST).interaction(epsilon, neighbor_relation)
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        return self.of_run(schedules.FIRST).plan(epsilon, neighbor_relation)
 
     def body(self, neighbor_relation: NeighborRelation) -> Json:
         return {"changing": [[run, box.body(neighbor_relation)] for run, box in self.boxes]}

@@ -16,7 +16,7 @@ from chary.accounting.numerics import decimal, precise, rounded_up
 from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls import compute, schedules
 from chary.charts import check_picture
-from chary.core.plan import Interaction
+from chary.core.plan import Plan
 from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
 from chary.learning import algorithm, linear, losses, optimum, risk_bounds
@@ -198,7 +198,7 @@ class TrainingBox(schedules.BlackBox):
     def _problem(self) -> optimum.Problem:
         return self.model.problem(self.rows_at_most, width(self.features))
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         most = MOST_EPSILON if self._falling is None else MOST_FALLING
         if epsilon > most:
             raise InvalidParameter(f"a run of this training has an epsilon of at most {most}")
@@ -209,7 +209,7 @@ class TrainingBox(schedules.BlackBox):
             made = algorithm.LinearAlgorithm.of(
                 trainer, self.features, self.label, name=made.name, unit=None, size=None
             )
-        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbor_relation)
+        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbor_relation).plan()
 
     def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""

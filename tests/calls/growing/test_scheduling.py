@@ -14,7 +14,7 @@ from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, 
 from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
 from chary.calls import Rerun
-from chary.calls.releases import AskRelease, Release
+from chary.calls.releases import Release, released
 from chary.calls.schedules import BlackBox, run_of
 from chary.calls.thresholds import AskWatch, Watch
 from chary.core.plan import Data
@@ -158,16 +158,16 @@ class TooLoud(BlackBox):
     def __init__(self, **size):
         self.size = size
 
-    def interaction(self, epsilon, neighbor_relation):
+    def plan(self, epsilon, neighbor_relation):
         sizes = {name: scale(epsilon) for name, scale in self.size.items()}
-        return AskRelease(Release(WARDS.query, **sizes), neighbor_relation)
+        return released(Release(WARDS.query, **sizes), neighbor_relation)
 
 
 class InParts(TooLoud):
     """As private as told, but in each of several keys that one unit may be in."""
 
-    def interaction(self, epsilon, neighbor_relation):
-        return AskWatch(Watch(WARDS.query, above=5, epsilon=epsilon), neighbor_relation, WARDS.query)
+    def plan(self, epsilon, neighbor_relation):
+        return AskWatch(Watch(WARDS.query, above=5, epsilon=epsilon), neighbor_relation, WARDS.query).plan()
 
 
 @pytest.mark.parametrize(
@@ -345,8 +345,8 @@ def test_the_laws_hold_within_their_failure_probability(box, data, part):
     """Of 600 runs at beta = 1/5, at most about a fifth may err by more than told; a part of that is too little."""
     many, beta, size = 600, Fraction(1, 5), data.height
     session = chary.open(data, **PUBLIC, budget=USUAL, ledger=":memory:")
-    inner = box.interaction(Fraction(1, 10), session.spine.rows.neighbor_relation)
-    values = [plan.run() for plan in inner.prepare(session.spine.rows)]
+    inner = box.plan(Fraction(1, 10), session.spine.rows.neighbor_relation)
+    values = [plan.run() for plan in inner.reads(session.spine.rows)]
     touched = Data(values, Seeded(11), None, None, Price(Amount(0), Amount(0)))
     off = np.array([error(inner.run(touched).answer, data) for _ in range(many)])
     told, slack = box.law.error(size=size, epsilon="0.1", beta=beta), 4.9 * np.sqrt(many * 0.16)

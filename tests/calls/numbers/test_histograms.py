@@ -19,7 +19,7 @@ from chary.accounting import (
 )
 from chary.amounts import Amount
 from chary.calls import Cover, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
-from chary.calls.releases import AskRelease
+from chary.calls.releases import noises, released
 from chary.data import NeighborRelation
 from chary.data.queries.histogram import Bin
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, RequestConflict
@@ -126,7 +126,7 @@ def test_noise_by_delta_keeps_the_promise_on_the_grid(opened):
     session = opened(visits(), budget=Budget(epsilon=9, delta="1e-6"))
     for query, reach in ((count(), 1), (count().by("clinic", CLINICS), 3), (total_of(), 1)):
         session.release(query, epsilon="0.3", delta="1e-7")
-        noise = made(session, query).asked.noises[0]
+        noise = drawn(session, query)
         change = query.sensitivity(session.spine.rows.neighbor_relation)
         delta = discrete_gaussian_delta_up(
             epsilon="0.3", sigma_squared=noise.sigma_squared, largest=change, l2_squared=noise.l2_squared, reach=reach
@@ -136,17 +136,17 @@ def test_noise_by_delta_keeps_the_promise_on_the_grid(opened):
 
 @pytest.mark.parametrize(("by", "length"), [(lambda: count().by("clinic", CLINICS), 3), (lambda: total_of(), 200**2)])
 def test_gaussian_noise_is_for_the_length_of_what_one_unit_moves(by, length):
-    made = AskRelease(Release(by(), rho="0.1"), NeighborRelation("add_remove", "patient"))
-    [noise] = made.asked.noises
+    near = NeighborRelation("add_remove", "patient")
+    [noise] = noises(by(), near, epsilon=None, rho=Fraction("0.1"))
     assert (noise.l2_squared, noise.sigma_squared) == (length, length / Fraction("0.2"))
-    assert made.event == ZeroConcentrated("0.1")
+    assert released(Release(by(), rho="0.1"), near).event == ZeroConcentrated("0.1")
 
 
 def test_the_two_parts_of_a_mean_share_what_was_asked_for():
     asked, near = mean("cost", bounds=(0, 9), max_rows_per_unit=2), NeighborRelation("add_remove", "patient")
-    assert 0 <= Fraction("0.4") - AskRelease(Release(asked, epsilon="0.4"), near).event.epsilon < Fraction(1, 10**9)
-    assert sum(part.rho for part in AskRelease(Release(asked, rho="0.1"), near).event.events) == Fraction("0.1")
-    together = sum(part.rho for part in AskRelease(Release(asked, epsilon="0.4", delta="1e-6"), near).event.events)
+    assert 0 <= Fraction("0.4") - released(Release(asked, epsilon="0.4"), near).event.epsilon < Fraction(1, 10**9)
+    assert sum(part.rho for part in released(Release(asked, rho="0.1"), near).event.events) == Fraction("0.1")
+    together = sum(part.rho for part in released(Release(asked, epsilon="0.4", delta="1e-6"), near).event.events)
     assert together == zero_concentrated_rho_down(epsilon=Fraction("0.4"), delta=Fraction("1e-6"))
 
 
@@ -154,15 +154,20 @@ def total_of():
     return chary.sum("cost", bounds=(0, 100), max_rows_per_unit=2)
 
 
+def drawn(session, query, epsilon="0.3", delta="1e-7"):
+    [noise] = noises(query, session.spine.rows.neighbor_relation, epsilon=Fraction(epsilon), delta=Fraction(delta))
+    return noise
+
+
 def made(session, query, **options):
-    return Release(query, **({"epsilon": "0.3", "delta": "1e-7"} | options)).bind(session.spine)
+    return Release(query, **({"epsilon": "0.3", "delta": "1e-7"} | options)).plan(session.spine)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [1, 1.5, 2 / 3])
 def test_the_noise_is_the_discrete_gaussian(opened, wrong):
     session = opened(people(10), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(8))
-    noise = made(session, count(), epsilon=1, delta="1e-5").asked.noises[0]
+    noise = drawn(session, count(), epsilon=1, delta="1e-5")
     keys = count().by("age", range(1000, 3000))
     found = np.array(session.release(keys, epsilon=1, delta="1e-5").values)
     assert found.size == 2000
@@ -182,7 +187,7 @@ def test_whichever_event_is_cheaper_is_charged(opened):
     session = opened(**HALF)
     filter_ = session.spine.filter
     session.release(count(), epsilon="0.3", delta="1e-9")
-    noise = made(session, count(), delta="1e-9").asked.noises[0]
+    noise = drawn(session, count(), delta="1e-9")
     assert spent(session) == filter_.price(ZeroConcentrated(1 / (2 * noise.sigma_squared))).hit
     pure = opened(budget=Budget(epsilon=1, delta="1e-6"), filter="pure", approximate_delta="1e-6")
     pure.release(count(), epsilon="0.25", delta="1e-7")

@@ -13,7 +13,7 @@ import chary
 from chary import Budget, mean
 from chary.accounting.intervals import mean_between
 from chary.calls import Release
-from chary.calls.releases import AskRelease, halves, laplace_mean, noises
+from chary.calls.releases import halves, laplace_mean, noises, released
 from chary.data import NeighborRelation
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
@@ -163,11 +163,12 @@ def test_the_error_is_below_that_of_halves(opened, neighbors, gain):
 
 
 def test_answers_of_earlier_ledgers_are_read_as_halves():
-    asked = AskRelease(Release(mean("x", bounds=(0, 100)), epsilon=1), PER_ROW["add_remove"])
+    query, near = mean("x", bounds=(0, 100)), PER_ROW["add_remove"]
+    asked = released(Release(query, epsilon=1), near)
     answer = asked.present({"noisy": [[-1000], [50]]}, 3)
     assert (answer.value, answer.call) == (30.0, 3)
     low, high = answer.interval
-    first, second = (int(each.law().reach_up("1/80")) - 1 for each in asked.asked.noises)
+    first, second = (int(each.law().reach_up("1/80")) - 1 for each in noises(query, near, epsilon=1))
     assert low == pytest.approx(50 + (-1000 - first) / (50 - second))
     assert high == pytest.approx(50 + (-1000 + first) / (50 + second))
     today = asked.present({"noisy": [[1500], [3500]], "form": "ends"}, 3)

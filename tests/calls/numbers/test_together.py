@@ -12,6 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import Joint, Pure, ZeroConcentrated
 from chary.calls import MatrixMechanism, Release, ReleaseAll
+from chary.calls.releases import noises_together
 from chary.data import NeighborRelation, RowTable
 from chary.data.queries import overlap as joint_change
 from chary.data.queries.overlap import JointChange
@@ -98,17 +99,20 @@ def test_no_row_changes_queries_farther_than_is_proved(neighbors, numbers, monke
     assert change.l2_squared <= roughly.l2_squared
 
 
+def drawn(asked, session):
+    near = session.spine.rows.neighbor_relation
+    return noises_together(asked, near, JointChange.of(tuple(asked.queries), near, session.schema))
+
+
 def test_disjoint_groups_cost_as_much_as_one(opened):
     session = opened(privacy_unit=None)
-    together = ReleaseAll(GROUPS, epsilon="0.1").bind(session.spine)
-    single = Release(GROUPS[0], epsilon="0.1").bind(session.spine)
-    assert {noise.scale for noise in together.noises} == {10}
-    assert together.price(session.spine.filter) == single.price(session.spine.filter)
-    by_unit = ReleaseAll(GROUPS, epsilon="0.1").bind(opened().spine)
-    assert {noise.scale for noise in by_unit.noises} == {90}
-    overlapping = ReleaseAll([*GROUPS, count()], rho="0.01").bind(session.spine)
-    assert {noise.sigma_squared for noise in overlapping.noises} == {100}
-    assert overlapping.event == ZeroConcentrated("0.01")
+    together, single = ReleaseAll(GROUPS, epsilon="0.1"), Release(GROUPS[0], epsilon="0.1").plan(session.spine)
+    assert {noise.scale for noise in drawn(together, session)} == {10}
+    assert together.plan(session.spine).price(session.spine.filter) == single.price(session.spine.filter)
+    assert {noise.scale for noise in drawn(together, opened())} == {90}
+    overlapping = ReleaseAll([*GROUPS, count()], rho="0.01")
+    assert {noise.sigma_squared for noise in drawn(overlapping, session)} == {100}
+    assert overlapping.plan(session.spine).event == ZeroConcentrated("0.01")
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -117,13 +121,12 @@ def test_the_event_is_that_of_the_whole(opened, neighbors):
     session = opened(privacy_unit=None, neighbors=neighbors)
     for pairs in (MIXED[:2], MIXED[:3], MIXED[3:5], [MIXED[0], MIXED[5]]):
         queries = [query for query, _ in pairs]
-        made = ReleaseAll(queries, epsilon="0.4").bind(session.spine)
-        assert made.event.epsilon == Fraction(2, 5)
-        assert made.event.log_moment_up(Fraction(9)) <= Pure("0.4").log_moment_up(Fraction(9)) * (
-            1 + Fraction(1, 10**9)
-        )
+        made = ReleaseAll(queries, epsilon="0.4")
+        event = made.plan(session.spine).event
+        assert event.epsilon == Fraction(2, 5)
+        assert event.log_moment_up(Fraction(9)) <= Pure("0.4").log_moment_up(Fraction(9)) * (1 + Fraction(1, 10**9))
         single = [query.sensitivity(session.spine.rows.neighbor_relation) for query in queries]
-        scales = [float(noise.scale) / each for noise, each in zip(made.noises, single, strict=True)]
+        scales = [float(noise.scale) / each for noise, each in zip(drawn(made, session), single, strict=True)]
         worst = max(
             sum(float(np.abs(part).sum()) / scale for part, scale in zip(move, scales, strict=True))
             for move in every_move(pairs, neighbors)

@@ -115,7 +115,7 @@ def test_what_is_proven_for_no_run_is_not_promised(grown):
         lambda: falling("gaussian", ("0.3", 0)),
         lambda: falling("gaussian", "0.3"),
         lambda: falling("gaussian", ("0.3", 10**6)),
-        lambda: falling("gaussian").interaction(Fraction(101, 100), PUBLIC),
+        lambda: falling("gaussian").plan(Fraction(101, 100), PUBLIC),
         lambda: TrainingBox(logistic(rho=1, length=3), FEATURES, "ill", falling=("0.3", AT)),
         lambda: TrainingBox(logistic(rho=1, steps=0), FEATURES, "ill", falling=("0.3", AT)),
         lambda: TrainingBox(

@@ -57,7 +57,7 @@ def test_a_model_learns_what_it_learns_outside_of_a_schedule(grown):
 
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES)
 def test_each_run_is_as_private_as_asked(box):
-    event = box.interaction(Fraction(1, 7), ROWS).event
+    event = box.plan(Fraction(1, 7), ROWS).event
     if box.model.rho is None:
         assert event.epsilon == Fraction(1, 7)
     else:
@@ -118,7 +118,7 @@ def test_regression_and_support_vectors_are_scheduled_too(grown):
         lambda: TrainingBox(logistic(rho=1, length=3), [], "ill"),
         lambda: TrainingBox(logistic(rho=1, length=3), FEATURES, "ill", rows_at_most=0),
         lambda: TrainingBox(logistic(rho=1, length=3), FEATURES, "ill", declared=(1,)),
-        lambda: BOXES["ball"].interaction(Fraction(1001), ROWS),
+        lambda: BOXES["ball"].plan(Fraction(1001), ROWS),
         lambda: TrainingBox(logistic(rho=1, length=3), FEATURES, "ill", rows_at_most=1 << 26),
         lambda: TrainingBox(logistic(rho=1, length=3), "age", "ill"),
         lambda: TrainingBox(logistic(rho=1, length=3), FEATURES, "sex"),

@@ -17,7 +17,7 @@ from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
 from chary.calls import releases, sketch
 from chary.calls.run import RunKind
-from chary.core.plan import Interaction
+from chary.core.plan import Interaction, Plan
 from chary.data import NeighborRelation, Query, count
 from chary.filters import Budget
 from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
@@ -96,8 +96,8 @@ class HowMany(calls.BlackBox):
     def law(self) -> Law:
         return Law(1, 1)
 
-    def interaction(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Interaction:
-        return releases.AskRelease(calls.Release(A, epsilon=epsilon), neighbor_relation)
+    def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+        return releases.released(calls.Release(A, epsilon=epsilon), neighbor_relation)
 
 
 def scheduled(k: int) -> Chained:
