@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Final, Self
 
-from chary import noise
-from chary.accounting import Event, ZeroConcentrated
+from chary.accounting import ZeroConcentrated
 from chary.accounting.accuracy import rank_errors_up
 from chary.answers import Answer, Ends, Table, Value, in_row
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole
-from chary.core.plan import Data, Json, Result
+from chary.core.forecast import Forecast
+from chary.core.plan import ENCODER, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
-from chary.data import Neighbors, OfUnit, Ordered, Query, Reading, Rows, UnitValues, ordered
+from chary.data import NeighborRelation, Neighbors, OfUnit, Ordered, Reading, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
 from chary.data.queries.ordered import Occurring
 from chary.errors import InvalidQuery
-from chary.filters import Filter, Price
+from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
+from chary.noise import Source
 from chary.numbers import plain
 
 RARE: Final = Fraction(1, 20)
@@ -112,126 +112,87 @@ class Quantiles(Call[QuantileAnswers]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | body["values"])
 
-    def bind(self, spine: Spine) -> "AskQuantiles":
-        return AskQuantiles(self, spine.rows.neighbor_relation).settled(spine.filter)
+    def plan(self, spine: Spine) -> Plan[QuantileAnswers]:
+        return chosen(self, spine.rows.neighbor_relation, spine.filter, self.size(spine))
 
 
-@dataclass(frozen=True)
-class AskQuantiles(Bound[Quantiles]):
-    """The quantiles, as they are chosen: by permute-and-flip where the filter prices its pure epsilon alone."""
+def values_of(call: Quantiles) -> Ordered:
+    """What is read; refuses bounds that make no grid."""
+    limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
+    return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
 
-    flip: bool = field(default=False, compare=False)
 
-    def settled(self, filter_: Filter) -> Self:
-        """By permute-and-flip unless the zCDP that it lacks is worth something to this filter."""
-        return replace(self, flip=self.price(filter_) == filter_.price(self.event))
+def mechanism_of(call: Quantiles, neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
+    """The exact choice, with guards where intervals were asked for; refuses what are no quantiles, and an epsilon that
+    buys no guards."""
+    values, replaced = values_of(call), neighbor_relation.neighbors is Neighbors.REPLACE
+    at, moves = tuple(call.at), values.moves(neighbor_relation)
+    if call.interval is None:
+        return HalvedQuantiles(at, call.epsilon, replaced, moves)
+    made = GuardedQuantiles(at, call.epsilon, replaced, 1 - Fraction(call.interval), moves)
+    made.reaches(values.points)
+    return made
 
-    @cached_property
-    def asked(self) -> Ordered:
-        """What is read; refuses bounds that make no grid."""
-        call = self.call
-        limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
-        return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
 
-    @cached_property
-    def mechanism(self) -> HalvedQuantiles:
-        """The exact choice of the quantiles themselves; refuses what are no quantiles."""
-        if self.guarded is not None:
-            return self.guarded.answers
-        replaced, moves = (
-            self.neighbor_relation.neighbors is Neighbors.REPLACE,
-            self.asked.moves(self.neighbor_relation),
-        )
-        return HalvedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, moves, flip=self.flip)
+def chosen(
+    call: Quantiles, neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
+) -> Plan[QuantileAnswers]:
+    """The quantiles, by permute-and-flip where the zCDP that it lacks is worth nothing to the filter.
 
-    @cached_property
-    def guarded(self) -> GuardedQuantiles | None:
-        """The same with guards, where intervals were asked for; refuses an epsilon that buys none."""
-        if self.call.interval is None:
-            return None
-        replaced, moves = (
-            self.neighbor_relation.neighbors is Neighbors.REPLACE,
-            self.asked.moves(self.neighbor_relation),
-        )
-        beta = 1 - Fraction(self.call.interval)
-        made = GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, beta, moves, self.flip)
-        made.reaches(self.asked.points)
-        return made
+    That of the rounds, of epsilon/rounds each, adds up.
+    """
+    values, made = values_of(call), mechanism_of(call, neighbor_relation)
+    event, answers, cost = made.event(), made.answers, PerHit()
+    if not answers.narrow(values.points):
+        cost = PerHit(bounds=(ZeroConcentrated(Fraction(call.epsilon) ** 2 / (8 * made.rounds)), event))
+    if filter_ is not None and cost.price(event, filter_) == filter_.price(event):
+        made, cost = replace(made, flip=True), PerHit()
+    body = {"at": [str(q) for q in answers.at], "epsilon": str(call.epsilon), "values": values.body()}
+    sure = {} if call.interval is None else {"interval": str(call.interval)}
 
-    @cached_property
-    def event(self) -> Event:
-        return (self.guarded or self.mechanism).event()
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        """The zCDP of the rounds, of epsilon/rounds each, adds up."""
-        if self.flip or self.mechanism.narrow(self.asked.points):
-            return super().price(filter_)
-        rounds = (self.guarded or self.mechanism).rounds
-        zcdp = Fraction(self.call.epsilon) ** 2 / (8 * rounds)
-        return filter_.cheapest(ZeroConcentrated(zcdp), self.event)
-
-    def foretold(self) -> str:
-        if self.guarded is None:
-            return "how far values are off depends on the data: interval=0.95 pays for an interval of each"
-        sure, reach = plain(100 * float(self.call.interval or 0)), max(self.guarded.reaches(self.asked.points))
-        return f"intervals hold {sure} times in 100, and their ends are at most {reach} ranks farther off"
-
-    def body(self) -> Json:
-        size = {"at": [str(q) for q in self.mechanism.at], "epsilon": str(self.call.epsilon)}
-        sure = {} if self.call.interval is None else {"interval": str(self.call.interval)}
-        return {"values": self.asked.body()} | size | sure
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
+    def read(rows: Rows) -> Sequence[Reading]:
         if not isinstance(rows, DataTable):
             raise InvalidQuery("only a table has columns of values to take quantiles of")
-        return [rows.ordered(self.asked)]
+        return [rows.ordered(values)]
 
-    def run(self, data: Data) -> Result:
-        order = self._order(data.values[0], data.source)
-        if self.guarded is not None:
-            return Result(self.guarded.step(order, data.source)._asdict(), 0, 0)
-        return Result({"places": self.mechanism.step(order, data.source)}, 0, 0)
+    def run(data: Data) -> Result:
+        order = _order(data.values[0], values, data.source)
+        if isinstance(made, GuardedQuantiles):
+            return Result(made.step(order, data.source)._asdict(), 0, 0)
+        return Result({"places": made.step(order, data.source)}, 0, 0)
 
-    def _order(self, found: Occurring | UnitValues, source: noise.Source) -> Order:
-        if isinstance(found, UnitValues):
-            return Order.drawn(found.places, found.units, self.asked.max_rows_per_unit or 1, self.asked.points, source)
-        return Order(found.places, found.counts, self.asked.points)
+    def present(answer: Json, number: int) -> QuantileAnswers:
+        found = tuple(values.value(place) for place in answer["places"])
+        keys, estimated = tuple((float(q),) for q in answers.at), values.estimated(neighbor_relation.unit)
+        guards = None if call.interval is None else _guards(answer, values)
+        return QuantileAnswers(number, ("at",), keys, found, _rank_errors(answers, values.points), estimated, guards)
 
-    def present(self, answer: Json, call: int) -> Answer:
-        values = tuple(self.asked.value(place) for place in answer["places"])
-        keys = tuple((float(q),) for q in self.mechanism.at)
-        return QuantileAnswers(call, ("at",), keys, values, self.rank_errors, self.estimated, self.guards(answer))
+    def forecast() -> Forecast:
+        told = "how far values are off depends on the data: interval=0.95 pays for an interval of each"
+        if isinstance(made, GuardedQuantiles):
+            sure, reach = plain(100 * float(call.interval or 0)), max(made.reaches(values.points))
+            told = f"intervals hold {sure} times in 100, and their ends are at most {reach} ranks farther off"
+        return Forecast(rank_error=max(_rank_errors(answers, values.points)), interval=told)
 
-    @property
-    def estimated(self) -> str:
-        """Of what they are quantiles, in words."""
-        return self.asked.estimated(self.neighbor_relation.unit)
+    return Plan(call.kind, ENCODER.encode(body | sure), event, run, present, read, cost, forecast, size=size)
 
-    def guards(self, answer: Json) -> tuple[Ends, ...] | None:
-        """The intervals, in the column's units, where there are guards."""
-        if self.guarded is None:
-            return None
-        pairs = zip(answer["low"], answer["high"], strict=True)
-        return tuple((float(self.asked.value(low)), float(self.asked.value(high))) for low, high in pairs)
 
-    @property
-    def rank_error(self) -> int:
-        return max(self.rank_errors)
+def _order(found: Occurring | UnitValues, values: Ordered, source: Source) -> Order:
+    if isinstance(found, UnitValues):
+        return Order.drawn(found.places, found.units, values.max_rows_per_unit or 1, values.points, source)
+    return Order(found.places, found.counts, values.points)
 
-    @cached_property
-    def rank_errors(self) -> tuple[int, ...]:
-        """By how many values each rank is off at most, 95 times in 100."""
-        made = self.mechanism
-        points = made.grid(self.asked.points)
-        errors = rank_errors_up(
-            epsilon=made.epsilon, at=made.at, points=points, beta=RARE, replace=made.replace, moves=made.moves
-        )
-        return tuple(errors)
+
+def _guards(answer: Json, values: Ordered) -> tuple[Ends, ...]:
+    """The intervals, in the column's units."""
+    pairs = zip(answer["low"], answer["high"], strict=True)
+    return tuple((float(values.value(low)), float(values.value(high))) for low, high in pairs)
+
+
+def _rank_errors(made: HalvedQuantiles, points: int) -> tuple[int, ...]:
+    """By how many values each rank is off at most, 95 times in 100."""
+    terms: dict[str, Any] = {"at": made.at, "points": made.grid(points), "replace": made.replace, "moves": made.moves}
+    return tuple(rank_errors_up(epsilon=made.epsilon, beta=RARE, **terms))
 
 
 @call("quantile", subject="numbers")
@@ -265,17 +226,14 @@ class Quantile(Call[QuantileAnswer]):
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
 
-    def bind(self, spine: Spine) -> "AskQuantile":
+    def plan(self, spine: Spine) -> Plan[QuantileAnswer]:
         named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("column", "at")}
-        several = Quantiles(self.column, [self.at], **named)
-        return AskQuantile(several, spine.rows.neighbor_relation).settled(spine.filter)
+        # In the ledger it is the only one of several.
+        several: Any = Quantiles(self.column, [self.at], **named).plan(spine)
 
+        def present(answer: Json, number: int) -> QuantileAnswer:
+            found: QuantileAnswers = several.present(answer, number)
+            [at], [value], [error], [ends] = found.at, found.values, found.rank_errors, found.guards or [None]
+            return QuantileAnswer(number, at, value, error, found.estimated, ends)
 
-@dataclass(frozen=True)
-class AskQuantile(AskQuantiles):
-    """One quantile: in the ledger it is the only one of several."""
-
-    def present(self, answer: Json, call: int) -> QuantileAnswer:
-        [value], [error] = (self.asked.value(place) for place in answer["places"]), self.rank_errors
-        [ends] = self.guards(answer) or [None]
-        return QuantileAnswer(call, float(self.mechanism.at[0]), value, error, self.estimated, ends)
+        return replace(several, present=present, size=self.size(spine))

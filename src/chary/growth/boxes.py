@@ -11,7 +11,7 @@ from chary.accounting.schedules import Law
 from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls import compute, fields, schedules, synthesis
 from chary.calls.algorithm import Algorithm
-from chary.calls.quantiles import AskQuantiles, Quantiles
+from chary.calls.quantiles import Quantiles, chosen, mechanism_of, values_of
 from chary.calls.releases import Release, noises, released
 from chary.core.plan import Json, Plan
 from chary.data import Binned, Count, NeighborRelation, Neighbors, Universe
@@ -125,15 +125,15 @@ class QuantilesBox(schedules.BlackBox):
 
     @cached_property
     def law(self) -> Law:
-        rounds, made = len(self.at).bit_length(), self._asked(Fraction(1), _ROWS)
-        return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.mechanism.grid(made.asked.points))
+        asked = self._asked(Fraction(1))
+        rounds, places = len(self.at).bit_length(), mechanism_of(asked, _ROWS).answers.grid(values_of(asked).points)
+        return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * places)
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
-        return self._asked(epsilon, neighbor_relation).plan()
+        return chosen(self._asked(epsilon), neighbor_relation)
 
-    def _asked(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> AskQuantiles:
-        asked = Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
-        return AskQuantiles(asked, neighbor_relation)
+    def _asked(self, epsilon: Fraction) -> Quantiles:
+        return Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
 
 
 # MWEM as a black box for schedules ([GROW] section 3; theory 6).

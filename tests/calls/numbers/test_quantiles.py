@@ -1,5 +1,6 @@
 """Quantiles, modes and fractions in a session."""
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,7 @@ from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Mode, Proportion, Quantile, Quantiles
 from chary.calls.choices import mode_choice
-from chary.calls.quantiles import AskQuantiles
+from chary.calls.quantiles import mechanism_of
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from chary.errors import BudgetExceeded, EngineError, InvalidParameter, InvalidQuery, RequestConflict
@@ -250,7 +251,7 @@ def test_the_half_is_dropped_where_the_distances_allow_it(neighbors, keys, whole
 @pytest.mark.parametrize(("unit", "rows", "moves"), [(None, None, 1), ("patient", 3, 3)])
 def test_quantiles_follow_the_relation_and_the_values_of_a_unit(neighbors, replace, unit, rows, moves):
     asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), max_rows_per_unit=rows, epsilon="0.1")
-    made = AskQuantiles(asked, NeighborRelation(neighbors, unit)).mechanism
+    made = mechanism_of(asked, NeighborRelation(neighbors, unit))
     assert (made.replace, made.moves, made.rounds) == (replace, moves, 2 if unit is None else 3)
 
 
@@ -348,10 +349,7 @@ def test_what_is_asked_with_and_without_an_interval_are_two_questions(opened):
             session.ask(other, request="q")
     guarded = session.ask(replace(plain, interval=0.9), request="g")
     assert session.ask(replace(plain, interval=0.9), request="g").interval == guarded.interval
-    assert (
-        "interval"
-        not in AskQuantiles(Quantiles("age", [0.5], **AGES, epsilon=1), session.spine.rows.neighbor_relation).body()
-    )
+    assert "interval" not in json.loads(Quantiles("age", [0.5], **AGES, epsilon=1).plan(session.spine).body)
 
 
 STAYS = pd.DataFrame({"patient": [1] * 4 + [2] * 2 + [3], "age": [10, 20, 30, 90, 40, 70, 50]})
