@@ -5,17 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from chary.accounting import Event, Finding, Findings, Joint, accuracy, gaussian_noise, intervals
+from chary.accounting import Finding, Findings, Joint, accuracy, gaussian_noise, intervals
 from chary.answers import Ends, Table, Value, in_row, scalar
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability, Where, Whole
-from chary.core.plan import BETA, Data, Json, Result
+from chary.core.forecast import Forecast
+from chary.core.plan import BETA, Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Query, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
@@ -247,8 +248,47 @@ class MatrixMechanism(Call[LinearAnswers]):
             )
         return workloads.LinearQueries.of(self.workload, query.keys, query.columns)
 
-    def bind(self, spine: Spine) -> "AskMatrix":
-        return AskMatrix(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[LinearAnswers]:
+        query, near = cast("Query", self.query), spine.rows.neighbor_relation
+        made, grid = _planned(self, near), float(query.grid)
+        events = tuple(noise.event() for noise in made.noises)
+
+        def run(data: Data) -> Result:
+            sums = zip(made.exact(data.integers()), made.noises, strict=True)
+            noisy = [int(value) for exactly, noise in sums for value in noise.apply(exactly, data.source)]
+            told = {
+                "noisy": noisy,
+                "values": [float(f"{value * grid:.12g}") for value in made.estimates(noisy)],
+                "deviations": [_up(each * grid) for each in made.deviations],
+                "strategy": made.strategy.name,
+                "shares": [str(share) for share in made.shares],
+                "reaches": _reaches(made, grid),
+            }
+            return Result(told, 0, 0)
+
+        def present(answer: Json, number: int) -> LinearAnswers:
+            asked, (floor, ceiling) = self.asked, query.known_range(near)
+            known = [(floor, ceiling) if min(row) >= 0 else (None, None) for row in asked.weights.tolist()]
+            gaussian = self.epsilon is None or self.delta is not None
+            told = tuple(
+                intervals.Combination(deviation, absolute, squared, gaussian, *ends)
+                for (deviation, absolute, squared), ends in zip(answer["reaches"], known, strict=True)
+            )
+            values, spread = tuple(answer["values"]), tuple(answer["deviations"])
+            return LinearAnswers(
+                number, asked.columns, asked.keys, values, spread, answer["strategy"], combinations=told
+            )
+
+        return Plan(
+            self.kind,
+            self.text(),
+            events[0] if len(events) == 1 else Joint(events),
+            run,
+            present,
+            reading(query),
+            forecast=lambda: Forecast(interval=_foretold(made, grid)),
+            size=self.size(spine),
+        )
 
 
 def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:
@@ -282,63 +322,17 @@ def _planned(asked: MatrixMechanism, neighbor_relation: NeighborRelation) -> wor
     return workloads.best_measurement(asked.asked, query.keys, change, noising, asked.strategy)
 
 
-@dataclass(frozen=True)
-class AskMatrix(Bound[MatrixMechanism]):
-    """The measurement, as it is made."""
+def _foretold(made: workloads.MatrixMeasurement, grid: float) -> str:
+    worst, best = (plain(float(f"{end * grid:.3g}")) for end in (made.deviations.max(), made.deviations.min()))
+    told = f"answers have standard errors of {best} to {worst}, {plain(float(f'{made.rms * grid:.3g}'))} in the"
+    return f"{told} root mean square (by {len(made.sums):,} noisy sums: {made.strategy.name})"
 
-    @property
-    def measurement(self) -> workloads.MatrixMeasurement:
-        """What is measured, and how answers follow from it."""
-        return _planned(self.call, self.neighbor_relation)
 
-    @property
-    def query(self) -> Query:
-        """The query with the cells."""
-        asked: Any = self.call.query
-        return asked  # type: ignore[no-any-return]
-
-    @cached_property
-    def event(self) -> Event:
-        events = tuple(noise.event() for noise in self.measurement.noises)
-        return events[0] if len(events) == 1 else Joint(events)
-
-    def foretold(self) -> str:
-        made, grid = self.measurement, float(self.query.grid)
-        worst, best = (plain(float(f"{end * grid:.3g}")) for end in (made.deviations.max(), made.deviations.min()))
-        told = f"answers have standard errors of {best} to {worst}, {plain(float(f'{made.rms * grid:.3g}'))} in the"
-        return f"{told} root mean square (by {len(made.sums):,} noisy sums: {made.strategy.name})"
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        made, noisy = self.measurement, []
-        for sums, noise in zip(made.exact(data.integers()), made.noises, strict=True):
-            noisy += [int(value) for value in noise.apply(sums, data.source)]
-        grid = float(self.query.grid)
-        values = [float(f"{value * grid:.12g}") for value in made.estimates(noisy)]
-        spread = [_up(each * grid) for each in made.deviations]
-        shares = [str(share) for share in made.shares]
-        told = {"strategy": made.strategy.name, "shares": shares, "reaches": self._reaches()}
-        return Result({"noisy": noisy, "values": values, "deviations": spread} | told, 0, 0)
-
-    def _reaches(self) -> list[list[float]]:
-        """For each answer the figures of its noise, rounded up: what intervals are made of."""
-        made, grid = self.measurement, float(self.query.grid)
-        weights = abs(made.combination)
-        columns = (made.smooth_deviations, weights.sum(axis=1), (weights**2).sum(axis=1) * grid)
-        return [[_up(each * grid) for each in row] for row in zip(*columns, strict=True)]
-
-    def present(self, answer: Json, call: int) -> LinearAnswers:
-        asked, (floor, ceiling) = self.call.asked, self.query.known_range(self.neighbor_relation)
-        known = [(floor, ceiling) if min(row) >= 0 else (None, None) for row in asked.weights.tolist()]
-        gaussian = self.call.epsilon is None or self.call.delta is not None
-        told = tuple(
-            intervals.Combination(deviation, absolute, squared, gaussian, *ends)
-            for (deviation, absolute, squared), ends in zip(answer["reaches"], known, strict=True)
-        )
-        values, spread = tuple(answer["values"]), tuple(answer["deviations"])
-        return LinearAnswers(call, asked.columns, asked.keys, values, spread, answer["strategy"], combinations=told)
+def _reaches(made: workloads.MatrixMeasurement, grid: float) -> list[list[float]]:
+    """For each answer the figures of its noise, rounded up: what intervals are made of."""
+    weights = abs(made.combination)
+    columns = (made.smooth_deviations, weights.sum(axis=1), (weights**2).sum(axis=1) * grid)
+    return [[_up(each * grid) for each in row] for row in zip(*columns, strict=True)]
 
 
 def _up(figure: float) -> float:
@@ -411,55 +405,41 @@ class PrincipalComponents(Call[Components]):
         limits: dict[str, Any] = {"where": self.where, "max_rows_per_unit": self.max_rows_per_unit}
         return second_moments(ranges, steps=self.fineness, longest=self.longest, **limits)
 
-    def bind(self, spine: Spine) -> "AskMoments":
-        return AskMoments(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[Components]:
+        asked, made = self.query(), _moment_noise(self, spine.rows.neighbor_relation)
 
+        def run(data: Data) -> Result:
+            return Result({"noisy": [int(value) for value in made.apply(data.integers(), data.source)]}, 0, 0)
 
-@dataclass(frozen=True)
-class AskMoments(Bound[PrincipalComponents]):
-    """The noisy moments, as they are asked."""
+        def present(answer: Json, number: int) -> Components:
+            keys = tuple((place + 1,) for place in range(len(asked.bounds)))
+            return Components(number, ("component",), keys, tuple(answer["noisy"]), asked, made)
 
-    @cached_property
-    def asked(self) -> SecondMoments:
-        """What is read."""
-        return self.call.query()
+        def forecast() -> Forecast:
+            rows, length, norm = made.reaches(BETA)
+            longest = math.sqrt(asked.squared) / asked.steps
+            most = plain(float(norm / asked.steps**2 + longest**2 * rows + 2 * longest * length / asked.steps))
+            told = f"the covariance of n rows is off by about {most}/n at most (L2, in halves of the ranges)"
+            return Forecast(interval=f"{told}, 95 times in 100")
 
-    @cached_property
-    def made(self) -> workloads.MomentNoise:
-        """The noise; refuses rows of a unit without a limit, and noise out of range."""
-        call, asked = self.call, self.asked
-        asked.contribution(self.neighbor_relation)
-        size: dict[str, Any] = {"rho": call.rho, "epsilon": call.epsilon}
-        if call.delta is not None:
-            rho = gaussian_noise.zero_concentrated_rho_down(
-                epsilon=Fraction(call.epsilon or 0), delta=Fraction(call.delta)
-            )
-            size = {"rho": rho}
-        replaced = self.neighbor_relation.neighbors is Neighbors.REPLACE
-        return workloads.MomentNoise(
-            len(asked.bounds), asked.squared, asked.most, call.max_rows_per_unit or 1, replaced, **size
+        return Plan(
+            self.kind,
+            self.text(),
+            made.event(),
+            run,
+            present,
+            reading(asked),
+            forecast=forecast,
+            size=self.size(spine),
         )
 
-    @property
-    def event(self) -> Event:
-        return self.made.event()
 
-    def foretold(self) -> str:
-        rows, length, norm = self.made.reaches(BETA)
-        steps = self.asked.steps
-        longest = math.sqrt(self.asked.squared) / steps
-        most = plain(float(norm / steps**2 + longest**2 * rows + 2 * longest * length / steps))
-        return (
-            f"the covariance of n rows is off by about {most}/n at most (L2, in halves of the ranges), 95 times in 100"
-        )
-
-    def queries(self) -> Sequence[Query]:
-        return [self.asked]
-
-    def run(self, data: Data) -> Result:
-        noisy = self.made.apply(data.integers(0), data.source)
-        return Result({"noisy": [int(value) for value in noisy]}, 0, 0)
-
-    def present(self, answer: Json, call: int) -> Components:
-        keys = tuple((place + 1,) for place in range(len(self.asked.bounds)))
-        return Components(call, ("component",), keys, tuple(answer["noisy"]), self.asked, self.made)
+def _moment_noise(call: PrincipalComponents, neighbor_relation: NeighborRelation) -> workloads.MomentNoise:
+    """Refuses rows of a unit without a limit, and noise out of range."""
+    asked, noising = call.query(), noising_of(call.epsilon, call.rho, call.delta)
+    asked.contribution(neighbor_relation)
+    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
+    size: dict[str, Any] = {"rho" if noising.gaussian else "epsilon": noising.size}
+    return workloads.MomentNoise(
+        len(asked.bounds), asked.squared, asked.most, call.max_rows_per_unit or 1, replaced, **size
+    )

@@ -264,9 +264,9 @@ def test_marginals_of_public_rows(opened):
 
 def test_each_filter_prices_the_measured_sums(opened):
     spine = opened().spine
-    pure = MatrixMechanism(AGES, "prefixes", epsilon="0.3").bind(spine)
+    pure = MatrixMechanism(AGES, "prefixes", epsilon="0.3").plan(spine)
     assert isinstance(pure.event, Joint)
     assert pure.event.epsilon == Fraction(3, 10)
     assert pure.price(PureFilter(Budget(epsilon=1))).hit.main > 0
-    gauss = MatrixMechanism(AGES, "prefixes", rho="0.001").bind(spine)
+    gauss = MatrixMechanism(AGES, "prefixes", rho="0.001").plan(spine)
     assert sum(event.rho for event in gauss.event.events) <= Fraction(1, 1000)
