@@ -10,8 +10,6 @@ import chary
 from chary import Algorithm, InvalidParameter, InvalidQuery, NeighborRelation, count, histogram
 from chary.accounting.accuracy import rank_errors_up
 from chary.accounting.schedules import Law
-from chary.calls import Quantiles
-from chary.calls.quantiles import mechanism_of
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox
 
 ROWS = NeighborRelation("replace", None)
@@ -52,7 +50,7 @@ def test_the_law_of_counts_holds_by_the_exact_law_of_the_noise(gaussian, keys, e
 @pytest.mark.parametrize("beta", ["0.5", "0.001"])
 def test_the_law_of_quantiles_covers_their_rank_errors(at, beta):
     box = QuantilesBox("age", at, bounds=(0, 120))
-    made = mechanism_of(Quantiles("age", at, bounds=(0, 120), epsilon="0.1"), ROWS)
+    made = box.mechanism(Fraction(1, 10))
     told = SIZE * box.law.error(size=SIZE, epsilon="0.1", beta=beta)
     exact = rank_errors_up(epsilon="0.1", at=made.at, points=made.grid(121), beta=beta, replace=True)
     assert max(exact) <= told

@@ -44,7 +44,7 @@ def grown():
 @pytest.mark.parametrize("beta", ["0.5", "0.05", "1e-9"])
 def test_the_law_holds_by_the_exact_law_of_the_choice(concentrated, measure, epsilon, beta):
     made, size = box(measure=measure, concentrated=concentrated, rows=4), 300
-    mechanism, told = made.plan(Fraction(epsilon), ROWS).mechanism, made.law
+    mechanism, told = made.mechanism(Fraction(epsilon)), made.law
     random = np.random.default_rng(6)
     for _ in range(6):
         data = random.multinomial(size, random.dirichlet(np.full(len(mechanism.classes.sizes), 0.4)))
@@ -56,7 +56,7 @@ def test_the_law_holds_by_the_exact_law_of_the_choice(concentrated, measure, eps
 
 
 def test_one_condition_is_a_list_of_one():
-    asked = [box(queries=queries).plan(Fraction(1), ROWS).body() for queries in ("ward = 0", ["ward = 0"])]
+    asked = [box(queries=queries).plan(Fraction(1), ROWS).body for queries in ("ward = 0", ["ward = 0"])]
     assert asked[0] == asked[1]
 
 
@@ -65,9 +65,9 @@ def test_a_law_of_a_smaller_factor_would_not_hold(concentrated):
     """A row for each of many cells, all data in one: nearly all candidates are as wrong as can be."""
     universe, queries = {"ward": range(300)}, count().by("ward", range(300))
     made = box(universe=universe, queries=queries, rows=1, concentrated=concentrated)
-    mechanism, beta, size = made.plan(Fraction(1), ROWS).mechanism, 0.05, 1000
+    beta, size = 0.05, 1000
     epsilon = float(made.law.factor) * np.log(301 / beta) / size * 0.98
-    mechanism = made.plan(Fraction(epsilon), ROWS).mechanism
+    mechanism = made.mechanism(Fraction(epsilon))
     scores, which = mechanism.scored([size] + 299 * [0], size)
     chances = np.array(mechanism.law(scores, which).probabilities())
     shortfall = made.law.error(size=size, epsilon=epsilon, beta=beta) - float(made.law.base)

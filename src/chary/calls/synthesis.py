@@ -13,21 +13,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting import Event, Pure, ZeroConcentrated, schedules, synthesis
+from chary.accounting import Pure, schedules, synthesis
 from chary.answers import Answer
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.choices import bounded_range
 from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
-from chary.core.plan import Data, Json, Result, natural
+from chary.core.forecast import Forecast
+from chary.core.plan import ENCODER, Data, Json, PerHit, Plan, Result, Size, natural
 from chary.core.transaction import Spine
-from chary.data import Count, Linear, Neighbors, Query, Reading, Rows, count, public_size
+from chary.data import Count, Linear, NeighborRelation, Neighbors, Reading, Rows, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.universe import axes
 from chary.data.universe import counts as universe_counts
 from chary.data.universe.linear import MOST_STEPS, CellWeights
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.filters import Filter, Price
 from chary.mechanisms import mwem, small_database
 from chary.mechanisms.weights import PublicHistogram
 from chary.numbers import Number, plain, whole
@@ -170,85 +170,59 @@ class MWEM(Call[SyntheticHistogram]):
                 f"give each query once: all have to be different conditions, and {twice.text!r} is repeated"
             )
 
-    def bind(self, spine: Spine) -> "AskMWEM":
-        return AskMWEM(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[SyntheticHistogram]:
+        return histogram_plan(self, spine.rows.neighbor_relation)
 
 
-class AskMWEM(Bound[MWEM]):
+def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[SyntheticHistogram]:
     """All rounds of MwemRounds at once.
 
     Neighbours differ in one row, so each count by 1 at most; their number is public. Everything but counts and picks is
     a function of the answer: the histogram is made anew from it, bit by bit the same, whenever it is presented.
     """
+    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+        raise InvalidQuery(
+            'a histogram of shares needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
+        )
+    universe, asked = axes.Universe.of(call.universe), conditions(call.queries)
+    mechanism = mwem.MwemRounds(call.rounds, call.epsilon, call.rho)
+    body = call.question_body()
+    cells: Json = body.pop("universe")
 
-    def __post_init__(self) -> None:
-        if self.neighbor_relation.neighbors is not Neighbors.REPLACE or self.neighbor_relation.unit is not None:
-            raise InvalidQuery(
-                'a histogram of shares needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
-            )
-        super().__post_init__()
-
-    @cached_property
-    def universe(self) -> axes.Universe:
-        """The cells of the histogram."""
-        return axes.Universe.of(self.call.universe)
-
-    @cached_property
-    def asked(self) -> tuple[LinearPart, ...]:
-        """The queries that it is made for."""
-        return conditions(self.call.queries)
-
-    @cached_property
-    def mechanism(self) -> mwem.MwemRounds:
-        """The rounds."""
-        return mwem.MwemRounds(self.call.rounds, self.call.epsilon, self.call.rho)
-
-    @property
-    def event(self) -> Event:
-        return self.mechanism.event
-
-    def body(self) -> Json:
-        told = super().body()
-        cells: Json = told.pop("universe")
-        return cells | told
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
+    def read(rows: Rows) -> Sequence[Reading]:
         if public_size(rows) < 1:
             raise InvalidQuery("a histogram of shares needs rows: append some first")
-        return [universe_counts.CellReader(rows, universe_counts.CellQueries(self.universe, rows.schema, self.asked))]
+        return [universe_counts.CellReader(rows, universe_counts.CellQueries(universe, rows.schema, asked))]
 
-    def run(self, data: Data) -> Result:
+    def run(data: Data) -> Result:
         counted: universe_counts.CellCounts = data.values[0]
-        answering = _Answering(counted.queries, self.asked)
         grid = counted.queries.grid
-        made = replace(self.mechanism, grid=grid)
+        answering, made = _Answering(counted.queries, asked), replace(mechanism, grid=grid)
         rounds, exponents = made.run(counted.counts, counted.size, answering, data.source)
-        schema = {name: counted.queries.schema[name] for name, _ in self.universe.columns}
+        schema = {name: counted.queries.schema[name] for name, _ in universe.columns}
         told = {"size": counted.size, "rounds": [list(found) for found in rounds], "schema": schema}
         told |= {"exponents": [list(part) for part in exponents]} | ({} if grid == 1 else {"grid": grid})
         return Result(told, hits=0, tests=0)
 
-    def present(self, answer: Json, call: int) -> SyntheticHistogram:
+    def present(answer: Json, number: int) -> SyntheticHistogram:
         rounds = [mwem.Round(*found) for found in answer["rounds"]]
         size, grid = answer["size"], answer.get("grid", 1)
         kept = mwem.best_round(rounds, size * grid)
         exponents = mwem.Exponents(*(tuple(part) for part in answer["exponents"]))
         told = tuple(
-            MeasuredQuery(self.asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
+            MeasuredQuery(asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
             for found in rounds
         )
-        error = min(1.0, mwem.missed(rounds[kept], size * grid) + self._margin(grid) / size)
-        return SyntheticHistogram(call, self.universe, size, told, kept, error, answer["schema"], exponents, self.asked)
+        terms = {"confidence": 1 - RARE, "grid": grid, "epsilon": call.epsilon, "rho": call.rho}
+        margin = synthesis.mwem_margins_up(queries=len(asked), rounds=call.rounds, **terms).tested
+        error = min(1.0, mwem.missed(rounds[kept], size * grid) + margin / size)
+        return SyntheticHistogram(number, universe, size, told, kept, error, answer["schema"], exponents, asked)
 
-    def _margin(self, grid: int) -> float:
-        asked, sizes = self.call, {"epsilon": self.call.epsilon, "rho": self.call.rho}
-        margins = synthesis.mwem_margins_up(
-            queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, grid=grid, **sizes
-        )
-        return margins.tested
+    def at(epsilon: Fraction) -> Plan[SyntheticHistogram]:
+        return histogram_plan(replace(call, epsilon=epsilon), neighbor_relation)
+
+    size = None if call.epsilon is None else Size(Fraction(call.epsilon), at)
+    return Plan(call.kind, ENCODER.encode(cells | body), mechanism.event, run, present, read, size=size)
 
 
 # The queries that a small database is made for, and how many candidates they leave.
@@ -485,7 +459,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
     alpha: Positive | None = None
     measure: small_database.Measure = "classes"
 
-    def bind(self, spine: Spine) -> "AskSmallDatabase":
+    def plan(self, spine: Spine) -> Plan[SyntheticDatabase]:
         if self.rows is not None and self.alpha is not None:
             raise InvalidParameter("give rows= or alpha=, which is another way to say how many rows")
         size, workload = public_size(spine.rows), Workload.of(self.universe, self.queries, spine.rows.schema)
@@ -498,76 +472,75 @@ class SmallDatabase(Call[SyntheticDatabase]):
         )
         made = _best(workload, self.measure, size, self.epsilon) if asked is None else asked
         sized = replace(self, rows=asked, alpha=None)
-        return AskSmallDatabase(sized, spine.rows.neighbor_relation, workload, made, size=size)
+        return database_plan(sized, spine.rows.neighbor_relation, workload, made, size=size)
 
 
-@dataclass(frozen=True)
-class AskSmallDatabase(Bound[SmallDatabase]):
-    """The exponential mechanism over all databases of `rows` rows, which its call says or were best.
+def database_plan(
+    call: SmallDatabase,
+    neighbor_relation: NeighborRelation,
+    workload: Workload,
+    rows: int,
+    *,
+    concentrated: bool = False,
+    size: int | None = None,
+) -> Plan[SyntheticDatabase]:
+    """The exponential mechanism over all databases of `rows` rows, which the call says or were best.
 
     It costs the lower of `Pure(epsilon)` and (epsilon^2/8)-zCDP; `concentrated` claims the second alone. Neighbours
     differ in one row, so each count by 1; their number is public. `size`, if it is known, is for the shortfall of
     quotes alone. Counts are read one after another: rows that another thread appends meanwhile cost accuracy, by their
     share, and nothing else.
     """
+    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+        raise InvalidQuery('a small database answers shares of rows: open with privacy_unit=None, neighbors="replace"')
+    workload.check(rows, call.measure)
+    zcdp, pure = bounded_range(call.epsilon)
+    body = {"epsilon": str(call.epsilon), "rows": call.rows, "measure": call.measure}
+    claimed = {"concentrated": True} if concentrated else {}
 
-    workload: Workload
-    rows: int = field(compare=False)
-    concentrated: bool = False
-    size: int | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.neighbor_relation.neighbors is not Neighbors.REPLACE or self.neighbor_relation.unit is not None:
-            raise InvalidQuery(
-                'a small database answers shares of rows: open with privacy_unit=None, neighbors="replace"'
-            )
-        self.workload.check(self.rows, self.call.measure)
-        super().__post_init__()
-
-    @cached_property
-    def mechanism(self) -> small_database.SmallDatabases:
-        """The exact choice."""
-        return small_database.SmallDatabases(self.call.epsilon, self.rows, self.workload.classes, self.call.measure)
-
-    @cached_property
-    def event(self) -> Event:
-        return ZeroConcentrated(Fraction(self.call.epsilon) ** 2 / 8) if self.concentrated else Pure(self.call.epsilon)
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        return super().price(filter_) if self.concentrated else filter_.cheapest(*bounded_range(self.call.epsilon))
-
-    def shortfall(self, beta: Fraction) -> float | None:
-        return None if self.size is None else self.mechanism.shortfall(self.size, beta)
-
-    def body(self) -> Json:
-        claimed = {"concentrated": True} if self.concentrated else {}
-        terms = {"epsilon": str(self.call.epsilon), "rows": self.call.rows, "measure": self.call.measure}
-        return self.workload.body() | terms | claimed
-
-    def queries(self) -> Sequence[Query]:
-        return [*self.workload.counts, count()]
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
-        for name, _ in self.workload.universe.columns:
-            if classify(rows.schema, name) is not classify(self.workload.schema, name):
+    def read(there: Rows) -> Sequence[Reading]:
+        public_size(there)
+        for name, _ in workload.universe.columns:
+            if classify(there.schema, name) is not classify(workload.schema, name):
                 raise InvalidQuery(f"column {name!r} is of another type than the queries were checked for")
-        return [*self.workload.readings(rows), rows.prepare(count())]
+        return [*workload.readings(there), there.prepare(count())]
 
-    def run(self, data: Data) -> Result:
-        size = data.integer(-1)
-        steps = self.workload.steps(data.values[:-1])
-        return Result({"cells": self.mechanism.step(steps, size, data.source), "size": size}, hits=0, tests=0)
+    def run(data: Data) -> Result:
+        found, steps = data.integer(-1), workload.steps(data.values[:-1])
+        cells = databases(call, workload, rows).step(steps, found, data.source)
+        return Result({"cells": cells, "size": found}, hits=0, tests=0)
 
-    def present(self, answer: Json, call: int) -> SyntheticDatabase:
+    def present(answer: Json, number: int) -> SyntheticDatabase:
         cells = tuple(answer["cells"])
-        law = self.workload.law(len(cells), self.call.measure)
-        error = min(1.0, law.error(size=answer["size"], epsilon=self.call.epsilon, beta=RARE))
-        return SyntheticDatabase(
-            call, self.workload.universe, cells, error, self.workload.schema, self.workload.queries
-        )
+        law = workload.law(len(cells), call.measure)
+        error = min(1.0, law.error(size=answer["size"], epsilon=call.epsilon, beta=RARE))
+        return SyntheticDatabase(number, workload.universe, cells, error, workload.schema, workload.queries)
+
+    def forecast() -> Forecast:
+        if size is None:
+            return Forecast()
+        return Forecast(shortfall=lambda beta: databases(call, workload, rows).shortfall(size, beta))
+
+    def at(epsilon: Fraction) -> Plan[SyntheticDatabase]:
+        other = replace(call, epsilon=epsilon)
+        return database_plan(other, neighbor_relation, workload, rows, concentrated=concentrated, size=size)
+
+    return Plan(
+        call.kind,
+        ENCODER.encode(workload.body() | body | claimed),
+        zcdp if concentrated else pure,
+        run,
+        present,
+        read,
+        PerHit(bounds=() if concentrated else (zcdp, pure)),
+        forecast,
+        size=Size(Fraction(call.epsilon), at),
+    )
+
+
+def databases(call: SmallDatabase, workload: Workload, rows: int) -> small_database.SmallDatabases:
+    """The exact choice."""
+    return small_database.SmallDatabases(call.epsilon, rows, workload.classes, call.measure)
 
 
 def _best(workload: Workload, measure: small_database.Measure, size: int, epsilon: Number) -> int:

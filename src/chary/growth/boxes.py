@@ -17,8 +17,8 @@ from chary.core.plan import Json, Plan
 from chary.data import Binned, Count, NeighborRelation, Neighbors, Universe
 from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms import Additive
-from chary.mechanisms.small_database import Measure
+from chary.mechanisms import Additive, HalvedQuantiles
+from chary.mechanisms.small_database import Measure, SmallDatabases
 from chary.numbers import Number, probability, whole
 
 # Black boxes for schedules: static private algorithms with the accuracy law of each.
@@ -125,12 +125,16 @@ class QuantilesBox(schedules.BlackBox):
 
     @cached_property
     def law(self) -> Law:
-        asked = self._asked(Fraction(1))
-        rounds, places = len(self.at).bit_length(), mechanism_of(asked, _ROWS).answers.grid(values_of(asked).points)
+        rounds, points = len(self.at).bit_length(), values_of(self._asked(Fraction(1))).points
+        places = self.mechanism(Fraction(1)).grid(points)
         return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * places)
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         return chosen(self._asked(epsilon), neighbor_relation)
+
+    def mechanism(self, epsilon: Fraction) -> HalvedQuantiles:
+        """The choice of a run of this epsilon."""
+        return mechanism_of(self._asked(epsilon), _ROWS).answers
 
     def _asked(self, epsilon: Fraction) -> Quantiles:
         return Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
@@ -186,14 +190,13 @@ class MWEMBox(schedules.BlackBox):
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
-        asked = synthesis.AskMWEM(self.call, _ROWS)
-        return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
+        cells, queries = Universe.of(self.call.universe).cells, len(fields.conditions(self.call.queries))
+        return {"cells": max(2, cells), "queries": queries, "rounds": self.call.rounds}
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         rho = {"epsilon": None, "rho": epsilon**2 / 2}
-        return synthesis.AskMWEM(
-            replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbor_relation
-        ).plan()
+        sized = replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon}))
+        return synthesis.histogram_plan(sized, neighbor_relation)
 
 
 # SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1.
@@ -250,9 +253,15 @@ class SmallDatabaseBox(schedules.BlackBox):
         return self.workload.law(self.rows, self.call.measure, self.concentrated)
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
-        own = 2 * epsilon if self.concentrated else epsilon
-        sized = replace(self.call, epsilon=own)
-        return synthesis.AskSmallDatabase(sized, neighbor_relation, self.workload, self.rows, self.concentrated).plan()
+        sized, claimed = self._sized(epsilon), {"concentrated": self.concentrated}
+        return synthesis.database_plan(sized, neighbor_relation, self.workload, self.rows, **claimed)
+
+    def mechanism(self, epsilon: Fraction) -> SmallDatabases:
+        """The choice of a run of this epsilon."""
+        return synthesis.databases(self._sized(epsilon), self.workload, self.rows)
+
+    def _sized(self, epsilon: Fraction) -> synthesis.SmallDatabase:
+        return replace(self.call, epsilon=2 * epsilon if self.concentrated else epsilon)
 
 
 # A black box that changes as a schedule goes on ([GROW] sections 3 and 3.1.1): another algorithm, or other queries.

@@ -14,7 +14,7 @@ from chary import Bins, Budget, BudgetExceeded, Universe, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_margins_up
 from chary.calls import MWEM
-from chary.calls.synthesis import AskMWEM
+from chary.calls.synthesis import histogram_plan
 from chary.data import Predicate
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.mechanisms.mwem import missed
@@ -224,7 +224,7 @@ def test_the_answer_is_a_function_of_counts_and_noise_alone(rows):
 def asked(neighbor_relation, **options):
     """The call as it is run."""
     given = {"universe": UNIVERSE, "queries": QUERIES, "rounds": 3, "epsilon": "0.5"} | options
-    return AskMWEM(MWEM(**given), neighbor_relation)
+    return histogram_plan(MWEM(**given), neighbor_relation)
 
 
 @pytest.mark.parametrize(("neighbors", "unit"), [("add_remove", None), ("replace", "patient")])
@@ -236,12 +236,13 @@ def test_a_histogram_is_of_rows_that_are_replaced(neighbors, unit):
 def test_the_question_holds_all_that_matters():
     row = chary.NeighborRelation("replace", None)
     made_ = asked(row)
-    assert made_.body()["queries"] == [chary.data.Predicate.parse(text).text for text in QUERIES]
-    assert (made_.body()["rounds"], made_.body()["epsilon"]) == (3, "1/2")
+    body = json.loads(made_.body)
+    assert body["queries"] == [chary.data.Predicate.parse(text).text for text in QUERIES]
+    assert (body["rounds"], body["epsilon"]) == (3, "1/2")
     others = [
         asked(row, epsilon=None, rho="0.5"),
         asked(row, queries=QUERIES[1:]),
         asked(row, rounds=4),
         asked(row, universe=Universe(UNIVERSE, missing=False)),
     ]
-    assert len({made_.text(), *(other.text() for other in others)}) == 5
+    assert len({made_.body, *(other.body for other in others)}) == 5

@@ -6,7 +6,7 @@ import pytest
 
 from chary import Bins, InvalidParameter, InvalidQuery, NeighborRelation, count
 from chary.calls import SmallDatabase
-from chary.calls.synthesis import LONGEST, AskSmallDatabase, Workload
+from chary.calls.synthesis import LONGEST, Workload, database_plan
 from tests.calls.synthesis.small_database_kit import QUERIES, ROW, small
 from tests.calls.weights.weighting_kit import UNIVERSE
 from tests.session.kit import CLINICS, error_texts, shows_data, visits
@@ -90,7 +90,7 @@ def test_a_secret_size_is_no_size(opened):
     workload = Workload.of(UNIVERSE, QUERIES, opened().schema)
     for neighbor_relation in (NeighborRelation("add_remove", None), NeighborRelation("replace", "patient")):
         with pytest.raises(InvalidQuery, match="privacy_unit=None"):
-            AskSmallDatabase(SIX, neighbor_relation, workload, 6)
+            database_plan(SIX, neighbor_relation, workload, 6)
 
 
 def test_no_rows_have_no_shares(rows):
@@ -102,5 +102,5 @@ def test_columns_of_another_type_are_refused(rows):
     session = rows()
     schema = session.schema | {"age": "float64"}
     with pytest.raises(InvalidQuery, match="another type"):
-        session.spine.perform(AskSmallDatabase(SIX, ROW, Workload.of(UNIVERSE, QUERIES, schema), 6))
+        session.spine.perform(database_plan(SIX, ROW, Workload.of(UNIVERSE, QUERIES, schema), 6))
     assert session.history == []
