@@ -51,7 +51,7 @@ class BlackBox(ABC):
 
     @abstractmethod
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
-        """The plan that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
+        """The plan of one run, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
 
     def of_run(self, run: int) -> "BlackBox":
         """The black box of this run: the same one, unless it says otherwise."""
