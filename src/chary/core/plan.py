@@ -335,15 +335,6 @@ class Interaction(ABC):
         """The same for as many tests as were agreed on, with the probability that was; None where none were."""
         return None
 
-    def shortfall(self, beta: Fraction) -> float | None:
-        """By how much the answer of what is chosen may fall short of the best with 1 - beta; None for no choice."""
-        return None
-
-    @property
-    def rank_error(self) -> int | None:
-        """By how many values the rank of a quantile is off 95 times in 100, at most; None for anything else."""
-        return None
-
     def foretold(self) -> str | None:
         """What is known before of the interval of an answer without an error bar, in words; None for anything else."""
         return None
@@ -386,8 +377,6 @@ class Interaction(ABC):
             tests=self.barred,
             within=self.within,
             foreseen=self.foreseen,
-            shortfall=self.shortfall,
-            rank_error=self.rank_error,
             interval=self.foretold(),
             later=self.later,
         )
