@@ -16,11 +16,11 @@ import numpy as np
 
 from chary import count
 from chary.calls import PMW, GrowingTests, IndividualTests
-from chary.calls.growing_tests import GrowingRoundState, OpenGrowingHits
+from chary.calls.growing_tests import GrowingRoundState, GrowingRun, HitsLaw
 from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndividual
 from chary.calls.sharpness import HitTerms
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
-from chary.core.plan import Data
+from chary.core.plan import Data, plan_of
 from chary.data import Bins, NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
@@ -64,6 +64,56 @@ def told_of(made, hits, noisy):
     return with_fields(copy(made), sharpness=with_fields(sharpness, sampler=sampler), noise=noise), sampler
 
 
+class Interaction:
+    """A question that is still a class of its own."""
+
+    def __init__(self, made):
+        self._made, self.plan, self.noise = made, plan_of(made), made.noise
+
+    def told(self, hits, noisy):
+        """The question with what comes out, and the sampler that remembers how likely that was."""
+        made, sampler = told_of(self._made, hits, noisy)
+        return plan_of(made), sampler
+
+
+class ToldTerms:
+    """Stands for the terms of a hit: its tests and its values come out as they were told."""
+
+    def __init__(self, own, hits, noisy):
+        self._own, self._hits, self._noisy, self.sampler = own, hits, noisy, None
+
+    def sharpness(self, *steps):
+        """The test, whose sampler remembers how likely that was."""
+        found = copy(self._own.sharpness(*steps))
+        self.sampler = Remembering(found.sampler.table, self._hits)
+        return with_fields(found, sampler=self.sampler)
+
+    def noise(self, *steps):
+        """The noise that was told."""
+        return Heard(self._noisy, self._own.noise(*steps))
+
+    def __getattr__(self, name):
+        return getattr(self._own, name)
+
+
+class Average:
+    """A count as an average over a table that grows, by the terms of one size."""
+
+    def __init__(self, law, size, above):
+        self._law, self._asked = law, (size, count(), Fraction(above))
+        own = law.at(size)
+        self.plan, self.noise = self._made(law), own.noise(1) if own.share else None
+
+    def told(self, hits, noisy):
+        """As of any question."""
+        own = ToldTerms(self._law.at(self._asked[0]), hits, noisy)
+        law = with_fields(copy(self._law), at=lambda size: own)
+        return self._made(law), own.sampler
+
+    def _made(self, law):
+        return GrowingRun(None, 1, {})._sharply(law, *self._asked)
+
+
 class ByHits:
     """One count that is `counts[side]`, asked again and again in any of some ways; the state is public."""
 
@@ -85,17 +135,17 @@ class ByHits:
                 found = self.ran(asked, seen, side, True, noisy)
                 yield found._replace(chance=found.chance * part)
 
-        return Ask(made.worst(made.price(self.filter)).main, play)
+        return Ask(made.plan.worst(made.plan.price(self.filter)).main, play)
 
     def _values(self, made, side):
         low, high = min(self.counts) - 1, max(self.counts) + 1
         return [((value,), chance) for value, chance in law(made.noise, self.counts[side], low, high).items()]
 
     def _ran(self, asked, seen, side, hit, noisy):
-        made, sampler = told_of(self.made[asked], [hit], noisy)
-        price = made.price(self.filter)
-        ran = made.run(Data([self.counts[side]], None, seen, None, price))
-        charged, after = made.final(price, ran, made.most_hits).main, ran.secrets.get(1, seen)
+        plan, sampler = self.made[asked].told([hit], noisy)
+        price = plan.price(self.filter)
+        ran = plan.run(Data([self.counts[side]], None, seen, None, price))
+        charged, after = plan.cost.final(price, ran, plan.cost.most).main, ran.secrets.get(1, seen)
         return Result(sampler.chance, json.dumps(ran.answer), charged, after, None)
 
 
@@ -110,14 +160,15 @@ def weights(filter_, price, size=40, counts=(20, 21), **how):
     call = PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.1", price=price, **how)
     opened = OpenSharpWeights(call, ROW, 20, terms(filter_, price))
     memory = HistogramMemory(opened, {"age": "int64"})
-    return ByHits(filter_, [opened.asked(1, "age >= 1", size, memory)], opened.fresh, counts)
+    made = Interaction(opened.asked(1, "age >= 1", size, memory))
+    return ByHits(filter_, [made], opened.fresh, counts)
 
 
 def growing(filter_, price, size=40, **how):
     """Averages over a table that had 20 rows then, at thresholds around the count."""
     call = GrowingTests(above="0.5", price=price, **how)
-    opened = OpenGrowingHits(call, ROW, 20, terms(filter_, price, "0.25" if call.values else "0"))
-    made = [opened.asked(1, count(), Fraction(above), size) for above in ("0.45", "0.5", "0.6")]
+    law = HitsLaw(call, ROW, 20, terms(filter_, price, "0.25" if call.values else "0"))
+    made = [Average(law, size, above) for above in ("0.45", "0.5", "0.6")]
     return ByHits(filter_, made, GrowingRoundState().dump(), (20, 21))
 
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from chary import count
 from chary.calls import IndividualTests
 from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
-from chary.calls.sparse_vector import AskSparseOnce
+from chary.calls.sparse_vector import SparseRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from chary.mechanisms import HiddenThreshold
@@ -21,6 +22,7 @@ from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 
 ADDED = NeighborRelation("add_remove", "unit")
+SESSION = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
 
 
 class OneUnit:
@@ -94,12 +96,13 @@ class Sparse:
     Gaps count from the bar that is tested, wherever the form puts it.
     """
 
-    def __init__(self, filter_, opening, moves, reach=12):
-        self.opening, self.filter, self.moves, self.ran = opening, filter_, moves, cache(self._ran)
+    def __init__(self, filter_, law, moves, reach=12):
+        self.law, self.filter, self.moves, self.ran = law, filter_, moves, cache(self._ran)
+        opening = law.call.plan(SESSION)
         price = opening.price(filter_)
         ran = opening.run(Data([], Seeded(1), None, None, price))
-        self.charged = opening.final(price, ran, opening.most_hits).main
-        bar, self.test = opening.mechanism._laws()
+        self.charged = opening.cost.final(price, ran, opening.cost.most).main
+        bar, self.test = law.machine._laws()
         shifts = range(-reach * int(bar.scale) - reach, reach * int(bar.scale) + reach + 1)
         chances = {shift: bar.at_least(shift) - bar.at_least(shift + 1) for shift in shifts}
         worlds = [World(side, chances[s], HiddenThreshold(s).dump()) for side in (0, 1) for s in shifts if chances[s]]
@@ -107,7 +110,7 @@ class Sparse:
 
     def asks(self, seen):
         """Each gap between value and bar, each move of the neighbour."""
-        if seen >= self.opening.hits:
+        if seen >= self.law.call.hits:
             return []
         return [
             Ask(0, lambda side, kept, gap=gap, move=move: self._play(kept, gap + side * move))
@@ -122,9 +125,11 @@ class Sparse:
 
     def _ran(self, kept, above):
         """The real question, of a value so far up or down that the outcome is the one that is told."""
-        made = AskSparseOnce(1, self.opening, count(), 0)
+        run = SparseRun(None, 1, {})
+        run.law = self.law
+        made = run.plan(count(), above=0)
         price = made.price(self.filter)
         ran = made.run(Data([10**9 if above else -(10**9)], Seeded(1), kept, None, price))
-        assert made.final(price, ran, made.most_hits).main == 0
+        assert made.cost.final(price, ran, made.cost.most).main == 0
         secret = ran.secrets[1]
         return HiddenThreshold.load(secret).used, secret

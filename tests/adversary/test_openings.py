@@ -7,7 +7,8 @@ import pytest
 
 from chary import Budget
 from chary.accounting import Pure
-from chary.calls.sparse_vector import OpenSparse
+from chary.calls import SparseVector
+from chary.calls.sparse_vector import SparseLaw
 from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters
@@ -57,21 +58,24 @@ def test_a_unit_that_never_drops_out_is_found_out(monkeypatch):
 @pytest.mark.parametrize("form", ["tuned", "one-sided"])
 @pytest.mark.parametrize(("monotone", "moves"), [(True, (1,)), (True, (-1,)), (False, (1, -1))])
 def test_a_sparse_vector_costs_its_epsilon(monotone, moves, form):
-    opening = OpenSparse(ADDED, 0, 1, Fraction(1), form=form, monotone=monotone)
-    assert reached(Sparse(FILTER, opening, moves), 2) <= 1 + 1e-9
+    law = SparseVector(above=0, hits=1, epsilon=1, mechanism=form, monotone=monotone).law(ADDED)
+    assert reached(Sparse(FILTER, law, moves), 2) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("hits", [1, 2])
 @pytest.mark.parametrize("move", [1, -1])
 def test_an_uneven_sparse_vector_costs_less_than_its_epsilon_and_is_paid(hits, move):
     """At order 2 in either order of neighbours, with as many hits as it has and a miss before each."""
-    opening = OpenSparse(ADDED, 0, hits, Fraction(1), form="one-sided", monotone=True, tests=10)
-    assert opening.price(FILTER).hit.main < OpenSparse(ADDED, 0, hits, Fraction(1)).price(FILTER).hit.main
-    assert reached(Sparse(FILTER, opening, (move,), reach=6), 3) <= 1 + 1e-9
+    said = {"above": 0, "hits": hits, "epsilon": 1}
+    uneven = SparseVector(**said, mechanism="one-sided", monotone=True, tests=10).law(ADDED)
+    even = SparseVector(**said, mechanism="tuned").law(ADDED)
+    assert FILTER.price(uneven.event).hit.main < FILTER.price(even.event).hit.main
+    assert reached(Sparse(FILTER, uneven, (move,), reach=6), 3) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("form", ["tuned", "one-sided"])
 def test_a_sparse_vector_that_is_charged_too_little_is_found_out(monkeypatch, form):
     """Few tests reach little of what is paid for any number of them, so the charge is far too small here."""
-    monkeypatch.setattr(OpenSparse, "event", Pure("0.1"))
-    assert reached(Sparse(FILTER, OpenSparse(ADDED, 0, 1, Fraction(1), form=form, monotone=True), (1,)), 2) > 1.02
+    monkeypatch.setattr(SparseLaw, "event", Pure("0.1"))
+    law = SparseVector(above=0, hits=1, epsilon=1, mechanism=form, monotone=True).law(ADDED)
+    assert reached(Sparse(FILTER, law, (1,)), 2) > 1.02

@@ -46,7 +46,7 @@ def killed_child(work, folder, call, step):
 
 
 def state(session, call):
-    return GrowingRoundState.load(session.spine.ledger.secret(call), call)
+    return GrowingRoundState.load(session.spine.ledger.secret(call))
 
 
 @pytest.mark.parametrize("step", ["ran", "settled"])

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from chary import BudgetExceeded, count
+from chary.core.transaction import Spine
 
 
 class Stop(BaseException):
@@ -23,15 +24,15 @@ class Interruption:
 
 def in_between(monkeypatch, kind, act):
     """Let something happen once between what a call of this kind reads and what it stores."""
-    ran, acts = kind.run, [act]
+    ran, acts = Spine._run, [act]
 
-    def run(self, touched):
-        outcome = ran(self, touched)
-        if acts:
+    def run(self, running):
+        outcome = ran(self, running)
+        if acts and running.plan.kind == kind:
             acts.pop()()
         return outcome
 
-    monkeypatch.setattr(kind, "run", run)
+    monkeypatch.setattr(Spine, "_run", run)
 
 
 def hits_of_threads(number, sparse, moved):

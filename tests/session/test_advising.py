@@ -15,7 +15,6 @@ from chary import Budget, BudgetExceeded, count
 from chary.advise import advise, advise_for
 from chary.amounts import Amount
 from chary.calls import GaussianAboveThreshold, PrepaidTests, ReleaseIf, SparseVector, ThresholdTest
-from chary.calls.sparse_vector import OpenSparse
 from chary.errors import CharyError, InvalidParameter
 from chary.filters import RenyiFilter
 from chary.filters import choice as sizing
@@ -43,17 +42,17 @@ def kept(runs, successes):
 
 
 SPARSE = {
-    "sparse vector, published": {"form": "published"},
-    "sparse vector, tuned": {"form": "tuned", "monotone": False},
-    "sparse vector, tuned, monotone": {"form": "tuned", "monotone": True},
-    "sparse vector, one-sided": {"form": "one-sided", "monotone": False, "tests": 120},
-    "sparse vector, one-sided, monotone": {"form": "one-sided", "monotone": True, "tests": 120},
+    "sparse vector, published": {"mechanism": "published"},
+    "sparse vector, tuned": {"mechanism": "tuned", "monotone": False},
+    "sparse vector, tuned, monotone": {"mechanism": "tuned", "monotone": True},
+    "sparse vector, one-sided": {"mechanism": "one-sided", "monotone": False, "tests": 120},
+    "sparse vector, one-sided, monotone": {"mechanism": "one-sided", "monotone": True, "tests": 120},
 }
 
 
 def crossings(option, error, made, tests, hits, runs):
     """How often a sparse vector told all tests rightly that lie the error away, and all values within it."""
-    machine, source, right = made.mechanism, Seeded(11), 0
+    machine, source, right = made.machine, Seeded(11), 0
     places = np.linspace(0, tests - 1, hits).astype(int)
     values = np.full(tests, -error - 1)
     values[places] = error
@@ -69,7 +68,8 @@ def crossings(option, error, made, tests, hits, runs):
 def test_sparse_vectors_keep_their_error_and_not_two_thirds_of_it(name):
     tests, hits, runs = 120, 4, 300
     option = named(advise(epsilon=1, tests=tests, hits=hits))[name]
-    made = OpenSparse(chary.NeighborRelation("add_remove", None), 0, hits, option.epsilon, values=True, **SPARSE[name])
+    made = SparseVector(above=0, hits=hits, epsilon=option.epsilon, values=True, **SPARSE[name])
+    made = made.law(chary.NeighborRelation("add_remove", None))
     assert kept(runs, crossings(option, int(option.error), made, tests, hits, runs))
     assert not kept(runs, crossings(option, int(option.error) * 2 // 3, made, tests, hits, runs))
 

@@ -11,7 +11,6 @@ import chary
 from chary import Budget, calls, count, noise
 from chary.calls import PrepaidTests, Release, SparseVector, ThresholdTest, Watch
 from chary.calls.releases import noises
-from chary.calls.sparse_vector import OpenSparse
 from chary.mechanisms.threshold_tests import SharpTests
 from tests.session.kit import USUAL, spent
 
@@ -33,17 +32,17 @@ class Written:
 
 def fails(session, call, query, truths, width, source):
     """Whether a test is wrong, or the value of a hit is off by more than the width, in one run on exact truths."""
-    bound = None if isinstance(call, Release) else call.bind(session.spine)
+    neighbor_relation = session.spine.rows.neighbor_relation
     if isinstance(call, Release):
-        near = session.spine.rows.neighbor_relation
-        told = noises(query, near, epsilon=call.epsilon, rho=call.rho)[0].apply(truths, source)
+        told = noises(query, neighbor_relation, epsilon=call.epsilon, rho=call.rho)[0].apply(truths, source)
         above = np.flatnonzero(told >= BAR)
         values = told[above]
-    elif isinstance(bound, OpenSparse):
-        machine = bound.mechanism
+    elif isinstance(call, SparseVector):
+        machine = call.law(neighbor_relation).machine
         _, found = machine.step(machine.start(source), truths, BAR, source)
         above, values = found.positions, found.values
     else:
+        bound = call.bind(session.spine)
         found = (bound.watch(None) if isinstance(call, Watch) else agreed(bound)).step(truths, source)
         above, values = found.positions, found.noisy
     if list(above) != list(np.flatnonzero(truths >= BAR)):

@@ -270,15 +270,16 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
-    bound = call.bind(spine)
+    made, relation = call.plan(spine), spine.rows.neighbor_relation
+    bound: Any = call.law(relation) if isinstance(call, sparse_vector.SparseVector) else call.bind(spine)
     try:
-        expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
+        expected = _hits(call, made, found) if hits is None else whole(hits, "hits")
         ended = found.free_misses_ended or found.ends_free_misses
         filter_ = epsilons_of(spine.filter) if ended else spine.filter
         tests = found.outlook.tests
         terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
-        asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbor_relation, **terms), ended=ended)
-        own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
+        asked = _Compared.of(filter_, made, bound, Wanted.asked(spine.rows.neighbor_relation, **terms), ended=ended)
+        own = [Alternative(f"{made.kind}, as quoted", asked.error, None)] if asked.fits else []
         others = options_within(asked.wanted, asked.room)
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
@@ -290,19 +291,19 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
 class _Compared:
     """A call, what is wanted of it, and the room of its price."""
 
-    bound: plan.Interaction
+    bound: Any
     wanted: Wanted
     room: Room
     fits: bool
 
     @classmethod
-    def of(cls, filter_: Filter, bound: plan.Interaction, wanted: Wanted, *, ended: bool) -> "_Compared":
+    def of(cls, filter_: Filter, made: plan.Plan[Any], bound: Any, wanted: Wanted, *, ended: bool) -> "_Compared":
         """For so many tests in all, and the hits that are expected; once free misses have `ended`, by epsilons."""
-        price, parts = bound.price(filter_), wanted.paid_tests
+        price, parts = made.price(filter_), wanted.paid_tests
         if isinstance(bound, agreed_tests.OpenAgreed):
             paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
         else:
-            paid = price.hit if isinstance(bound, sparse_vector.OpenSparse) else price.total(wanted.paid_hits, parts)
+            paid = price.hit if isinstance(bound, sparse_vector.SparseLaw) else price.total(wanted.paid_hits, parts)
         whole = filter_.capacity
         return cls(bound, wanted, Room(filter_, paid.cut_to(whole), ended=ended), paid.fits_into(whole))
 
@@ -310,16 +311,20 @@ class _Compared:
     def error(self) -> float:
         """How far off the call itself may be, all tests and values together."""
         bound, wanted = self.bound, self.wanted
-        within, accuracy = bound.within(wanted.tests, wanted.confidence), bound.accuracy()
+        within, accuracy = bound.within(wanted.tests, wanted.confidence), self._accuracy
         if within is None:
             noise, grid = accuracy or (Laplace(Fraction(1), 1), Fraction(1))
             return float(error_of_all_up(noise.law(), tests=wanted.tests, confidence=wanted.confidence) * grid)
-        return max(within.error, self._values_error)
+        return max(float(within.error), self._values_error)
+
+    @property
+    def _accuracy(self) -> Any:
+        return None if isinstance(self.bound, sparse_vector.SparseLaw) else self.bound.accuracy()
 
     @property
     def _values_error(self) -> float:
         """Of fresh values of all hits; those of a sparse vector are among its tests."""
-        accuracy = self.bound.accuracy()
+        accuracy = self._accuracy
         rho = (
             self.bound.terms.sharpness(1, Fraction(1)).value_rho
             if isinstance(self.bound, agreed_tests.OpenAgreed)
@@ -334,16 +339,16 @@ class _Compared:
         return float(steps * accuracy[1])
 
 
-def _hits(call: Any, bound: plan.Interaction, found: Quote) -> int:
+def _hits(call: Any, made: plan.Plan[Any], found: Quote) -> int:
     """As many as the call names, or as can be charged and still fit."""
-    fitting = bound.most_hits if found.hits_left is None else min(bound.most_hits, found.hits_left)
+    fitting = made.cost.most if found.hits_left is None else min(made.cost.most, found.hits_left)
     return getattr(call, "hits", None) or max(1, fitting)
 
 
 def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
     """What the call says of its tests, in the words of an advice."""
-    if isinstance(bound, sparse_vector.OpenSparse):
-        sizes = {name: getattr(bound, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
+    if isinstance(bound, sparse_vector.SparseLaw):
+        sizes = {name: getattr(bound.call, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
         return sizes | {"tests": tests}
     if isinstance(bound, agreed_tests.OpenAgreed):
         return {"tests": tests, "values": call.value is not None}

@@ -12,7 +12,7 @@ from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
 from chary.calls import agreed_tests, thresholds
 from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
-from chary.calls.sparse_vector import Form, OpenSparse
+from chary.calls.sparse_vector import Form, SparseLaw, SparseVector
 from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
@@ -207,14 +207,15 @@ def _sparse(
     delta: Fraction = Fraction(0),
     **terms: bool,
 ) -> options.Option:
-    def opened(epsilon: Fraction) -> OpenSparse:
+    def opened(epsilon: Fraction) -> SparseLaw:
         sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
         sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
-        return OpenSparse(wanted.neighbor_relation, 0, wanted.hits, epsilon, delta, form, **sizes, **terms)
+        sizes |= {"hits": wanted.hits, "epsilon": epsilon, "delta": delta, "mechanism": form} | terms
+        return SparseVector(above=0, **sizes).law(wanted.neighbor_relation)
 
     size = room.largest(lambda epsilon: opened(epsilon).event, lambda price: price.hit, room.filter.budget.exact[0])
     made = opened(size)
-    machine = made.mechanism
+    machine = made.machine
     answer = None if machine.answers is None else machine.answers.scale
     value = (
         None if answer is None else accuracy.laplace_error_up(answer, tests=wanted.hits, confidence=wanted.confidence)
@@ -224,17 +225,17 @@ def _sparse(
         wanted.units(machine.error_up(wanted.tests, wanted.confidence)),
         wanted.units(machine.tests_alone.error_up(wanted.tests, wanted.confidence)),
         None if value is None else wanted.units(value),
-        spending(room.filter, made.price(room.filter).hit).share,
+        spending(room.filter, room.filter.price(made.event).hit).share,
         size,
         wanted.units(machine.deviation),
         None if answer is None else wanted.units(math.sqrt(2) * float(answer)),
-        code=_opening_call(wanted, made, form, terms),
+        code=_opening_call(wanted, made.call, form, terms),
         opening=room.opening,
         note="charged once, whole; ask the run it gives: run.ask(query), key after key where there are keys",
     )
 
 
-def _opening_call(wanted: options.Wanted, made: OpenSparse, form: Form, terms: dict[str, bool]) -> str:
+def _opening_call(wanted: options.Wanted, made: SparseVector, form: Form, terms: dict[str, bool]) -> str:
     given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={options.written(Fraction(made.epsilon))}"]
     given += [f"delta={options.written(Fraction(made.delta))}"] if made.delta else []
     given += [f"tests={made.tests}"] if form == "one-sided" else [f'mechanism="{form}"']

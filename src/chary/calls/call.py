@@ -86,9 +86,10 @@ class Call(ABC, Generic[AnswerT]):
     def size(self, spine: Spine) -> Size | None:
         """The epsilon that was said, and the plan at another; None where none was."""
         own: Any = self
-        if own.epsilon is None:
+        epsilon = getattr(own, "epsilon", None)
+        if epsilon is None:
             return None
-        return Size(Fraction(own.epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
+        return Size(Fraction(epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
 
     def question_body(self) -> Json:
         """The question in the words of the ledger."""

@@ -3,12 +3,12 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
 from chary.accounting import Event, Publication, Pure
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
@@ -17,17 +17,17 @@ from chary.answers import Answer
 from chary.calls import answers, fields, sparse_vector
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
-from chary.calls.run import FreeOpening, Opening, RunKind
-from chary.core.forecast import Within
-from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, check_question, steps_at_least
+from chary.calls.run import Opening, RunKind, opening
+from chary.core.forecast import Forecast, error_bar
+from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Question, Result, check_question, reading, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, NeighborRelation, Neighbors, Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.data.series import public_size
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
-from chary.mechanisms import Additive, Gaussian, HiddenThreshold, SparseVectorMachine
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerLocked
+from chary.mechanisms import HiddenThreshold, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number, exact, plain, whole
@@ -127,10 +127,8 @@ class GrowingRoundState:
         return padded(json.dumps([*public, self.shift]).encode(), SMALL + len(json.dumps(public)))
 
     @classmethod
-    def load(cls, data: bytes | None, call: int) -> "GrowingRoundState":
-        """The state that `dump` wrote; `NotWithheld` where nothing is kept."""
-        if data is None:
-            raise NotWithheld(f"call {call} keeps no rounds: it was interrupted; open a new growing sparse vector")
+    def load(cls, data: bytes) -> "GrowingRoundState":
+        """The state that `dump` wrote."""
         number, size, epsilon, shift = json.loads(unpadded(data))
         return cls(number, size, Fraction(epsilon), shift)
 
@@ -138,134 +136,59 @@ class GrowingRoundState:
         return f"RoundState(number={self.number}, size={self.size}, epsilon={self.epsilon}, open={self.open})"
 
 
-@dataclass(frozen=True)
-class OneRound(sparse_vector.OpenSparse):
-    """A round is a sparse vector with one hit, whose threshold in counts moves with the public size."""
-
-    form: Form = "tuned"
-
-    @cached_property
-    def mechanism(self) -> SparseVectorMachine:
-        """The state machine; the published form has the noise of [GROW] where values are published."""
-        sizes = round_noise(self.epsilon, values=self.values, form=self.form)
-        return SparseVectorMachine(sizes, super().mechanism.sensitivity)
-
-
-# The questions to a sparse vector on a growing table: rounds that are charged when they begin, and free tests.
+# What rounds and sharp tests cost, by the public size at which they are asked.
 
 
 @dataclass(frozen=True)
-class BeginRound(Interaction):
-    """Draw the hidden threshold of the next round, at a public size; nothing is read.
+class RoundsLaw:
+    """The terms of all rounds with a hidden threshold; `size` is that of the opening."""
 
-    Where another process began it meanwhile, that is noticed before anything is stored, and the reservation given back.
-    """
-
-    opened: int
-    started: "OpenGrowingSparse"
-    size: int = field(compare=False)
-    kind = "growing_sparse_round"
-
-    def __post_init__(self) -> None:
-        self.round  # noqa: B018 - refuses a table that shrank and noise out of range
+    call: "GrowingTests"
+    neighbor_relation: NeighborRelation
+    size: int
 
     @cached_property
-    def round(self) -> OneRound:
-        """The sparse vector of this round."""
-        return self.started.round(self.started.terms.epsilon_down(self.size))
+    def terms(self) -> GrowingRounds:
+        """What rounds cost, by the size at which they begin."""
+        asked = self.call
+        return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.mechanism)
+
+    def round(self, epsilon: Fraction) -> sparse_vector.SparseLaw:
+        """The sparse vector with one hit that a round of this epsilon is: the threshold comes with each question.
+
+        The published form has the noise of [GROW] where values are published.
+        """
+        asked = self.call
+        said: Json = {"mechanism": asked.mechanism, "monotone": False, "values": asked.values}
+        said |= {"sensitivity": asked.sensitivity, "grid": asked.grid}
+        law = sparse_vector.SparseVector(above=0, hits=1, epsilon=epsilon, **said).law(self.neighbor_relation)
+        noise = round_noise(epsilon, values=asked.values, form=asked.mechanism)
+        return replace(law, machine=SparseVectorMachine(noise, law.machine.sensitivity))
 
     @property
     def event(self) -> Event:
-        return self.round.event
-
-    @property
-    def held(self) -> int:
-        return self.opened
-
-    def check(self, secret: bytes | None) -> None:
-        now, most = GrowingRoundState.load(secret, self.opened), self.started.call.rounds
-        if now.open:
-            raise RoundMoved(f"round {now.number} of call {self.opened} is open, and goes on to its first hit")
-        if most is not None and now.number >= most:
-            raise BudgetExceeded(
-                f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
-                "by session.start(GrowingTests(above=..., epsilon=..., rounds=...))"
-            )
-
-    def body(self) -> Json:
-        return {"growing_sparse_vector": self.opened}
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def run(self, data: Data) -> Result:
-        number = GrowingRoundState.load(data.secret, self.opened).number + 1
-        epsilon, hidden = Fraction(self.round.epsilon), self.round.mechanism.start(data.source)
-        answer = {"round": number, "size": self.size, "epsilon": str(epsilon)}
-        begun = GrowingRoundState(number, self.size, epsilon, hidden.shift)
-        return Result(answer, hits=0, tests=0, secrets={self.opened: begun.dump()})
-
-    def present(self, answer: Json, call: int) -> GrowingRound:
-        return GrowingRound(call, answer["round"], answer["size"], Fraction(answer["epsilon"]))
+        """That of a round that begins at the size of the opening."""
+        return Pure(self.terms.epsilon)
 
 
 @dataclass(frozen=True)
-class AskGrowingSparse(Paid):
-    """One question against the hidden threshold of the open round, as an average over the rows there are.
+class HitsLaw:
+    """The terms of all sharp tests, where `hit` is that of a yes at `size`, the size of the opening."""
 
-    Nothing is charged, it was paid when the round began. An outcome against a round that moved meanwhile is thrown away
-    by the spine, unseen. Rows that another thread appends after `size` was read may be counted already: that costs
-    accuracy, by their share, and nothing else.
-    """
+    call: "GrowingTests"
+    neighbor_relation: NeighborRelation
+    size: int
+    hit: sharp.HitTerms
 
-    opened: int
-    started: "OpenGrowingSparse"
-    query: Query
-    above: Fraction
-    size: int = field(compare=False)
-    kind = "growing_sparse_test"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.query, Query) and self.query.keys is not None:
-            raise InvalidQuery("ask one key at a time, as a condition of its own: ask(count(\"ward = 'a'\"))")
-        self._asked(Fraction(self.started.terms.epsilon))
-        self._check_threshold()
-
-    def _check_threshold(self) -> None:
-        check_average(self.query, self.started.neighbor_relation, self.above)
-
-    def _asked(self, epsilon: Fraction) -> sparse_vector.AskSparseOnce:
-        """The question in counts; its constructor refuses what cannot be asked."""
-        return sparse_vector.AskSparseOnce(self.opened, self.started.round(epsilon), self.query, self.above * self.size)
+    def at(self, size: int) -> sharp.HitTerms:
+        """The terms of a test at this size."""
+        speeds = GrowingRounds(self.size, 1, self.call.exponent)
+        return self.hit.slower(speeds.epsilon_down(max(self.size, sharp.coarse_down(size))))
 
     @property
     def event(self) -> Event:
-        return self.started.event
-
-    def check(self, secret: bytes | None) -> None:
-        if not GrowingRoundState.load(secret, self.opened).open:
-            raise NoRoundOpen(f"no round of call {self.opened} is open: ask again")
-
-    def body(self) -> Json:
-        return {"growing_sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        state = GrowingRoundState.load(data.secret, self.opened)
-        asked = self._asked(state.epsilon)
-        ran = asked.run(replace(data, secret=HiddenThreshold(state.shift or 0).dump()))
-        after, values = (state.ended() if ran.hits else state), ran.answer["values"]
-        bar = asked.started.error_bar
-        answer = {"above": bool(ran.hits), "value": values[0] if values else None, "size": self.size}
-        answer |= {"round": state.number, "error_bar": None if bar is None else bar / self.size}
-        return Result(answer, ran.hits, ran.tests, secrets={self.opened: after.dump()})
-
-    def present(self, answer: Json, call: int) -> GrowingTest:
-        size, steps = answer["size"], answer["value"]
-        value = None if steps is None else float(steps * Fraction(self.started.call.grid) / size)
-        return GrowingTest(call, answer["above"], value, answer["error_bar"], size, answer["round"])
+        """That of a yes at the size of the opening."""
+        return self.hit.event
 
 
 def check_average(query: Query, neighbor_relation: NeighborRelation, above: Fraction) -> None:
@@ -285,8 +208,8 @@ def check_average(query: Query, neighbor_relation: NeighborRelation, above: Frac
 class GrowingState(ABC):
     """What is public of a sparse vector on a growing table: its rounds, and how accurate it is."""
 
-    def __init__(self, spine: Spine, call: int, started: "OpenGrowingSparse | OpenGrowingHits") -> None:
-        self._call, self._spine, self._most = call, spine, started.call.rounds
+    def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: RoundsLaw | HitsLaw) -> None:
+        self._spine, self._now, self._most = spine, now, law.call.rounds
 
     @property
     def rounds(self) -> int:
@@ -330,16 +253,13 @@ class GrowingState(ABC):
     def _size(self) -> int:
         return public_size(self._spine.rows)
 
-    def _now(self) -> GrowingRoundState:
-        return GrowingRoundState.load(self._spine.ledger.secret(self._call), self._call)
-
 
 class GrowingHitsState(GrowingState):
     """The same of sharp tests."""
 
-    def __init__(self, spine: Spine, call: int, started: "OpenGrowingHits") -> None:
-        super().__init__(spine, call, started)
-        self._started = started
+    def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: HitsLaw) -> None:
+        super().__init__(spine, now, law)
+        self._law = law
 
     @property
     def next_epsilon(self) -> None:
@@ -347,15 +267,15 @@ class GrowingHitsState(GrowingState):
 
     @property
     def _next(self) -> Event:
-        return self._started.at(self._size).event
+        return self._law.at(self._size).event
 
     def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
         """How far off so many tests at the size of now may be, and the values of so many hits, for questions of the
         sensitivity that was given."""
-        call, size = self._started.call, self._size
+        call, size = self._law.call, self._size
         grid = Fraction(call.grid)
         steps = math.ceil(Fraction(call.sensitivity) / grid)
-        terms, wrong = self._started.at(size), 1 - exact(confidence, "confidence")
+        terms, wrong = self._law.at(size), 1 - exact(confidence, "confidence")
         error = terms.sharpness(steps, grid).within(tests, 1 - wrong / 2 if terms.share else confidence).error
         if terms.share:
             bar = terms.noise(steps).error_bar(float(1 - wrong / 2 / whole(rounds, "rounds")))
@@ -366,199 +286,33 @@ class GrowingHitsState(GrowingState):
 class GrowingRoundsState(GrowingState):
     """The same of rounds with a hidden threshold."""
 
-    def __init__(self, spine: Spine, call: int, started: "OpenGrowingSparse") -> None:
-        super().__init__(spine, call, started)
-        self._started = started
+    def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: RoundsLaw) -> None:
+        super().__init__(spine, now, law)
+        self._law = law
 
     @property
     def next_epsilon(self) -> Fraction:
-        return self._started.terms.epsilon_down(self._size)
+        return self._law.terms.epsilon_down(self._size)
 
     @property
     def _next(self) -> Event:
-        return self._started.round(self.next_epsilon).event
+        return self._law.round(self.next_epsilon).event
 
     def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        started, now, size = self._started, self._now(), self._size
+        law, now, size = self._law, self._now(), self._size
         begun = now.size if now.open else size
-        sensitivity = started.round(now.epsilon if now.open else self.next_epsilon).mechanism.sensitivity
+        sensitivity = law.round(now.epsilon if now.open else self.next_epsilon).machine.sensitivity
         given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
-        error = growing_error_up(started.terms, **given, sensitivity=sensitivity, confidence=confidence)
+        error = growing_error_up(law.terms, **given, sensitivity=sensitivity, confidence=confidence)
         published = None
-        if started.call.mechanism == "published":
-            single = published_growing_error(started.terms, **given, confidence=confidence)
-            published = single * float(started.call.sensitivity)
-        unit = float(Fraction(started.call.grid))
+        if law.call.mechanism == "published":
+            single = published_growing_error(law.terms, **given, confidence=confidence)
+            published = single * float(law.call.sensitivity)
+        unit = float(Fraction(law.call.grid))
         return GrowingAccuracy(tests, rounds, size, float(confidence), error * unit, published)
 
 
-# Sharp tests of averages over a growing table: nothing is hidden, a test is free until it says yes.
-
-
-@dataclass(frozen=True)
-class OpenGrowingHits(FreeOpening[Any]):
-    """The terms of all tests, where `hit` is that of a yes at `size`, the size of the opening.
-
-    Nothing is read but the public size, and nothing is charged. The answer keeps the price of a yes at that size: it
-    may have been found in floats, so it is read again and never found anew.
-    """
-
-    size: int = field(compare=False)
-    hit: sharp.HitTerms = field(compare=False)
-
-    def __post_init__(self) -> None:
-        self.hit.sharpness()  # refuses what has no table
-        super().__post_init__()
-
-    def at(self, size: int) -> sharp.HitTerms:
-        """The terms of a test at this size."""
-        speeds = GrowingRounds(self.size, 1, self.call.exponent)
-        return self.hit.slower(speeds.epsilon_down(max(self.size, sharp.coarse_down(size))))
-
-    def begin(self, opened: int, size: int) -> NoReturn:
-        """Nothing begins before it is asked."""
-        raise InvalidParameter("sharp tests have no round to begin: ask(query), and a yes is charged")
-
-    def asked(self, opened: int, query: Query, above: Fraction, size: int) -> "AskGrowingHit":
-        """A question at this size."""
-        return AskGrowingHit(opened, self, query, above, size)
-
-    def state(self, spine: Spine, opened: int) -> GrowingState:
-        """What is public of it now."""
-        return GrowingHitsState(spine, opened, self)
-
-    @property
-    def event(self) -> Event:
-        return self.hit.event
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
-        return []
-
-    def run(self, data: Data) -> Result:
-        told = {"size": self.size, "price": str(self.hit.price)}
-        return Result(told, hits=0, tests=0, secret=GrowingRoundState().dump())
-
-
-@dataclass(frozen=True)
-class AskGrowingHit(Interaction):
-    """One question as an average over the rows there are, charged if it is above its threshold.
-
-    Guarantee: `SharpTest` of the count or sum against the threshold times the public size. How many yeses there were
-    is kept beside the opening, and changes in the transaction that stores one.
-    """
-
-    opened: int
-    started: OpenGrowingHits
-    query: Query
-    above: Fraction
-    size: int = field(compare=False)
-    kind = "growing_sparse_test"
-
-    def __post_init__(self) -> None:
-        check_question(self.query)
-        if isinstance(self.query, Mean) or self.query.keys is not None:
-            raise InvalidQuery(
-                "averages are of a count or a sum, one key at a time, as a condition of its own: "
-                "ask(count(\"ward = 'a'\"))"
-            )
-        check_average(self.query, self.started.neighbor_relation, self.above)
-        self.sharpness, self.noise  # noqa: B018 - refuses what has no table
-
-    @cached_property
-    def own(self) -> sharp.HitTerms:
-        """The terms at this size."""
-        return self.started.at(self.size)
-
-    @cached_property
-    def sharpness(self) -> sharp.Sharpness:
-        """The test."""
-        return self.own.sharpness(self.query.sensitivity(self.started.neighbor_relation), self.query.grid)
-
-    @cached_property
-    def noise(self) -> Gaussian | None:
-        """That of a published sum; None where no values are published."""
-        change = self.query.sensitivity(self.started.neighbor_relation)
-        return self.own.noise(change) if self.own.share else None
-
-    @property
-    def event(self) -> Event:
-        return self.own.event
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if self.noise is None else (self.noise, self.query.grid)
-
-    @property
-    def bar_step(self) -> Fraction:
-        return self.query.grid
-
-    def wrong_call(self, distance: int) -> float:
-        return self.sharpness.wrong_call(distance)
-
-    def within(self, tests: int, confidence: Number) -> Within:
-        return self.sharpness.within(tests, confidence)
-
-    @property
-    def held(self) -> int:
-        return self.opened
-
-    def check(self, secret: bytes | None) -> None:
-        now, most = GrowingRoundState.load(secret, self.opened), self.started.call.rounds
-        if most is not None and now.number >= most:
-            raise BudgetExceeded(
-                f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
-                "by session.start(GrowingTests(above=..., hits=..., rounds=...))"
-            )
-
-    def body(self) -> Json:
-        return {"growing_sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        state = GrowingRoundState.load(data.secret, self.opened)
-        bar = steps_at_least(self.above * self.size, self.query.grid) - self.sharpness.bar
-        found = SharpTests(self.sharpness.sampler, bar, self.noise).step(data.integers(), data.source)
-        above, number = bool(found.positions), state.number + 1
-        told = self.error_bar
-        answer = {
-            "above": above,
-            "value": found.noisy[0] if found.noisy else None,
-            "size": self.size,
-            "round": number,
-            "error_bar": None if told is None else told / self.size,
-            "price": str(self.own.price),
-        }
-        after = GrowingRoundState(number, self.size) if above else state
-        return Result(answer, int(above), 1, secrets={self.opened: after.dump()})
-
-    def present(self, answer: Json, call: int) -> GrowingTest:
-        size, steps = answer["size"], answer["value"]
-        value = None if steps is None else float(steps * self.query.grid / size)
-        told = (answer["error_bar"], size, answer["round"])
-        return GrowingTest(call, answer["above"], value, *told, publication=self.published(answer))
-
-    def published(self, answer: Json) -> Publication | None:
-        """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
-
-        Its steps are those of the sum over the rows there were.
-        """
-        own = self.started.at(answer["size"])
-        if answer["value"] is None or str(own.price) != answer.get("price"):
-            return None
-        neighbor_relation, size = self.started.neighbor_relation, answer["size"]
-        noise = own.noise(self.query.sensitivity(neighbor_relation))
-        floor, ceiling = (
-            None if end is None else Fraction(end, size) for end in self.query.known_range(neighbor_relation)
-        )
-        bar = steps_at_least(self.above * size, self.query.grid)
-        return Publication(noise.law(), grid=self.query.grid / size, floor=floor, ceiling=ceiling, bar=bar)
-
-
-# Sparse vectors on growing tables: opening one, and asking it.
-
-_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
+# Sparse vectors on growing tables: asking one, and opening it.
 
 
 class GrowingRun(RunKind[GrowingTest, GrowingState]):
@@ -574,49 +328,182 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
 
     kind = "growing_sparse_vector"
     names = "growing_sparse_vector"
+    keeps = "rounds"
 
     @cached_property
-    def started(self) -> "OpenGrowingSparse | OpenGrowingHits":
-        """The opening."""
-        answer = self._spine.ledger.call(self.call).answer
-        if answer is None:
-            told = "it was interrupted; open a new growing sparse vector"
-            raise NotWithheld(f"call {self.call} keeps no rounds: {told}")
-        terms = current(self._terms, self.kind)
+    def law(self) -> RoundsLaw | HitsLaw:
+        """What it was opened with. Ledgers may hold one with any threshold, and it goes on."""
+        told, terms = self._opening(), current(self._terms, self.kind)
         given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
-        opening, told = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given), json.loads(answer)
+        opening = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given)
         neighbor_relation, size = self._spine.rows.neighbor_relation, told["size"]
         if opening.epsilon is not None:
-            return OpenGrowingSparse(opening, neighbor_relation, size)
+            return RoundsLaw(opening, neighbor_relation, size)
         filter_ = sharp.priced_by(self._spine.filter, "start another one with epsilon=")
         hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
-        return OpenGrowingHits(opening, neighbor_relation, size, hit)
+        return HitsLaw(opening, neighbor_relation, size, hit)
 
     @property
     def state(self) -> GrowingState:
-        return self.started.state(self._spine, self.call)
+        law = self.law
+        if isinstance(law, RoundsLaw):
+            return GrowingRoundsState(self._spine, self._round, law)
+        return GrowingHitsState(self._spine, self._round, law)
 
-    def plan(
-        self, query: Question | EllipsisType = ..., *, above: Number | None = None
-    ) -> "AskGrowingSparse | BeginRound | AskGrowingHit":
-        size, started = public_size(self._spine.rows), self.started
-        if query is ...:
-            if above is not None:
-                raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
-            return started.begin(self.call, size)
-        return self._at(size, cast("Query", query), above)
+    def _round(self) -> GrowingRoundState:
+        return GrowingRoundState.load(self._secret())
 
-    def _at(self, size: int, query: Query, above: Number | None) -> "AskGrowingSparse | AskGrowingHit":
-        """A question at this size."""
-        bar = exact(self.started.call.above if above is None else above, "above")
-        return self.started.asked(self.call, query, bar, size)
+    def plan(self, query: Question | EllipsisType = ..., *, above: Number | None = None) -> Plan[Any]:
+        size = public_size(self._spine.rows)
+        if query is not ...:
+            return self._at(size, query, above)
+        if above is not None:
+            raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
+        return self._begin(size)
 
-    def recorded(self, body: Json) -> Interaction:
+    def recorded(self, body: Json) -> Plan[Any]:
         """What was answered tells the size at which it was: a question needs no rows to be told again."""
-        size = self.started.size
         if "query" not in body:
-            return self.started.begin(self.call, size)
-        return self._at(size, cast("Query", query_of(current(body["query"]))), body["above"])
+            return self._begin(self.law.size)
+        return self._at(self.law.size, query_of(current(body["query"])), body["above"])
+
+    def _at(self, size: int, query: Question, above: Number | None) -> Plan[Any]:
+        """A question at this size."""
+        law, bar = self.law, exact(self.law.call.above if above is None else above, "above")
+        if isinstance(law, RoundsLaw):
+            return self._in_round(law, size, query, bar)
+        return self._sharply(law, size, query, bar)
+
+    def _begin(self, size: int) -> Plan[GrowingRound]:
+        """Draw the hidden threshold of the next round, at this size; nothing is read.
+
+        Where another process began it meanwhile, that is noticed before anything is stored, and the reservation given
+        back.
+        """
+        law = self.law
+        if isinstance(law, HitsLaw):
+            raise InvalidParameter("sharp tests have no round to begin: ask(query), and a yes is charged")
+        # Refuses a table that shrank and noise out of range.
+        begun = law.round(law.terms.epsilon_down(size))
+        epsilon = Fraction(begun.call.epsilon)
+
+        def check(held: bytes) -> None:
+            now = GrowingRoundState.load(held)
+            if now.open:
+                raise RoundMoved(f"round {now.number} of call {self.call} is open, and goes on to its first hit")
+            self._refuse_ended(now, "epsilon")
+
+        def run(data: Data) -> Result:
+            number = GrowingRoundState.load(data.secret or b"").number + 1
+            hidden = begun.machine.start(data.source)
+            answer = {"round": number, "size": size, "epsilon": str(epsilon)}
+            after = GrowingRoundState(number, size, epsilon, hidden.shift)
+            return Result(answer, hits=0, tests=0, secrets={self.call: after.dump()})
+
+        def present(answer: Json, number: int) -> GrowingRound:
+            return GrowingRound(number, answer["round"], answer["size"], Fraction(answer["epsilon"]))
+
+        return self._plan(
+            "growing_sparse_round", {}, begun.event, run, present, cost=PerHit(adds_up=False), check=check
+        )
+
+    def _refuse_ended(self, now: GrowingRoundState, way: str) -> None:
+        most = self.law.call.rounds
+        if most is not None and now.number >= most:
+            raise BudgetExceeded(
+                f"all {most} rounds of the growing sparse vector of call {self.call} have ended; another is opened "
+                f"by session.start(GrowingTests(above=..., {way}=..., rounds=...))"
+            )
+
+    def _in_round(self, law: RoundsLaw, size: int, query: Question, above: Fraction) -> Plan[GrowingTest]:
+        """One question against the hidden threshold of the open round, as an average over the rows there are.
+
+        Nothing is charged, it was paid when the round began. An outcome against a round that moved meanwhile is thrown
+        away by the transaction, unseen. Rows that another thread appends after `size` was read may be counted already:
+        that costs accuracy, by their share, and nothing else.
+        """
+        if isinstance(query, Query) and query.keys is not None:
+            raise InvalidQuery("ask one key at a time, as a condition of its own: ask(count(\"ward = 'a'\"))")
+        law.round(Fraction(law.terms.epsilon)).check(query)
+        asked = cast("Query", query)
+        check_average(asked, law.neighbor_relation, above)
+
+        def check(held: bytes) -> None:
+            if not GrowingRoundState.load(held).open:
+                raise NoRoundOpen(f"no round of call {self.call} is open: ask again")
+
+        def run(data: Data) -> Result:
+            state = GrowingRoundState.load(data.secret or b"")
+            now = law.round(state.epsilon)
+            _, found = now.step(HiddenThreshold(state.shift or 0), asked, above * size, data)
+            hit, values, bar = bool(found.positions), found.values, now.error_bar
+            answer: Json = {"above": hit, "value": values[0] if values else None, "size": size}
+            answer |= {"round": state.number, "error_bar": None if bar is None else bar / size}
+            after = state.ended() if hit else state
+            return Result(answer, int(hit), found.tested, secrets={self.call: after.dump()})
+
+        def present(answer: Json, number: int) -> GrowingTest:
+            rows, steps = answer["size"], answer["value"]
+            value = None if steps is None else float(steps * Fraction(law.call.grid) / rows)
+            return GrowingTest(number, answer["above"], value, answer["error_bar"], rows, answer["round"])
+
+        return self._test(asked, above, law.event, run, present, check=check)
+
+    def _sharply(self, law: HitsLaw, size: int, query: Question, above: Fraction) -> Plan[GrowingTest]:
+        """One question as an average over the rows there are, charged if it is above its threshold.
+
+        Guarantee: `SharpTest` of the count or sum against the threshold times the public size. How many yeses there
+        were is kept beside the opening, and changes in the transaction that stores one.
+        """
+        check_question(query)
+        if isinstance(query, Mean) or query.keys is not None:
+            raise InvalidQuery(
+                "averages are of a count or a sum, one key at a time, as a condition of its own: "
+                "ask(count(\"ward = 'a'\"))"
+            )
+        asked, neighbor_relation = query, law.neighbor_relation
+        check_average(asked, neighbor_relation, above)
+        change, own = asked.sensitivity(neighbor_relation), law.at(size)
+        # Refuses what has no table.
+        test, noise = own.sharpness(change, asked.grid), own.noise(change) if own.share else None
+        bar = None if noise is None else error_bar((noise, asked.grid))
+
+        def run(data: Data) -> Result:
+            state = GrowingRoundState.load(data.secret or b"")
+            steps = steps_at_least(above * size, asked.grid) - test.bar
+            found = SharpTests(test.sampler, steps, noise).step(data.integers(), data.source)
+            hit, number = bool(found.positions), state.number + 1
+            answer = {
+                "above": hit,
+                "value": found.noisy[0] if found.noisy else None,
+                "size": size,
+                "round": number,
+                "error_bar": None if bar is None else bar / size,
+                "price": str(own.price),
+            }
+            after = GrowingRoundState(number, size) if hit else state
+            return Result(answer, int(hit), 1, secrets={self.call: after.dump()})
+
+        def present(answer: Json, number: int) -> GrowingTest:
+            rows, steps = answer["size"], answer["value"]
+            value = None if steps is None else float(steps * asked.grid / rows)
+            told = (answer["error_bar"], rows, answer["round"])
+            return GrowingTest(number, answer["above"], value, *told, publication=_published(law, asked, above, answer))
+
+        return self._test(
+            asked,
+            above,
+            own.event,
+            run,
+            present,
+            cost=PerHit(adds_up=False),
+            forecast=lambda: Forecast(error_bar=bar, step=asked.grid, wrong=test.wrong_call, within=test.within),
+            check=lambda held: self._refuse_ended(GrowingRoundState.load(held), "hits"),
+        )
+
+    def _test(self, query: Query, above: Fraction, *carried: Any, **options: Any) -> Plan[GrowingTest]:
+        asked = {"query": query.body(), "above": str(above)}
+        return self._plan("growing_sparse_test", asked, *carried, reads=reading(query), **options)
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         """With `begins=1` it begins one round at most, with 0 none: what is charged is what was quoted. Otherwise
@@ -633,7 +520,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         except NoRoundOpen:
             if not (begins and left):
                 raise
-            question.prepare(self._spine.rows)
+            question.reads(self._spine.rows)
             begins -= self._begun(request)
         except RoundMoved as moved:
             if not (asked or options):
@@ -673,6 +560,9 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
 
         def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
             """As for any run."""
+
+
+_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
 
 
 @call("growing_sparse_vector", subject="growing")
@@ -721,15 +611,25 @@ class GrowingTests(Opening[GrowingRun]):
         if self.value is not None and not self.values:
             raise InvalidParameter("value= is the part of a price for published values: give values=True with it")
 
-    def bind(self, spine: Spine) -> "OpenGrowingSparse | OpenGrowingHits":
+    def plan(self, spine: Spine) -> Plan[Any]:
         self._check_average()
         neighbor_relation, size = spine.rows.neighbor_relation, public_size(spine.rows)
         check_averages(neighbor_relation, size)
-        if self.epsilon is not None:
-            return OpenGrowingSparse(self, neighbor_relation, size)
-        filter_ = sharp.priced_by(spine.filter, "start it with epsilon=")
-        hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
-        return OpenGrowingHits(self, neighbor_relation, size, hit)
+        told: Json = {"size": size}
+        body = self.question_body()
+        law: RoundsLaw | HitsLaw
+        if self.epsilon is None:
+            filter_ = sharp.priced_by(spine.filter, "start it with epsilon=")
+            hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
+            hit.sharpness()  # refuses what has no table
+            # The price of a yes may have been found in floats, so it is read again and never found anew.
+            told, law = told | {"price": str(hit.price)}, HitsLaw(self, neighbor_relation, size, hit)
+        else:
+            body = {"epsilon_per_round": body.pop("epsilon"), "rounds": self.rounds} | body
+            law = RoundsLaw(self, neighbor_relation, size)
+            law.round(Fraction(law.terms.epsilon))  # refuses noise out of range
+        start = GrowingRoundState().dump()
+        return opening(self, spine, law.event, lambda data: start, body=body, answer=told, cost=PREPAID, reads=_sized)
 
     def wanted(self, size: int) -> sharp.Wanted:
         """How sharply, at this size."""
@@ -751,57 +651,9 @@ class GrowingTests(Opening[GrowingRun]):
             )
 
 
-@dataclass(frozen=True)
-class OpenGrowingSparse(FreeOpening[GrowingTests]):
-    """The terms of all rounds, where `epsilon` is that of a round that begins at `size`, the size of the opening.
-
-    Nothing is read but the public size, and nothing is charged. Ledgers may hold one with any threshold, and it goes
-    on.
-    """
-
-    size: int = field(compare=False)
-
-    def __post_init__(self) -> None:
-        self.round(Fraction(self.terms.epsilon))  # refuses noise out of range
-
-    @cached_property
-    def terms(self) -> GrowingRounds:
-        """What rounds cost, by the size at which they begin."""
-        asked = self.call
-        return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.mechanism)
-
-    def round(self, epsilon: Fraction) -> OneRound:
-        """The sparse vector that a round of this epsilon is; the threshold comes with each question."""
-        asked = self.call
-        sizes = (asked.sensitivity, asked.grid)
-        return OneRound(self.neighbor_relation, 0, 1, epsilon, 0, asked.mechanism, False, asked.values, *sizes)
-
-    @cached_property
-    def event(self) -> Event:
-        return Pure(self.terms.epsilon)
-
-    def begin(self, opened: int, size: int) -> BeginRound:
-        """The next round, at this size."""
-        return BeginRound(opened, self, size)
-
-    def asked(self, opened: int, query: Query, above: Fraction, size: int) -> AskGrowingSparse:
-        """A question at this size."""
-        return AskGrowingSparse(opened, self, query, above, size)
-
-    def state(self, spine: Spine, opened: int) -> GrowingState:
-        """What is public of it now."""
-        return GrowingRoundsState(spine, opened, self)
-
-    def body(self) -> Json:
-        told = super().body()
-        return {"epsilon_per_round": told.pop("epsilon"), "rounds": self.call.rounds} | told
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
-        return []
-
-    def run(self, data: Data) -> Result:
-        return Result({"size": self.size}, hits=0, tests=0, secret=GrowingRoundState().dump())
+def _sized(rows: Rows) -> Sequence[Reading]:
+    public_size(rows)
+    return ()
 
 
 def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
@@ -810,3 +662,17 @@ def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
         raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, neighbors="replace"')
     if size < 1:
         raise InvalidQuery("an average over rows needs rows: append some first")
+
+
+def _published(law: HitsLaw, query: Query, above: Fraction, answer: Json) -> Publication | None:
+    """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
+
+    Its steps are those of the sum over the rows there were.
+    """
+    own, neighbor_relation, size = law.at(answer["size"]), law.neighbor_relation, answer["size"]
+    if answer["value"] is None or str(own.price) != answer.get("price"):
+        return None
+    noise = own.noise(query.sensitivity(neighbor_relation))
+    floor, ceiling = (None if end is None else Fraction(end, size) for end in query.known_range(neighbor_relation))
+    bar = steps_at_least(above * size, query.grid)
+    return Publication(noise.law(), grid=query.grid / size, floor=floor, ceiling=ceiling, bar=bar)

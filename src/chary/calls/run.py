@@ -16,7 +16,7 @@ from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Bound, Call, kinds
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, FREE, PREPAID, Cost, Data, Json, Plan, Result, nothing_read, plan_of
+from chary.core.plan import ENCODER, FREE, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
 from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine, numbered, openings
 from chary.data import Query, Reading, Rows
@@ -32,6 +32,39 @@ from chary.ledger import CallRecord as Stored
 # The openings of runs, as they are carried through the spine.
 
 OpeningT = TypeVar("OpeningT", bound=Call[Any])
+
+
+# What an opening tells is nothing, so that it is charged whole.
+_WHOLE: Final = PerHit()
+
+
+def opening(
+    call: Call[Any],
+    spine: Spine,
+    event: Event,
+    start: Callable[[Data], bytes],
+    *,
+    body: Json | None = None,
+    answer: Json | None = None,
+    cost: Cost = _WHOLE,
+    reads: Callable[[Rows], Sequence[Reading]] = nothing_read,
+    forecast: Callable[[], Forecast] = Forecast,
+) -> Plan[int]:
+    """The opening of a run, which answers its number: `start` makes what is kept beside it.
+
+    `body` is the question where the ledger has it in other words than the call, `answer` what is told of the opening.
+    """
+    return Plan(
+        call.kind,
+        call.text() if body is None else ENCODER.encode(body),
+        event,
+        lambda data: Result(answer or {}, 0, 0, secret=start(data)),
+        lambda answer, number: number,
+        reads,
+        cost,
+        forecast,
+        size=call.size(spine),
+    )
 
 
 class BoundOpening(Bound[OpeningT]):

@@ -1,22 +1,23 @@
 """Sparse vectors: opening, questions and results."""
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, cast
 
 from chary.accounting import events, intervals, sparse_vector
 from chary.answers import Value
 from chary.calls import fields, run, thresholds
 from chary.calls.answers import AboveOrNot, TestedKeys, published, silent
 from chary.calls.call import call
-from chary.core import forecast, plan
+from chary.core import forecast
+from chary.core.plan import Data, Json, Plan, Question, Result, natural, reading, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Query
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld, RequestConflict
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, RequestConflict
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
-from chary.numbers import Number, exact, failing, plain, positive, whole
+from chary.mechanisms.threshold_tests import Crossed
+from chary.numbers import Number, exact, failing, plain, whole
 
 # What sparse vectors hand out: public answers.
 
@@ -50,280 +51,105 @@ Machine = OneSidedMachine | SparseVectorMachine
 
 
 @dataclass(frozen=True)
-class OpenSparse(plan.Interaction):
-    """Draw a hidden threshold against which questions are tested until `hits` of them were above.
+class SparseLaw:
+    """The noise of a sparse vector whose call says everything, and what can be said of its tests.
 
-    Guarantee: epsilon-DP, or (epsilon, delta)-DP in the published form with a delta, for everything that is answered,
-    charged at once. `monotone=None` becomes True where a form that uses it asks neighbours that add or remove a unit.
-    Nothing is read. `sensitivity` is in the units of the questions, a whole number of steps of `grid`. `tests` is how
-    many the one-sided form places its bar for. A body that names no form is of the tuned one.
+    Counts are in steps of the grid of the call.
     """
 
+    call: "SparseVector"
     neighbor_relation: NeighborRelation
-    above: Number
-    hits: int
-    epsilon: Number
-    delta: Number = 0
-    form: Form = "tuned"
-    monotone: bool | None = None
-    values: bool = False
-    sensitivity: Number = 1
-    grid: Number = 1
-    tests: int | None = None
-    kind = "sparse_vector"
+    machine: Machine
 
-    def __post_init__(self) -> None:
-        for name, check in (("above", exact), ("epsilon", positive), ("delta", exact), ("sensitivity", positive)):
-            object.__setattr__(self, name, check(getattr(self, name), name))
-        object.__setattr__(self, "grid", positive(self.grid, "grid"))
-        whole(self.hits, "hits")
-        failing(self.delta)
-        self._check_form()
-        if type(self.values) is not bool or type(self.monotone) not in (bool, type(None)):
-            raise InvalidParameter("values is True or False, and so is monotone where it is given")
-        adds = self.neighbor_relation.neighbors is Neighbors.ADD_REMOVE
-        if self.monotone is None:
-            object.__setattr__(self, "monotone", adds and self.form != "published")
-        if self.monotone and not adds:
-            raise InvalidParameter("questions are monotone under add/remove only: leave monotone= out")
-        self.mechanism  # noqa: B018 - refuses a form without a proof and noise out of range
-
-    def _check_form(self) -> None:
-        if self.form not in get_args(Form):
-            raise InvalidParameter(f"mechanism is one of {', '.join(get_args(Form))}")
-        if self.form != "one-sided":
-            if self.tests is not None:
-                raise InvalidParameter(
-                    f"the {self.form} form has the same noise for any number of tests: leave tests= out"
-                )
-            return
-        if self.delta:
-            raise InvalidParameter('the one-sided form is pure: leave delta= out, or ask for mechanism="published"')
-        object.__setattr__(
-            self, "tests", sparse_vector.USUAL_TESTS if self.tests is None else whole(self.tests, "tests")
-        )
-
-    @cached_property
-    def mechanism(self) -> Machine:
-        """The state machine, in steps of the grid."""
-        steps = Fraction(self.sensitivity) / Fraction(self.grid)
-        if steps.denominator != 1:
-            raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
-        sizes: plan.Json = {
-            "epsilon": self.epsilon,
-            "hits": self.hits,
-            "monotone": bool(self.monotone),
-            "values": self.values,
-        }
-        if self.form == "one-sided":
-            return OneSidedMachine(
-                sparse_vector.one_sided_noise(**sizes, tests=self.tests or sparse_vector.USUAL_TESTS).scaled(int(steps))
-            )
-        return SparseVectorMachine(sparse_vector.sparse_noise(**sizes, delta=self.delta, form=self.form), int(steps))
+    @property
+    def grid(self) -> Fraction:
+        """The common step of the questions."""
+        return Fraction(self.call.grid)
 
     @cached_property
     def event(self) -> events.Event:
-        if isinstance(self.mechanism, OneSidedMachine):
-            return self.mechanism.event
-        return events.Approximate(self.epsilon, self.delta) if self.delta else events.Pure(self.epsilon)
+        """What everything that is answered may reveal."""
+        if isinstance(self.machine, OneSidedMachine):
+            return self.machine.event
+        epsilon, delta = self.call.epsilon, self.call.delta
+        return events.Approximate(epsilon, delta) if delta else events.Pure(epsilon)
 
     @property
     def error_bar(self) -> float | None:
-        answers = self.mechanism.answers
-        return None if answers is None else forecast.error_bar((answers, Fraction(self.grid)))
-
-    def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """In the units of the questions; `published` for the published form."""
-        grid, published = Fraction(self.grid), None
-        steps = self.mechanism.error_up(tests, confidence)
-        if self.form == "published":
-            sizes: plan.Json = {"epsilon": self.epsilon, "delta": self.delta, "hits": self.hits, "values": self.values}
-            single = sparse_vector.published_error(**sizes, tests=tests, confidence=confidence)
-            published = single * float(self.sensitivity)
-        return forecast.Within(tests, float(confidence), float(steps * grid), published)
-
-    @property
-    def barred(self) -> forecast.TestForecast:
-        """Truths are at least 0 where all questions are declared to be counts or sums of values from 0 on."""
-        bar, least = plan.steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
-        tests = self.tests or sparse_vector.USUAL_TESTS
-        return forecast.TestForecast(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
+        """That of a published value; None where none are published."""
+        answers = self.machine.answers
+        return None if answers is None else forecast.error_bar((answers, self.grid))
 
     @property
     def tails(self) -> sparse_vector.SparseTails:
-        """How often one test reports, in steps of the grid."""
-        noise = self.mechanism.sizes
+        """How often one test reports."""
+        noise = self.machine.sizes
         return sparse_vector.SparseTails(
-            noise if isinstance(noise, sparse_vector.OneSidedNoise) else noise.scaled(self.mechanism.sensitivity)
+            noise if isinstance(noise, sparse_vector.OneSidedNoise) else noise.scaled(self.machine.sensitivity)
         )
 
     @property
     def thresholds(self) -> int:
         """How many hidden thresholds it may draw."""
-        noise = self.mechanism.sizes
+        noise = self.machine.sizes
         return 1 if isinstance(noise, sparse_vector.OneSidedNoise) else noise.thresholds
 
-    def body(self) -> plan.Json:
-        sizes = {name: str(getattr(self, name)) for name in ("above", "epsilon", "delta", "sensitivity", "grid")}
-        planned = {} if self.tests is None else {"tests": self.tests}
-        return (
-            sizes
-            | planned
-            | {
-                "hits": self.hits,
-                "form": self.form,
-                "monotone": self.monotone,
-                "values": self.values,
-            }
-        )
+    def within(self, tests: int, confidence: Number) -> forecast.Within:
+        """How far off so many tests may be, in the units of the questions; `published` for the published form."""
+        call, published = self.call, None
+        steps = self.machine.error_up(tests, confidence)
+        if call.mechanism == "published":
+            sizes: Json = {"epsilon": call.epsilon, "delta": call.delta, "hits": call.hits, "values": call.values}
+            single = sparse_vector.published_error(**sizes, tests=tests, confidence=confidence)
+            published = single * float(call.sensitivity)
+        return forecast.Within(tests, float(confidence), float(steps * self.grid), published)
 
-    @classmethod
-    def of_body(cls, body: plan.Json, neighbor_relation: NeighborRelation) -> "OpenSparse":
-        """The opening that a body describes."""
-        return cls(neighbor_relation, **body)
+    def forecast(self) -> forecast.Forecast:
+        """Truths are at least 0 where all questions are declared to be counts or sums of values from 0 on."""
+        call, least = self.call, 0 if self.call.monotone else None
+        bar, tests = steps_at_least(call.above, self.grid), call.tests or sparse_vector.USUAL_TESTS
+        alarms = forecast.TestForecast(self.tails, bar, self.grid, tests, least, None, call.hits, bought=True)
+        return forecast.Forecast(error_bar=self.error_bar, tests=alarms, within=self.within)
 
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def run(self, data: plan.Data) -> plan.Result:
-        return plan.Result({}, hits=0, tests=0, secret=self.mechanism.start(data.source).dump())
-
-    def present(self, answer: plan.Json, call: int) -> int:
-        return call
-
-
-@dataclass(frozen=True)
-class AskSparse(plan.Paid):
-    """One question, or one for each key in order, against the hidden threshold of an open sparse vector.
-
-    Guarantee: nothing is charged, it was paid when the sparse vector was opened. A unit may count in every key: only
-    how far it can move each single one matters. An outcome against a threshold that moved meanwhile is thrown away by
-    the spine, unseen.
-    """
-
-    opened: int
-    started: OpenSparse
-    query: Query
-    above: Number
-    kind = "sparse_ask"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "above", exact(self.above, "above"))
-        if not isinstance(self.query, Query):
+    def check(self, query: Question) -> None:
+        """Refuse what cannot be asked: another grid, a larger sensitivity, what may move down where none may."""
+        if not isinstance(query, Query):
             raise InvalidQuery("a sparse vector tests counts, sums and series, such as count('age >= 65')")
-        self._check_grid()
-        self._check_sensitivity()
-        if self.started.monotone and self.query.contribution(self.started.neighbor_relation).low < 0:
+        if (query.grid / self.grid).denominator != 1:
+            raise InvalidQuery(
+                f"the question has steps of {plain(query.grid)}: open the sparse vector with grid={plain(query.grid)}"
+            )
+        most = query.sensitivity(self.neighbor_relation) * query.grid
+        if most > Fraction(self.call.sensitivity):
+            raise InvalidQuery(
+                f"one unit can move this question by {plain(most)}: open the sparse vector with "
+                f"sensitivity={plain(most)}, which scales the noise of all its tests"
+            )
+        if self.call.monotone and query.contribution(self.neighbor_relation).low < 0:
             raise InvalidQuery(
                 "this sum may move down when a unit is added, so it is not monotone: give it bounds from 0 on, or "
                 "open the sparse vector with monotone=False"
             )
 
-    def _check_grid(self) -> None:
-        if self._multiple.denominator != 1:
-            raise InvalidQuery(
-                f"the question has steps of {plain(self.query.grid)}: open the sparse vector with "
-                f"grid={plain(self.query.grid)}"
-            )
-
-    def _check_sensitivity(self) -> None:
-        most = self.query.sensitivity(self.started.neighbor_relation) * self.query.grid
-        if most > Fraction(self.started.sensitivity):
-            raise InvalidQuery(
-                f"one unit can move this question by {plain(most)}: open the sparse vector with "
-                f"sensitivity={plain(most)}, which scales the noise of all its tests"
-            )
-
-    @property
-    def _multiple(self) -> Fraction:
-        return self.query.grid / Fraction(self.started.grid)
-
-    @property
-    def event(self) -> events.Event:
-        return self.started.event
-
-    @property
-    def error_bar(self) -> float | None:
-        return self.started.error_bar
-
-    def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise NotWithheld(f"call {self.opened} keeps no threshold: it was interrupted; open a new sparse vector")
-        hits = self.started.hits
-        if HiddenThreshold.load(secret).used >= hits:
-            raise BudgetExceeded(
-                f"all {hits} hits of the sparse vector of call {self.opened} are used up; another is opened, and "
-                f"charged, by session.start(SparseVector(above=..., hits={hits}, epsilon=...))"
-            )
-
-    def body(self) -> plan.Json:
-        return {"sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: plan.Data) -> plan.Result:
-        machine, state = self.started.mechanism, HiddenThreshold.load(data.secret or b"")
-        values, multiple = data.integers(), int(self._multiple)
+    def step(self, held: HiddenThreshold, query: Query, above: Number, data: Data) -> tuple[HiddenThreshold, Crossed]:
+        """Test the values of a query in order."""
+        values, multiple = data.integers(), int(query.grid / self.grid)
         if multiple != 1:
             values = values.astype(object) * multiple
-        bar = plan.steps_at_least(self.above, Fraction(self.started.grid))
-        after, crossed = machine.step(state, values, bar, data.source)
-        left = self.started.hits - after.used
-        answer = {"tested": crossed.tested, "positions": crossed.positions, "values": crossed.values, "left": left}
-        return plan.Result(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
+        return self.machine.step(held, values, steps_at_least(above, self.grid), data.source)
 
-    @property
-    def published(self) -> intervals.Publication | None:
-        """How the values of hits were published, with noise of their own; None where none are."""
-        answers, grid = self.started.mechanism.answers, Fraction(self.started.grid)
-        if answers is None:
+    def published(self, query: Query, above: Number) -> intervals.Publication | None:
+        """How the values of hits are published, with noise of their own; None where none are."""
+        if self.machine.answers is None:
             return None
-        bar = plan.steps_at_least(self.above, grid)
-        return replace(published(answers, self.query, self.started.neighbor_relation, bar=bar), grid=grid)
+        bar = steps_at_least(above, self.grid)
+        return replace(published(self.machine.answers, query, self.neighbor_relation, bar=bar), grid=self.grid)
 
-    def _values(self, answer: plan.Json) -> list[Value | None]:
-        noisy = answer["values"]
-        if noisy is None:
-            return [None] * len(answer["positions"])
-        return [plan.natural(steps, Fraction(self.started.grid)) for steps in noisy]
-
-
-class AskSparseOnce(AskSparse):
-    """A question with a single answer."""
-
-    kind = "sparse_test"
-
-    def present(self, answer: plan.Json, call: int) -> SparseTest:
-        values = self._values(answer)
-        value, bar = values[0] if values else None, self.started.error_bar
-        return SparseTest(call, bool(values), value, bar, answer["left"], publication=self.published)
-
-
-class AskSparseKeys(AskSparse):
-    """A keyed question, in one scan."""
-
-    kind = "sparse_watch"
-
-    def __post_init__(self) -> None:
-        thresholds.keyed(self.query)
-        super().__post_init__()
-
-    def present(self, answer: plan.Json, call: int) -> SparseWatch:
-        keys = tuple(self.query.keys or ())
-        found = [keys[position] for position in answer["positions"]]
-        above = dict(zip(found, self._values(answer), strict=True))
-        told = (answer["tested"], self.started.error_bar, answer["left"])
-        return SparseWatch(
-            call, self.query.columns, keys, above, *told, publication=self.published, silence=self.silence
-        )
-
-    @property
-    def silence(self) -> intervals.Silence:
-        """What it says of a key that it was not above."""
-        started, grid = self.started, Fraction(self.started.grid)
-        known = silent(started.tails, self.query, started.neighbor_relation, plan.steps_at_least(self.above, grid))
-        return replace(known, grid=grid, thresholds=started.thresholds)
+    def silence(self, query: Query, above: Number) -> intervals.Silence:
+        """What it says of a group that it was not above."""
+        bar = steps_at_least(above, self.grid)
+        known = silent(self.tails, query, self.neighbor_relation, bar)
+        return replace(known, grid=self.grid, thresholds=self.thresholds)
 
 
 # Sparse vectors as runs: opening one, asking it, and how accurate it is.
@@ -333,41 +159,83 @@ class AskSparseKeys(AskSparse):
 class SparseState:
     """What is public of a sparse vector: `left` hits are left of those it was opened with."""
 
-    started: OpenSparse
+    law: SparseLaw = field(repr=False)
     left: int
 
     def accuracy(self, *, tests: int, confidence: Number = "0.95") -> forecast.Within:
         """How far off it may be over so many tests from its opening on; nothing is read."""
-        return self.started.within(whole(tests, "tests"), confidence)
+        return self.law.within(whole(tests, "tests"), confidence)
 
 
 class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
     """`run.ask(query)`: is it at or above the threshold, up to noise? Of a keyed query each key in order, in one scan.
 
     Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
-    of keys; a keyed question ends at the last hit, and later keys are `untested`. Errors: `BudgetExceeded` when all
-    hits are used up, `InvalidQuery` for a mean, another grid, a larger sensitivity or a question that is not monotone
-    where that was declared."""
+    of keys, since only how far it can move each single one matters; a keyed question ends at the last hit, and later
+    keys are `untested`. Errors: `BudgetExceeded` when all hits are used up, `InvalidQuery` for a mean, another grid, a
+    larger sensitivity or a question that is not monotone where that was declared."""
 
-    kind = OpenSparse.kind
+    kind = "sparse_vector"
     names = "sparse_vector"
+    keeps = "threshold"
 
     @cached_property
-    def started(self) -> OpenSparse:
-        """The opening."""
-        return OpenSparse.of_body(self._terms, self._spine.rows.neighbor_relation)
+    def law(self) -> SparseLaw:
+        """The noise it was opened with."""
+        return SparseVector.recorded(self._terms).law(self._spine.rows.neighbor_relation)
 
-    def plan(self, query: plan.Question, *, above: Number | None = None) -> AskSparse:
-        asked: Any = query
-        kind = AskSparseKeys if isinstance(query, Query) and query.keys is not None else AskSparseOnce
-        return kind(self.call, self.started, asked, self.started.above if above is None else above)
+    def plan(self, query: Question, *, above: Number | None = None) -> Plan[Any]:
+        law, bar = self.law, exact(self.law.call.above if above is None else above, "above")
+        grouped = isinstance(query, Query) and query.keys is not None
+        asked = thresholds.keyed(query) if grouped else cast("Query", query)
+        law.check(asked)
+
+        def ask(data: Data) -> Result:
+            after, crossed = law.step(HiddenThreshold.load(data.secret or b""), asked, bar, data)
+            found = {"tested": crossed.tested, "positions": crossed.positions, "values": crossed.values}
+            answer = found | {"left": law.call.hits - after.used}
+            return Result(answer, len(crossed.positions), crossed.tested, secrets={self.call: after.dump()})
+
+        def one(answer: Json, number: int) -> SparseTest:
+            (value, *_) = (*self._values(answer), None)
+            told, left = law.published(asked, bar), answer["left"]
+            return SparseTest(number, bool(answer["positions"]), value, law.error_bar, left, publication=told)
+
+        def table(answer: Json, number: int) -> SparseWatch:
+            keys = tuple(asked.keys or ())
+            above = dict(zip((keys[place] for place in answer["positions"]), self._values(answer), strict=True))
+            told = (answer["tested"], law.error_bar, answer["left"])
+            published, silence = law.published(asked, bar), law.silence(asked, bar)
+            return SparseWatch(number, asked.columns, keys, above, *told, publication=published, silence=silence)
+
+        return self._plan(
+            "sparse_watch" if grouped else "sparse_test",
+            {"query": asked.body(), "above": str(bar)},
+            law.event,
+            ask,
+            table if grouped else one,
+            reads=reading(asked),
+            forecast=lambda: forecast.Forecast(error_bar=law.error_bar),
+            check=self._left,
+        )
+
+    def _left(self, held: bytes) -> None:
+        hits = self.law.call.hits
+        if HiddenThreshold.load(held).used >= hits:
+            raise BudgetExceeded(
+                f"all {hits} hits of the sparse vector of call {self.call} are used up; another is opened, and "
+                f"charged, by session.start(SparseVector(above=..., hits={hits}, epsilon=...))"
+            )
+
+    def _values(self, answer: Json) -> list[Value | None]:
+        noisy = answer["values"]
+        if noisy is None:
+            return [None] * len(answer["positions"])
+        return [natural(steps, self.law.grid) for steps in noisy]
 
     @property
     def state(self) -> SparseState:
-        secret = self._spine.ledger.secret(self.call)
-        if secret is None:
-            raise NotWithheld(f"call {self.call} keeps no threshold: it was interrupted; open a new sparse vector")
-        return SparseState(self.started, self.started.hits - HiddenThreshold.load(secret).used)
+        return SparseState(self.law, self.law.call.hits - HiddenThreshold.load(self._secret()).used)
 
 
 @call("sparse_vector", subject="sparse")
@@ -400,6 +268,24 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     grid: fields.Positive = 1
     tests: fields.Whole | None = None
 
+    def __post_init__(self) -> None:
+        failing(self.delta)
+        if self._form != "one-sided" and self.tests is not None:
+            raise InvalidParameter(
+                f"the {self._form} form has the same noise for any number of tests: leave tests= out"
+            )
+        if self._form == "one-sided" and self.delta:
+            raise InvalidParameter('the one-sided form is pure: leave delta= out, or ask for mechanism="published"')
+
+    @property
+    def _form(self) -> Form:
+        return self.mechanism or "one-sided"
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        """A body that names no form is of the tuned one."""
+        return super().recorded({"form": "tuned"} | body)
+
     def perform(self, spine: Spine, request: str | None = None) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
         """Open it; a request that says no mechanism finds one opened when the tuned one was what that meant."""
         try:
@@ -409,7 +295,34 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
                 raise
             return replace(self, mechanism="tuned", tests=None).perform(spine, request)
 
-    def bind(self, spine: Spine) -> OpenSparse:
-        form = "one-sided" if self.mechanism is None else self.mechanism
-        sizes = (self.delta, form, self.monotone, self.values, self.sensitivity, self.grid, self.tests)
-        return OpenSparse(spine.rows.neighbor_relation, self.above, self.hits, self.epsilon, *sizes)
+    def law(self, neighbor_relation: NeighborRelation) -> SparseLaw:
+        """The noise for these neighbours, of the same call with everything said.
+
+        Errors: `InvalidParameter` for a form without a proof and noise out of range.
+        """
+        form, adds = self._form, neighbor_relation.neighbors is Neighbors.ADD_REMOVE
+        if self.monotone and not adds:
+            raise InvalidParameter("questions are monotone under add/remove only: leave monotone= out")
+        monotone = adds and form != "published" if self.monotone is None else self.monotone
+        tests = (self.tests or sparse_vector.USUAL_TESTS) if form == "one-sided" else None
+        said = replace(self, mechanism=form, monotone=monotone, tests=tests)
+        return SparseLaw(said, neighbor_relation, said._machine())
+
+    def _machine(self) -> Machine:
+        steps = Fraction(self.sensitivity) / Fraction(self.grid)
+        if steps.denominator != 1:
+            raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
+        sizes: Json = {"epsilon": self.epsilon, "hits": self.hits, "values": self.values}
+        sizes["monotone"] = bool(self.monotone)
+        if self.mechanism in (None, "one-sided"):
+            uneven = sparse_vector.one_sided_noise(**sizes, tests=self.tests or sparse_vector.USUAL_TESTS)
+            return OneSidedMachine(uneven.scaled(int(steps)))
+        form = cast("sparse_vector.Form", self.mechanism)
+        noise = sparse_vector.sparse_noise(**sizes, delta=self.delta, form=form)
+        return SparseVectorMachine(noise, int(steps))
+
+    def plan(self, spine: Spine) -> Plan[Any]:
+        law = self.law(spine.rows.neighbor_relation)
+        return run.opening(
+            law.call, spine, law.event, lambda data: law.machine.start(data.source).dump(), forecast=law.forecast
+        )

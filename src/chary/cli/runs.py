@@ -15,7 +15,7 @@ import typer
 from chary.accounting import Findings, Procedure
 from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
-from chary.calls.sparse_vector import AskSparseKeys
+from chary.calls.thresholds import keyed
 from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.charts import check_picture
 from chary.cli import config, output, session
@@ -68,8 +68,10 @@ def _sparse(stated: Stated) -> Found:
     rows, asked = stated.session.spine.rows, stated.asked
     if stated.earlier is None:
         # Opening is what is charged: only for a question that can be asked.
-        opening = stated.call().bind(stated.session.spine)
-        AskSparseKeys(0, opening, asked.question, opening.above).prepare(rows)  # type: ignore[arg-type]
+        opening: Any = stated.call()
+        query = keyed(asked.question)
+        opening.law(rows.neighbor_relation).check(query)
+        rows.prepare(query)
     run = stated.run()
     found = run.ask(asked.question, request=stated.request)
     more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}

@@ -73,11 +73,12 @@ def test_tests_have_the_chances_of_the_chain_at_the_threshold_of_the_size(rows):
     session = rows(budget=BUDGET)
     run = growing(session, hits=5, above="0.5")
     query = chary.sum("age", bounds=(0, 100), grid="0.5")
-    made = run.plan(query, above=50)
-    table = made.sharpness.sampler.table
+    wrong = run.plan(query, above=50).forecast().wrong
+    table = run.law.at(120).sharpness(200, query.grid).sampler.table
     assert table.spacing == 200
     chances = [table.hit_chance(distance) for distance in (-200, 0, 200)]
     assert chances[0] < chances[1] == 0.5 < chances[2]
+    assert [wrong(distance) for distance in (-200, 200)] == [float(chances[0]), float(1 - chances[2])]
 
 
 def test_a_threshold_at_the_average_is_a_fair_coin(rows):
@@ -91,7 +92,7 @@ def test_a_threshold_at_the_average_is_a_fair_coin(rows):
 def test_accuracy_is_that_of_the_tests_and_the_values(rows):
     run, plain = (growing(rows(budget=BUDGET), hits=20, values=values) for values in (True, False))
     tests, both = plain.state.accuracy(tests=1000), run.state.accuracy(tests=1000, rounds=20)
-    price = SharpTest(plain.started.hit.filter.order, plain.started.hit.price)
+    price = SharpTest(plain.law.hit.filter.order, plain.law.hit.price)
     assert tests.error * 120 >= half_width(price, 0.05 / 2000)
     assert both.error > tests.error
 

@@ -12,8 +12,8 @@ from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
-from chary.calls import GrowingTests
-from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState, OneRound, OpenGrowingSparse
+from chary.calls import GrowingTests, growing_tests
+from chary.calls.growing_tests import GrowingRoundState, GrowingRun, RoundsLaw
 from chary.core.plan import Data
 from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NotPriced, NotWithheld
 from chary.filters import Price
@@ -33,13 +33,18 @@ def rows(rows):
 @pytest.mark.parametrize("form", ["tuned", "published"])
 def test_a_round_has_the_noise_of_its_epsilon(form):
     sizes = {"exponent": "0.5", "values": True, "mechanism": form, "sensitivity": 6, "grid": "0.5"}
-    made = OpenGrowingSparse(GrowingTests(above="0.5", epsilon="0.3", **sizes), ROW, 100)
+    made = RoundsLaw(GrowingTests(above="0.5", epsilon="0.3", **sizes), ROW, 100)
     opened = made.round(made.terms.epsilon_down(400))
-    assert isinstance(opened, OneRound)
-    assert opened.mechanism.sizes == round_noise(made.terms.epsilon_down(400), values=True, form=form)
-    assert (opened.mechanism.sensitivity, opened.event) == (12, Pure(made.terms.epsilon_down(400)))
-    began = BeginRound(3, made, 400)
-    assert (began.event, began.round) == (opened.event, opened)
+    assert opened.machine.sizes == round_noise(made.terms.epsilon_down(400), values=True, form=form)
+    assert (opened.machine.sensitivity, opened.event) == (12, Pure(made.terms.epsilon_down(400)))
+    assert run_of(made)._begin(400).event == opened.event
+
+
+def run_of(law):
+    """A run of these terms, without rows and ledger."""
+    run = GrowingRun(None, 1, {})
+    run.law = law
+    return run
 
 
 RUNS, BEYOND = 1200, 15
@@ -52,10 +57,10 @@ def rate(epsilon, value, size):
     The opening was at 60 rows, where a round was worth twice as much.
     """
     opening, source, hits = GrowingTests(above="0.5", epsilon=2 * Fraction(epsilon), exponent=0), Seeded(8), 0
-    made = OpenGrowingSparse(opening, ROW, 60)
-    asked = AskGrowingSparse(1, made, count(), Fraction(1, 2), size)
+    run = run_of(RoundsLaw(opening, ROW, 60))
+    asked, begin = run._at(size, count(), "0.5"), run._begin(120)
     for _ in range(RUNS):
-        began = BeginRound(1, made, 120).run(Data([], source, GrowingRoundState().dump(), None, PRICE))
+        began = begin.run(Data([], source, GrowingRoundState().dump(), None, PRICE))
         hits += asked.run(Data([value], source, began.secrets[1], None, PRICE)).hits
     return hits / RUNS
 
@@ -75,7 +80,7 @@ def test_accuracy_is_that_of_the_open_round_at_the_size_of_now(rows):
     session = rows()
     published = {"mechanism": "published", "sensitivity": 2, "grid": "0.5", "exponent": "0.5", "values": True}
     growing = session.start(GrowingTests(above="0.5", epsilon="0.2", **published))
-    first, terms = growing.state.accuracy(tests=50), growing.state._started.terms
+    first, terms = growing.state.accuracy(tests=50), growing.state._law.terms
     told = growing_error_up(terms, size=120, tests=50, sensitivity=4)
     assert (first.error, first.size) == (told / 2, 120)
     assert first.published == 2 * published_growing_error(terms, size=120, tests=50)
@@ -153,7 +158,9 @@ def test_a_threshold_that_no_question_can_have_is_refused_at_the_opening(rows, a
 
 def test_an_earlier_opening_with_any_threshold_goes_on(rows):
     session = rows()
-    call = session.spine.perform(OpenGrowingSparse(GrowingTests(above=30, epsilon="0.5"), ROW, 120))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GrowingTests, "_check_average", lambda _call: None)
+        call = session.start(GrowingTests(above=30, epsilon="0.5")).call
     growing = session.resume(call)
     assert session.runs == [(call, "growing_sparse_vector")]
     assert growing.ask(count(), above=1).round == 1
@@ -223,9 +230,9 @@ def test_a_series_has_no_rows_to_average_over():
 def test_a_table_without_rows_or_one_that_shrank_is_refused(rows):
     with pytest.raises(InvalidQuery, match="append some first"):
         rows(rows=visits().iloc[:0]).start(GrowingTests(above="0.5", epsilon="0.1"))
-    made = OpenGrowingSparse(GrowingTests(above="0.5", epsilon="0.1"), ROW, 100)
+    made = run_of(RoundsLaw(GrowingTests(above="0.5", epsilon="0.1"), ROW, 100))
     with pytest.raises(InvalidParameter, match="does not shrink"):
-        BeginRound(1, made, 99)
+        made._begin(99)
 
 
 def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
@@ -247,12 +254,12 @@ def test_only_one_that_is_there_goes_on(rows):
     with pytest.raises(NotWithheld, match="interrupted"):
         interrupted.resume(interrupted.history[0].call)
     with pytest.raises(NotWithheld, match="interrupted"):
-        GrowingRoundState.load(None, 3)
+        run_of(RoundsLaw(GrowingTests(above="0.5", epsilon="0.1"), ROW, 100))._at(100, count(), "0.5").check(None)
     assert interrupted.runs == []
 
 
 def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
-    monkeypatch.setattr(AskGrowingSparse, "_check_threshold", lambda _asked: None)
+    monkeypatch.setattr(growing_tests, "check_average", lambda *_asked: None)
     session = rows(unsafe_noise=Seeded(2), budget=Budget(epsilon="1.000001e-6"))
     growing = session.start(GrowingTests(above="0.5", epsilon="1e-6"))
     growing.ask()

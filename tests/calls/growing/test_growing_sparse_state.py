@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, count
 from chary.calls import GrowingTests
-from chary.calls.growing_tests import AskGrowingSparse, BeginRound, RoundMoved
+from chary.calls.growing_tests import GrowingRun, RoundMoved
 from chary.errors import LedgerLocked, RequestConflict
 from chary.ledger import SecretMoved
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more, state
@@ -53,7 +53,7 @@ def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
         assert state(session, again.call) == hidden
         hit = again.ask(count(), above=ALWAYS)
         assert (hit.round, hit.size, spent(session)) == (2, 200, charged)
-        assert again.state.next_epsilon == growing.state._started.terms.epsilon_down(200)
+        assert again.state.next_epsilon == growing.state._law.terms.epsilon_down(200)
         assert (again.state.left, again.ask(count(), above=ALWAYS).round, again.state.left) == (1, 3, 0)
         with pytest.raises(BudgetExceeded, match="all 3 rounds"):
             again.ask(count())
@@ -75,9 +75,9 @@ def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, mo
     """Another process hits between reading and storing: the outcome is thrown away, and a new round begins."""
     session = rows(budget=NO_NOISE, filter="pure")
     growing = session.start(GrowingTests(above="0.5", epsilon=PLENTY))
-    in_between(monkeypatch, AskGrowingSparse, lambda: growing.ask(count()))
+    in_between(monkeypatch, "growing_sparse_test", lambda: growing.ask(count()))
     assert growing.ask(count()).round == 2
-    hits = [entry.hits for entry in session.history if entry.kind == AskGrowingSparse.kind]
+    hits = [entry.hits for entry in session.history if entry.kind == "growing_sparse_test"]
     assert (sum(hits), growing.state.rounds, len(charges(session))) == (2, 2, 2)
     assert session.spine.ledger.verify().ok
 
@@ -85,7 +85,7 @@ def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, mo
 def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, monkeypatch):
     session = rows()
     growing = session.start(GrowingTests(above="0.5", epsilon="0.25"))
-    in_between(monkeypatch, BeginRound, lambda: growing.ask(count(), above=NEVER))
+    in_between(monkeypatch, "growing_sparse_round", lambda: growing.ask(count(), above=NEVER))
     assert growing.ask(count(), above=NEVER).round == 1
     assert (growing.state.rounds, spent(session).main) == (1, steps("0.25"))
     assert session.spine.ledger.verify().ok
@@ -94,13 +94,15 @@ def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, m
 def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
     session = rows(budget=Budget(epsilon=100))
     growing = session.start(GrowingTests(above="0.5", epsilon="0.01"))
-    begun = BeginRound.present
+    begun = GrowingRun._begun
 
-    def begin(self, answer, call):
-        session.resume(growing.call).ask(count(), above=ALWAYS)
-        return begun(self, answer, call)
+    def begin(run, request):
+        found = begun(run, request)
+        if run is growing:
+            session.resume(growing.call).ask(count(), above=ALWAYS)
+        return found
 
-    monkeypatch.setattr(BeginRound, "present", begin)
+    monkeypatch.setattr(GrowingRun, "_begun", begin)
     with pytest.raises(RoundMoved):
         growing.ask(count())
     assert growing.state.rounds == len(charges(session)) == 5

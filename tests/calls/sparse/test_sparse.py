@@ -12,7 +12,7 @@ import chary
 from chary import Budget, BudgetExceeded, count, mean
 from chary.accounting import Approximate, Asymmetric, Pure
 from chary.calls import Release, SparseVector
-from chary.calls.sparse_vector import AskSparseOnce, OpenSparse, SparseTest, SparseWatch
+from chary.calls.sparse_vector import SparseTest, SparseWatch
 from chary.data import NeighborRelation, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
 from chary.ledger import SecretMoved
@@ -73,12 +73,13 @@ def test_it_is_charged_once_and_whole(opened):
 
 def test_the_event_is_that_of_the_form(opened):
     near = NeighborRelation("add_remove", "patient")
-    assert OpenSparse(near, 1, 2, "0.5").event == Pure("0.5")
-    assert OpenSparse(near, 1, 2, "0.5", "1e-7", "published").event == Approximate("0.5", "1e-7")
-    uneven = OpenSparse(near, 1, 2, "0.5", form="one-sided").event
+    said = {"above": 1, "hits": 2, "epsilon": "0.5"}
+    assert SparseVector(**said, mechanism="tuned").law(near).event == Pure("0.5")
+    assert SparseVector(**said, delta="1e-7", mechanism="published").law(near).event == Approximate("0.5", "1e-7")
+    uneven = SparseVector(**said).law(near).event
     assert isinstance(uneven, Asymmetric)
     assert uneven.epsilon == Fraction(1, 2) > uneven.reverse
-    assert OpenSparse(near, 1, 2, "0.5", form="one-sided", monotone=False).event == Pure("0.5")
+    assert SparseVector(**said, monotone=False).law(near).event == Pure("0.5")
     session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
     session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", mechanism="published"))
     assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
@@ -89,9 +90,10 @@ def test_the_event_is_that_of_the_form(opened):
 def test_the_declared_sensitivity_counts_in_steps_of_the_grid():
     """Noise is drawn in steps of the grid, so its scale in the units of the questions stays that of the sensitivity."""
     near = NeighborRelation("add_remove", "patient")
-    coarse, fine = (OpenSparse(near, 0, 2, "0.5", values=True, sensitivity=3, grid=grid) for grid in (1, "0.25"))
-    assert (coarse.mechanism.sensitivity, fine.mechanism.sensitivity) == (3, 12)
-    assert fine.mechanism.answers.scale == 4 * coarse.mechanism.answers.scale
+    said = {"above": 0, "hits": 2, "epsilon": "0.5", "values": True, "sensitivity": 3, "mechanism": "tuned"}
+    coarse, fine = (SparseVector(**said, grid=grid).law(near) for grid in (1, "0.25"))
+    assert (coarse.machine.sensitivity, fine.machine.sensitivity) == (3, 12)
+    assert fine.machine.answers.scale == 4 * coarse.machine.answers.scale
     assert fine.error_bar == pytest.approx(coarse.error_bar, abs=0.25)
 
 
@@ -131,16 +133,16 @@ def test_new_runs_are_one_sided_and_say_so(opened):
         run = session.start(SparseVector(above=51, hits=2, epsilon="0.5", **given))
         body = session.history[-1].question
         assert body == BODY | {"values": False, "form": form} | ({} if tests is None else {"tests": tests})
-        assert isinstance(run.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
+        assert isinstance(run.law.machine, OneSidedMachine if tests else SparseVectorMachine)
 
 
 @pytest.mark.parametrize("form", [{}, {"form": "tuned"}])
 def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form):
     near = NeighborRelation("add_remove", "patient")
-    old = OpenSparse.of_body(BODY | {"values": True} | form, near)
-    assert isinstance(old.mechanism, SparseVectorMachine)
+    old = SparseVector.recorded(BODY | {"values": True} | form).law(near)
+    assert isinstance(old.machine, SparseVectorMachine)
     assert old.event == Pure("0.5")
-    assert old.body() == BODY | {"values": True, "form": "tuned"}
+    assert old.call.question_body() == BODY | {"values": True, "form": "tuned"}
 
 
 def test_a_repeated_request_finds_what_was_opened_when_tuned_was_the_default(opened):
@@ -241,7 +243,7 @@ def test_a_threshold_that_moved_meanwhile_is_never_answered_against(opened, monk
     """Another process hits between reading and storing: the outcome is thrown away and the run repeated."""
     session = opened(budget=NO_NOISE, filter="pure")
     sparse = session.start(SparseVector(above=1, hits=2, epsilon=PLENTY))
-    in_between(monkeypatch, AskSparseOnce, lambda: sparse.ask(count()))
+    in_between(monkeypatch, "sparse_test", lambda: sparse.ask(count()))
     assert sparse.ask(count()).hits_left == 0
     assert [entry.hits for entry in session.history if entry.kind == "sparse_test"] == [1, 1]
     assert sparse.state.left == 0

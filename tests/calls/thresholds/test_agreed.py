@@ -381,7 +381,7 @@ def test_the_last_test_is_answered_once_when_another_question_takes_it_in_betwee
     run = run_of(session, tests=2, hits=2)
     run.ask(count(), above=FAR)
     charged, taken = spent(session), []
-    in_between(monkeypatch, AskAgreedOnce, lambda: taken.append(run.ask(count(), above=FAR)))
+    in_between(monkeypatch, "agreed_test", lambda: taken.append(run.ask(count(), above=FAR)))
     with pytest.raises(BudgetExceeded, match="0 of the 2 tests"):
         run.ask(count(), above=FAR)
     assert [answer.tests_left for answer in taken] == [0]
