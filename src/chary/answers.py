@@ -18,7 +18,7 @@ from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
 from chary.charts import Chart, Shape, spot_of
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced
+from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced, set_fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -389,7 +389,7 @@ def in_row(interval: Ends | None) -> dict[str, float | None]:
 def handed_out(answer: Handed, cashier: Cashier) -> Handed:
     """The answer, which can look up its price from now on."""
     if isinstance(answer, Answer):
-        object.__setattr__(answer, "_cashier", cashier)
+        set_fields(answer, _cashier=cashier)
     return answer
 
 

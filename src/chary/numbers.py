@@ -1,6 +1,7 @@
 """Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -181,6 +182,31 @@ def failing(value: Number) -> Fraction:
     """A delta: 0 or a probability."""
     delta = exact(value, "delta")
     return delta if delta == 0 else probability(delta, "delta")
+
+
+# Fields of frozen dataclasses, which are read, checked and kept while one is made.
+
+Check = Callable[[Any, str], Any]
+
+
+def set_fields(made: object, /, **values: object) -> None:
+    """Sets fields of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+
+
+def checked(made: object, /, **checks: Check) -> None:
+    """Sets fields to what their checks read from them, such as `checked(self, epsilon=positive, hits=whole)`."""
+    set_fields(made, **{name: check(getattr(made, name), name) for name, check in checks.items()})
+
+
+def optional(check: Check) -> Check:
+    """The check of a field that may be None."""
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def work_out(*values: object) -> None:
+    """Nothing: that the values could be worked out is all."""
 
 
 # Words for people: shares of the budget, what was charged and what is left, without what accounting is made of.

@@ -11,7 +11,7 @@ from typing import Final
 from chary.accounting import hit_prices
 from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, upper
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, failing, per_call, positive, probability, whole
+from chary.numbers import Number, checked, exact, failing, per_call, positive, probability, set_fields, whole, work_out
 
 # Events: what a computation may reveal, as frozen values that carry their own mathematics.
 #
@@ -73,17 +73,13 @@ class Event(ABC):
 
 
 @dataclass(frozen=True)
-class Pure(Event):
-    """An epsilon-DP computation of unknown law; priced as randomized response, the worst of them (theory 1.1).
-
-    >>> float(Pure("0.1").log_moment_up(Fraction(2)))
-    0.009958...
-    """
+class _Bounded(Event):
+    """What has outcomes at most e^bound times likelier under a neighbour, and is priced as the worst such law."""
 
     bound: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
+        set_fields(self, bound=per_call(self.bound))
 
     @property
     def epsilon(self) -> Fraction:
@@ -94,7 +90,16 @@ class Pure(Event):
 
 
 @dataclass(frozen=True)
-class Asymmetric(Event):
+class Pure(_Bounded):
+    """An epsilon-DP computation of unknown law; priced as randomized response, the worst of them (theory 1.1).
+
+    >>> float(Pure("0.1").log_moment_up(Fraction(2)))
+    0.009958...
+    """
+
+
+@dataclass(frozen=True)
+class Asymmetric(_Bounded):
     """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
 
     Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Priced as the worst
@@ -105,12 +110,11 @@ class Asymmetric(Event):
     (Fraction(1, 10), 0.71)
     """
 
-    bound: Number
     reverse: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        object.__setattr__(self, "reverse", per_call(self.reverse))
+        super().__post_init__()
+        set_fields(self, reverse=per_call(self.reverse))
 
     @property
     def epsilon(self) -> Fraction:
@@ -125,7 +129,7 @@ class Asymmetric(Event):
 
 
 @dataclass(frozen=True)
-class Concentrated(Event):
+class Concentrated(_Bounded):
     """An epsilon-DP computation that is rho-zCDP as well; each filter charges the least of what it knows.
 
     >>> both, order = Concentrated(bound="0.2", rho="0.001"), Fraction(10)
@@ -133,42 +137,29 @@ class Concentrated(Event):
     (Fraction(1, 5), True)
     """
 
-    bound: Number
     rho: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
+        super().__post_init__()
+        checked(self, rho=positive)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return min(order * (order - 1) * Fraction(self.rho), randomized_response_log_moment_up(order, self.epsilon))
 
 
 @dataclass(frozen=True)
-class Approximate(Event):
+class Approximate(_Bounded):
     """An (epsilon, delta)-DP computation: `Pure(epsilon)` outside a failure whose probability adds up."""
 
-    bound: Number
     failure: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        object.__setattr__(self, "failure", probability(self.failure, "delta"))
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
+        super().__post_init__()
+        set_fields(self, failure=probability(self.failure, "delta"))
 
     @property
     def delta(self) -> Fraction:
         return Fraction(self.failure)
-
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return randomized_response_log_moment_up(order, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -188,7 +179,7 @@ class ExPost(Event):
         loss = exact(self.loss, "loss")
         if loss < 0:
             raise InvalidParameter("loss must not be negative")
-        object.__setattr__(self, "loss", loss)
+        set_fields(self, loss=loss)
 
     @property
     def epsilon(self) -> Fraction:
@@ -297,8 +288,7 @@ class DiscreteLaplace(Event):
     sensitivity: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-        whole(self.sensitivity, "sensitivity")
+        checked(self, scale=positive, sensitivity=whole)
 
     @property
     def epsilon(self) -> Fraction:
@@ -329,7 +319,7 @@ class ZeroConcentrated(Event):
     rho: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+        checked(self, rho=positive)
 
     @property
     def epsilon(self) -> None:
@@ -374,8 +364,7 @@ class StatedLaws(Event):
             tuple((exact(one, "a chance"), exact(other, "a chance"), bool(hit)) for one, other, hit in law)
             for law in self.laws
         )
-        object.__setattr__(self, "laws", laws)
-        object.__setattr__(self, "failure", failing(self.failure))
+        set_fields(self, laws=laws, failure=failing(self.failure))
         if not laws or len({tuple(hit for *_, hit in law) for law in laws}) > 1:
             raise InvalidParameter("give pairs of laws whose outcomes are the same, and hit in all of them or in none")
         if len(laws[0]) > MOST_OUTCOMES:
@@ -484,30 +473,25 @@ def _check(law: StatedLaw) -> None:
 
 
 @dataclass(frozen=True)
-class Targeted(Event):
+class Targeted(_Bounded):
     """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
 
     Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
     ordinary release. The call is (epsilon, failure)-DP if `failure` is not 0; that delta is paid hit or miss.
     """
 
-    bound: Number
     q: Number | None = None
     failure: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        object.__setattr__(self, "failure", failing(self.failure))
+        super().__post_init__()
+        set_fields(self, failure=failing(self.failure))
         if self.q is not None:
             # One that follows from a law may be smaller than any that can be written.
             q = self.q if isinstance(self.q, Fraction) and self.q > 0 else positive(self.q, "q")
             if q > 1:
                 raise InvalidParameter("q must be at most 1")
-            object.__setattr__(self, "q", q)
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
+            set_fields(self, q=q)
 
     @property
     def delta(self) -> Fraction:
@@ -528,12 +512,9 @@ class Targeted(Event):
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return _hit_laws(self.epsilon, self.target)
 
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return randomized_response_log_moment_up(order, self.epsilon)
-
 
 @dataclass(frozen=True)
-class Extendable(Event):
+class Extendable(_Bounded):
     """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
 
     A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
@@ -546,16 +527,11 @@ class Extendable(Event):
     (True, True)
     """
 
-    bound: Number
     failure: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        object.__setattr__(self, "failure", failing(self.failure))
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
+        super().__post_init__()
+        set_fields(self, failure=failing(self.failure))
 
     @property
     def delta(self) -> Fraction:
@@ -571,12 +547,9 @@ class Extendable(Event):
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return _hit_laws(self.epsilon, None)
 
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return randomized_response_log_moment_up(order, self.epsilon)
-
 
 @dataclass(frozen=True)
-class BoundaryCall(Event):
+class BoundaryCall(_Bounded):
     """An epsilon-DP mechanism inside the boundary wrapper; a hit is the boundary ([TCT] Algorithm 4).
 
     `outcomes` is how many the mechanism can have, None for any number. Its hit price comes from the wrapper's own law,
@@ -587,12 +560,11 @@ class BoundaryCall(Event):
     True
     """
 
-    bound: Number
     outcomes: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        self.epsilon  # noqa: B018 - refuses what the wrapper cannot hold
+        super().__post_init__()
+        work_out(self.epsilon)  # refuses what the wrapper cannot hold
 
     @property
     def epsilon(self) -> Fraction:
@@ -608,12 +580,9 @@ class BoundaryCall(Event):
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return hit_prices.boundary_laws(Fraction(self.bound), tests=self.outcomes == 2)
 
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return randomized_response_log_moment_up(order, self.epsilon)
-
 
 @dataclass(frozen=True)
-class NarrowChoice(Event):
+class NarrowChoice(_Bounded):
     """An epsilon-DP choice whose log-likelihood ratios lie in an interval of length epsilon; a hit is not the prior.
 
     The exponential mechanism is one (Durfee, Rogers 2019); permute-and-flip is not. As an ordinary release it is
@@ -623,15 +592,6 @@ class NarrowChoice(Event):
     >>> 2 * choice.hit_price_up(order) < Targeted("0.02").hit_price_up(order)
     True
     """
-
-    bound: Number
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
         return hit_prices.narrow_price_up(self.bound, order)
@@ -649,17 +609,12 @@ class NarrowChoice(Event):
 
 
 @dataclass(frozen=True)
-class TwiceCall(Event):
+class TwiceCall(_Bounded):
     """An epsilon-DP computation run twice and published twice; a hit is that the two outcomes differ.
 
     >>> TwiceCall("0.02").epsilon, TwiceCall("0.02").hit_price_up(Fraction(15)) < 1
     (Fraction(1, 25), True)
     """
-
-    bound: Number
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
 
     @property
     def epsilon(self) -> Fraction:
@@ -680,18 +635,17 @@ class TwiceCall(Event):
 
 
 @dataclass(frozen=True)
-class UnanimousCall(Event):
+class UnanimousCall(_Bounded):
     """An epsilon-DP computation run several times; only what all runs agree on is published, and a hit is "boundary".
 
     >>> UnanimousCall("0.02", 2).hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15))
     True
     """
 
-    bound: Number
     runs: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
+        super().__post_init__()
         whole(self.runs, "runs", least=2)
 
     @property

@@ -18,7 +18,7 @@ from chary.accounting.intervals import (
     spending_list,
 )
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, probability, whole
+from chary.numbers import Number, plain, probability, set_fields, whole
 
 Procedure = Literal["online", "spending", "e-values", "benjamini-hochberg"]
 ANY_ANALYST: Final = "for questions chosen by earlier answers too, wherever one stops"
@@ -119,7 +119,7 @@ class Findings(Sequence[Finding]):
     made: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "calls", tuple(found for found in self.calls if found))
+        set_fields(self, calls=tuple(found for found in self.calls if found))
         if self.most is not None:
             self._agreed(self.most)
 

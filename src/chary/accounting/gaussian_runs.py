@@ -15,7 +15,7 @@ from chary.accounting import calibration, composition, gaussian_selection
 from chary.accounting.events import Event
 from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, checked, exact, positive, probability, whole
 
 # What runs of above threshold report of their losses, and when the next test may still be made (theory 5).
 #
@@ -352,9 +352,7 @@ class RunNoise:
     above_low: Number
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "threshold_noise", "query_noise"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
-        object.__setattr__(self, "above_low", exact(self.above_low, "above_low"))
+        checked(self, sensitivity=positive, threshold_noise=positive, query_noise=positive, above_low=exact)
 
     def moments_up(self, order: Fraction) -> RunMoments | None:
         """Its log-moments at an order; None where none is finite enough to be paid."""
@@ -469,9 +467,7 @@ class WhitehouseFilter:
     spare: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "slack", probability(self.slack, "slack"))
-        object.__setattr__(self, "spare", exact(self.spare, "spare"))
+        checked(self, epsilon=positive, slack=probability, spare=exact)
 
     def admits(self, calls: Sequence[tuple[Number, Number]]) -> bool:
         """Whether all of these calls may be made."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chary.accounting.gaussian_noise import gaussian_delta
 from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, doubled, evenly, geometric_mean, least
 from chary.errors import BudgetExceeded, InvalidParameter
-from chary.numbers import Number, exact, plain, positive, probability, whole
+from chary.numbers import Number, checked, exact, plain, positive, probability, whole
 
 # How likely noisy queries stay below a noisy bar, and how much likelier once they move: the integrals of theory 5.
 #
@@ -600,8 +600,7 @@ class FilteredSelfReporting:
     reserved: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "delta", probability(self.delta, "delta"))
+        checked(self, epsilon=positive, delta=probability)
 
     def start(self, epsilon: Number, delta: Number) -> "FilteredSelfReporting":
         """The account while an (epsilon, delta)-pDP run is on its way; `BudgetExceeded` where it does not fit."""

@@ -12,7 +12,7 @@ import numpy as np
 from chary.accounting import sparse_vector
 from chary.accounting.numerics import LARGEST_ERROR, decimal, doubled, least, precise, rounded_down
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, per_call, positive, probability, whole
+from chary.numbers import Number, checked, exact, per_call, positive, probability, set_fields, whole
 
 # Rounds of a sparse vector on a growing table: what each costs, its noise, and how far off it may be.
 #
@@ -71,8 +71,7 @@ class GrowingRounds:
 
     def __post_init__(self) -> None:
         whole(self.start, "the number of rows at the start")
-        object.__setattr__(self, "epsilon", per_call(self.epsilon))
-        object.__setattr__(self, "exponent", exact(self.exponent, "exponent"))
+        set_fields(self, epsilon=per_call(self.epsilon), exponent=exact(self.exponent, "exponent"))
         if not 0 <= Fraction(self.exponent) <= MOST_EXPONENT:
             raise InvalidParameter(f"exponent must lie between 0 and {MOST_EXPONENT}; above 1 later rounds cost more")
         if type(self.values) is not bool:
@@ -265,8 +264,11 @@ class StepwiseNoise:
     values: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("sensitivities", "noises"):
-            object.__setattr__(self, name, tuple(positive(value, name) for value in getattr(self, name)))
+
+        def read(values: Sequence[Number], name: str) -> tuple[Fraction, ...]:
+            return tuple(positive(value, name) for value in values)
+
+        checked(self, sensitivities=read, noises=read)
         if not 1 <= len(self.sensitivities) <= MOST_STEPS or len(self.sensitivities) != len(self.noises):
             raise InvalidParameter(f"give as many sensitivities as noises, 1 to {MOST_STEPS:,}")
         if type(self.values) is not bool:

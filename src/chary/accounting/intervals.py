@@ -12,7 +12,18 @@ from chary.accounting.accuracy import gaussian_sum_error_up, laplace_sum_error_u
 from chary.accounting.noise_laws import Mass, NoiseLaw, level_down, share_up
 from chary.accounting.numerics import float_down, float_up, precise
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, natural_number, plain, positive, probability, whole
+from chary.numbers import (
+    Number,
+    checked,
+    exact,
+    natural_number,
+    optional,
+    plain,
+    positive,
+    probability,
+    set_fields,
+    whole,
+)
 
 # Which published hits to act on, from their p-values: lists with a stated share of false ones.
 #
@@ -335,7 +346,7 @@ class Support:
         pieces = tuple(_joined(self.pieces))
         if not pieces or any(_empty(piece) for piece in self.pieces):
             raise InvalidParameter("a support must hold a value: its first must not be above its last")
-        object.__setattr__(self, "pieces", pieces)
+        set_fields(self, pieces=pieces)
 
     @classmethod
     def everything(cls) -> "Support":
@@ -563,10 +574,7 @@ class Publication:
     at_once: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "grid", positive(self.grid, "grid"))
-        for name, read in (("step", positive), ("floor", exact), ("ceiling", exact)):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, read(getattr(self, name), name))
+        checked(self, grid=positive, step=optional(positive), floor=optional(exact), ceiling=optional(exact))
         if None not in (self.floor, self.ceiling) and Fraction(self.floor or 0) > Fraction(self.ceiling or 0):
             raise InvalidParameter("floor must not be above ceiling")
 
@@ -827,7 +835,7 @@ class Silence:
     thresholds: int = field(default=1)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "grid", positive(self.grid, "grid"))
+        checked(self, grid=positive)
 
     def truths(self, confidence: Number = CONFIDENCE) -> Interval:
         """All truths but those that the test reports with `confidence`, cut to what they can be.

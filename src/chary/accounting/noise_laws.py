@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from chary.accounting.numerics import LARGEST_EXPONENT, decimal, doubled, least, precise, rounded_up, scaled_tail
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive
+from chary.numbers import Number, positive, set_fields
 
 # Unnormalised probabilities of any size, enclosed: a power of e kept exactly, times a decimal between two bounds.
 #
@@ -143,7 +143,7 @@ class LaplaceLaw(NoiseLaw):
     flat = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", spread_of(self.scale, "scale"))
+        set_fields(self, scale=spread_of(self.scale, "scale"))
 
     @property
     def spread(self) -> int:
@@ -209,7 +209,7 @@ class GaussianLaw(NoiseLaw):
         found = positive(self.sigma_squared, "sigma_squared")
         if not LEAST_SPREAD**2 <= found <= MOST_SPREAD**2:
             raise InvalidParameter("sigma must be at least 2**-10 and at most 2**40 grid steps")
-        object.__setattr__(self, "sigma_squared", found)
+        set_fields(self, sigma_squared=found)
 
     @property
     def spread(self) -> int:

@@ -16,7 +16,7 @@ from chary.accounting.events import Event, Pure, ZeroConcentrated
 from chary.accounting.gaussian_noise import zero_concentrated_rho_down
 from chary.accounting.numerics import decimal, geometric_mean, least, least_size, precise, rounded_down
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, checked, exact, optional, positive, probability, whole
 
 # How accurate a static private algorithm is, as its author declares it, and the growth that suits it best.
 
@@ -54,14 +54,10 @@ class Law:
     size_log: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size_log", exact(self.size_log, "size_log"))
-        if self.size_power is not None:
-            object.__setattr__(self, "size_power", positive(self.size_power, "size_power"))
-        object.__setattr__(self, "base", exact(self.base, "base"))
+        checked(self, size_log=exact, size_power=optional(positive), base=exact)
         if Fraction(self.base) < 0:
             raise InvalidParameter("base is an error that remains, so it is at least 0")
-        for name in ("power", "factor", "choices", "log_power"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
+        checked(self, power=positive, factor=positive, choices=positive, log_power=positive)
         if Fraction(self.choices) < 1:
             raise InvalidParameter("choices must be at least 1")
         if Fraction(self.size_log) < 0 or Fraction(self.log_power) + Fraction(self.size_log) > MOST_LOGS:
@@ -455,13 +451,10 @@ class EpochRuns(ScheduleRuns):
         whole(self.start, "the number of rows at the start")
         if whole(self.logs, "logs") > MOST_LOGS:
             raise InvalidParameter(f"logs may be at most {MOST_LOGS}")
-        for name in ("growth", "fall"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
-        object.__setattr__(self, "beta", probability(self.beta, "beta"))
+        checked(self, growth=positive, fall=positive, beta=probability)
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("give the budget of all runs together as one of epsilon= and rho=")
-        name = "epsilon" if self.rho is None else "rho"
-        object.__setattr__(self, name, positive(getattr(self, name), name))
+        checked(self, epsilon=optional(positive), rho=optional(positive))
 
     @property
     def event(self) -> Event:
@@ -532,9 +525,7 @@ class EveryRun(ScheduleRuns):
 
     def __post_init__(self) -> None:
         whole(self.start, "the number of rows at the start")
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
-        object.__setattr__(self, "beta", probability(self.beta, "beta"))
-        object.__setattr__(self, "exponent", positive(self.exponent, "exponent"))
+        checked(self, rho=positive, beta=probability, exponent=positive)
         if Fraction(self.exponent) >= Fraction(1, 2):
             raise InvalidParameter("exponent must be greater than 0 and less than 1/2")
 

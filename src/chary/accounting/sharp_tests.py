@@ -11,7 +11,7 @@ from typing import Final
 from chary.accounting.events import Event
 from chary.accounting.numerics import decimal, least, precise
 from chary.errors import InvalidParameter, NotPriced
-from chary.numbers import Number, exact, plain, positive, probability, whole
+from chary.numbers import Number, exact, plain, positive, probability, set_fields, whole
 
 # The event of a sharp test: a test whose law is made for the price of its hit at one Renyi order.
 
@@ -51,12 +51,11 @@ class SharpTest(Event):
     miss_price: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", _order(self.order))
-        object.__setattr__(self, "price", _price(Fraction(self.order), self.price))
+        set_fields(self, order=_order(self.order), price=_price(Fraction(self.order), self.price))
         miss_price = exact(self.miss_price, "miss_price")
         if not 0 <= miss_price <= Fraction(self.price):
             raise InvalidParameter("miss_price must be at least 0 and at most price")
-        object.__setattr__(self, "miss_price", miss_price)
+        set_fields(self, miss_price=miss_price)
 
     @property
     def epsilon(self) -> None:

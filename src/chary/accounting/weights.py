@@ -24,7 +24,7 @@ from chary.accounting.numerics import (
     rounded_up,
 )
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, failing, plain, positive, probability, whole
+from chary.numbers import Number, checked, exact, failing, plain, positive, probability, set_fields, whole, work_out
 
 # Multiplicative weights: how many hard answers there can be, what a call must be to tell hard from easy, and how far
 # off easy ones are.
@@ -258,10 +258,10 @@ class ExactRounds(WeightRounds):
     rho: Number | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", probability(self.exponent, "exponent"))
+        checked(self, exponent=probability)
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("give the budget of all rounds together as one of epsilon= and rho=")
-        self.event  # noqa: B018 - refuses a budget out of range
+        work_out(self.event)  # refuses a budget out of range
 
     @property
     def event(self) -> Event:
@@ -303,8 +303,7 @@ class PublishedRounds(WeightRounds):
     delta: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", probability(self.exponent, "exponent"))
-        object.__setattr__(self, "delta", failing(self.delta))
+        set_fields(self, exponent=probability(self.exponent, "exponent"), delta=failing(self.delta))
         with precise():
             spent, most = self.spent_up, decimal(positive(self.epsilon, "epsilon"))
         if spent > most:

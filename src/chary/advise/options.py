@@ -19,7 +19,7 @@ from chary.data import NeighborRelation, Neighbors
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.mechanisms import Gaussian
-from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole
+from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole, work_out
 
 # Advice: every way to run threshold tests under a budget, with its error, its price and the call to write.
 
@@ -200,7 +200,7 @@ class Wanted:
             raise InvalidParameter("questions are monotone under add/remove only: leave monotone= out")
         positive(self.grid, "grid")
         probability(self.confidence, "confidence")
-        self.steps  # noqa: B018 - refuses a sensitivity off the grid
+        work_out(self.steps)  # refuses a sensitivity off the grid
         if self.reach is not None:
             whole(self.reach, "reach")
             if self.series:

@@ -21,7 +21,7 @@ from chary.audit.membership import GRID, Power
 from chary.charts import check_picture
 from chary.errors import InvalidParameter
 from chary.learning import PrivateLogisticRegression
-from chary.numbers import Number, whole
+from chary.numbers import Number, set_fields, whole
 
 # People whom a classifier is trained on, and two classifiers: one that memorises and one that is private.
 
@@ -54,8 +54,7 @@ class Cases:
         column = whole(self.sensitive, "sensitive", least=0)
         if column >= rows.shape[1] or not np.isin(rows[:, column], (0, 1)).all():
             raise InvalidParameter("sensitive is the position of a column of zeros and ones")
-        object.__setattr__(self, "rows", rows.astype(np.float64))
-        object.__setattr__(self, "labels", labels.astype(np.int64))
+        set_fields(self, rows=rows.astype(np.float64), labels=labels.astype(np.int64))
 
     def split(self, rng: np.random.Generator, sizes: Sequence[int]) -> list["Cases"]:
         """Disjoint random parts of these sizes; `InvalidParameter` if there are too few people."""

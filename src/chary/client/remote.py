@@ -22,7 +22,7 @@ from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.numbers import Number
+from chary.numbers import Number, set_fields
 from chary.report.public_report import PublicReport
 from chary.session import Entry, Quote, Version
 from chary.session.session import Verbs
@@ -323,7 +323,7 @@ class Remote(Verbs, RemoteFigures):
     def _answered(self, told: Mapping[str, Any]) -> Any:
         answer = of_typed(told["typed"])
         if isinstance(answer, answers.Conditional):
-            object.__setattr__(answer, "reviser", self._revised)
+            set_fields(answer, reviser=self._revised)
         return handed_out(answer, _RemoteCashier(of_typed(told["price"]["charged"]), self))
 
     def _revised(self, held: int, *, above: Number, request: str | None = None) -> answers.Conditional:

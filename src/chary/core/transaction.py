@@ -22,7 +22,7 @@ from chary.data import Reading, Rows, read_one_version
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
-from chary.numbers import whole
+from chary.numbers import set_fields, whole
 
 # The only way from a question to an answer: reserve, run, settle.
 
@@ -56,8 +56,7 @@ def _after_fork() -> None:
     for held in list(_held.values()):
         for lost in (held.rows, held.ledger):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(lost))  # not even the end of the interpreter ends them
-        object.__setattr__(held, "rows", _Lost())
-        object.__setattr__(held, "ledger", _Lost())
+        set_fields(held, rows=_Lost(), ledger=_Lost())
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from chary.errors import InvalidParameter
+from chary.numbers import set_fields
 
 # What ledgers, fingerprints and values on the wire have for a word of today, for ever, where it is another one.
 _STORED: Final = {"add_remove": "add/remove", "bounded_change": "bounded change"}
@@ -56,8 +57,7 @@ class NeighborRelation:
     unit: str | None
 
     def __init__(self, neighbors: Neighbors | str, unit: str | None) -> None:
-        object.__setattr__(self, "neighbors", _neighbors(neighbors))
-        object.__setattr__(self, "unit", unit)
+        set_fields(self, neighbors=_neighbors(neighbors), unit=unit)
         if unit is not None and (not isinstance(unit, str) or not unit):
             raise InvalidParameter("unit must be the name of a column, or None when each row is a unit")
         if unit is not None and self.neighbors is Neighbors.BOUNDED_CHANGE:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.errors import InvalidInput
+from chary.numbers import set_fields
 
 # What an experiment measured: rows of named figures, of which some are picked, and columns taken.
 
@@ -131,7 +132,7 @@ class Trend:
     holds: bool | np.bool_
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "holds", bool(self.holds))
+        set_fields(self, holds=bool(self.holds))
 
 
 class Experiment(ABC):

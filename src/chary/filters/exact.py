@@ -14,7 +14,7 @@ from chary.accounting.numerics import decimal, float_up, least, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters.filter import Budget, Filter, Price
-from chary.numbers import plain, whole
+from chary.numbers import plain, set_fields, whole
 
 # What a caller lists on a menu: an event with the tokens of a hit, and which events are asked for that price.
 
@@ -336,7 +336,7 @@ class ExactFilter(Filter):
         _check_sizes(self.budget, self.grain)
         self.check_approximate_delta()
         if not self.tokens:
-            object.__setattr__(self, "tokens", _tokens_that_fit(self._spare, self.grain, self.menu, self.unlisted))
+            set_fields(self, tokens=_tokens_that_fit(self._spare, self.grain, self.menu, self.unlisted))
         if not self.tokens:
             calls = f"of {plain(self.grain)}-DP calls" if not self._listings else "of this menu"
             raise InvalidParameter(f"not one hit {calls} fits into {self.budget}")

@@ -11,7 +11,7 @@ from typing import Any, Self
 from chary.accounting import Event, capacity_down, choose_order
 from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Accounts, Amount, Shares, steps_down, steps_up
 from chary.errors import InvalidParameter, NotPriced
-from chary.numbers import Number, exact, plain, positive, probability
+from chary.numbers import Number, failing, plain, positive, set_fields
 
 # What every filter does: price events under one total that no sequence of calls can exceed.
 
@@ -34,9 +34,7 @@ class Budget:
     delta: Number = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        delta = exact(self.delta, "delta")
-        object.__setattr__(self, "delta", delta if delta == 0 else probability(delta, "delta"))
+        set_fields(self, epsilon=positive(self.epsilon, "epsilon"), delta=failing(self.delta))
 
     @property
     def exact(self) -> tuple[Fraction, Fraction]:

@@ -19,7 +19,7 @@ from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, HalvedQuantiles
 from chary.mechanisms.small_database import Measure, SmallDatabases
-from chary.numbers import Number, probability, whole
+from chary.numbers import Number, probability, set_fields, whole, work_out
 
 # Black boxes for schedules: static private algorithms with the accuracy law of each.
 
@@ -53,8 +53,7 @@ class AlgorithmBox(schedules.BlackBox):
             raise InvalidParameter(
                 "bring a function of epsilon, such as lambda epsilon: Algorithm(..., epsilon=epsilon)"
             )
-        object.__setattr__(self, "make", make)
-        object.__setattr__(self, "declared", Law.of(law))
+        set_fields(self, make=make, declared=Law.of(law))
 
     @property
     def law(self) -> Law:
@@ -120,8 +119,8 @@ class QuantilesBox(schedules.BlackBox):
     step: Number = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", tuple(probability(q, "a quantile") for q in self.at))
-        self.law  # noqa: B018 - refuses bounds that make no grid
+        set_fields(self, at=tuple(probability(q, "a quantile") for q in self.at))
+        work_out(self.law)  # refuses bounds that make no grid
 
     @cached_property
     def law(self) -> Law:
@@ -175,8 +174,8 @@ class MWEMBox(schedules.BlackBox):
         rounds: int,
         gaussian: bool = False,
     ) -> None:
-        object.__setattr__(self, "call", synthesis.MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1))
-        object.__setattr__(self, "gaussian", gaussian)
+        call = synthesis.MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1)
+        set_fields(self, call=call, gaussian=gaussian)
         if type(gaussian) is not bool:
             raise InvalidParameter("gaussian is True or False")
 
@@ -238,9 +237,8 @@ class SmallDatabaseBox(schedules.BlackBox):
         made = synthesis.SmallDatabase(
             universe=universe, queries=queries, epsilon=1, rows=whole(rows, "rows"), measure=measure
         )
-        object.__setattr__(self, "call", made)
-        object.__setattr__(self, "workload", synthesis.Workload.of(universe, queries, dict(schema)))
-        object.__setattr__(self, "concentrated", concentrated)
+        workload = synthesis.Workload.of(universe, queries, dict(schema))
+        set_fields(self, call=made, workload=workload, concentrated=concentrated)
         self.plan(Fraction(1), NeighborRelation("replace", None))
 
     @property
@@ -294,7 +292,7 @@ class ChangingBox(schedules.BlackBox):
             raise InvalidParameter("say which black box serves the first run: ChangingBox({0: box, 4: another})")
         if not all(isinstance(box, schedules.BlackBox) and box.changes == (schedules.FIRST,) for box in given.values()):
             raise InvalidParameter("change between black boxes, such as chary.growth.CountsBox(count())")
-        object.__setattr__(self, "boxes", tuple((run, given[run]) for run in runs))
+        set_fields(self, boxes=tuple((run, given[run]) for run in runs))
         laws = [box.law for _, box in self.boxes]
         if len({(law.power, law.log_power, law.size_log, law.fall) for law in laws}) > 1:
             raise InvalidParameter(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from chary.accounting import capacity_down, choose_order, epsilon_up
 from chary.errors import InvalidParameter
 from chary.noise import OperatingSystem, Source, checked_variance, discrete_gaussian
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, exact, positive, probability, set_fields, whole
 
 # Confident-GNMax (Papernot et al. 2018), for comparison: label what most teachers agree on, with Gaussian noise.
 
@@ -43,7 +43,7 @@ class ConfidentGnmax:
             checked_variance(sigma**2)
             if sigma > LARGEST_SIGMA:
                 raise InvalidParameter(f"{name} must be at most {LARGEST_SIGMA}")
-            object.__setattr__(self, name, sigma)
+            set_fields(self, **{name: sigma})
 
     @property
     def variances(self) -> tuple[Fraction, Fraction]:

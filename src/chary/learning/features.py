@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
 from chary.learning.losses import Floats
-from chary.numbers import Number, exact, float_or_nan
+from chary.numbers import Number, checked, exact, float_or_nan, set_fields
 
 # Public descriptions of columns: which cell each value falls into, whatever the value.
 
@@ -55,8 +55,7 @@ class Span(Feature):
     high: Number
 
     def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, exact(getattr(self, name), name))
+        checked(self, low=exact, high=exact)
         if self._bounds[0] >= self._bounds[1]:
             raise InvalidParameter("low must be below high, both public: Span('age', 0, 100)")
 
@@ -88,7 +87,7 @@ class Cuts(Feature):
 
     def __post_init__(self) -> None:
         points = tuple(exact(point, "a cut point") for point in self.points)
-        object.__setattr__(self, "points", points)
+        set_fields(self, points=points)
         if not points or any(here >= there for here, there in pairwise(points)):
             raise InvalidParameter("cut points must ascend, at least one of them: Cuts('gain', [1, 5000])")
 
@@ -113,7 +112,7 @@ class Categorical(Feature):
     values: Sequence[str | int]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
+        set_fields(self, values=tuple(self.values))
         if not self.values or len(set(self.values)) < len(self.values):
             raise InvalidParameter("values must be listed once each: Categorical('sex', ['f', 'm'])")
 

@@ -22,7 +22,7 @@ from chary.errors import InvalidParameter
 from chary.learning import algorithm, linear, losses, optimum, risk_bounds
 from chary.learning.features import Column, Feature, design_matrix, width
 from chary.noise import Source
-from chary.numbers import Number, failing, positive, whole
+from chary.numbers import Number, checked, failing, positive, set_fields, whole, work_out
 
 # A regularisation that falls while data and budget grow: what noise costs and what lam costs stay in proportion.
 
@@ -170,11 +170,11 @@ class TrainingBox(schedules.BlackBox):
             raise InvalidParameter(
                 "a run of a schedule has no delta: give the model rho= in place of epsilon and delta"
             )
-        whole(self.rows_at_most, "rows_at_most")
-        object.__setattr__(self, "model", clone(self.model))
+        checked(self, rows_at_most=whole)
+        set_fields(self, model=clone(self.model))
         self.model.algorithm(features=self.features, label=self.label, size=self.rows_at_most)
-        object.__setattr__(self, "features", tuple(self.features))
-        self.law  # noqa: B018 - refuses a model without one
+        set_fields(self, features=tuple(self.features))
+        work_out(self.law)  # refuses a model without one
 
     @cached_property
     def law(self) -> Law:

@@ -18,7 +18,7 @@ from chary.learning.algorithm import LinearAlgorithm
 from chary.learning.features import Column, Feature, clipped, floats, numbered, width
 from chary.learning.optimum import Objective, Problem, audited_optimum, cells, gaussian_cells, grid_for
 from chary.noise import OperatingSystem, Source
-from chary.numbers import Number, failing, positive, probability, whole
+from chary.numbers import Number, failing, positive, probability, whole, work_out
 
 # What private linear models share: training, the guarantee, predicting.
 
@@ -191,7 +191,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         whole(self.steps, "steps", least=int(self.concentrated is None))
         problem = self.problem(rows, features)
         if self.descends:
-            self._descent(problem).noisy  # noqa: B018 - refuses too small a rho, and too many rows
+            work_out(self._descent(problem).noisy)  # refuses too small a rho, and too many rows
 
 
 def _in_range(value: Number, name: str) -> None:

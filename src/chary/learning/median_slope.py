@@ -11,7 +11,7 @@ from chary import noise
 from chary.calls import ScoreFunction
 from chary.data import Neighbors
 from chary.errors import InvalidParameter
-from chary.numbers import exact, whole
+from chary.numbers import exact, set_fields, whole
 
 Floats = NDArray[np.float64]
 _WORD: Final = 64
@@ -45,7 +45,7 @@ class MedianSlope:
     matchings: int = 8
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "neighbors", Neighbors(self.neighbors))
+        set_fields(self, neighbors=Neighbors(self.neighbors))
         if self.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidParameter("a line is for rows that are replaced, or added and removed")
         whole(self.matchings, "matchings")

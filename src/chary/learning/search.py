@@ -24,7 +24,7 @@ from chary.errors import InvalidParameter
 from chary.learning.features import Cells, Column, listed
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, Source, bernoulli, uniform_integers
-from chary.numbers import Number, exact, natural_number, positive, probability, whole
+from chary.numbers import Number, exact, natural_number, positive, probability, whole, work_out
 from chary.session import Session
 
 # One private training run: split the units by coins, train on one part, count right answers on the other.
@@ -109,7 +109,7 @@ class Candidate:
             raise InvalidParameter("a series of counts has no privacy units to train on")
         if self.label in self.learner.columns:
             raise InvalidParameter(f"the label {self.label!r} is one of the columns it would be predicted from")
-        self.noise  # noqa: B018 - refuses noise out of range
+        work_out(self.noise)  # refuses noise out of range
 
     @property
     def noise(self) -> Laplace:

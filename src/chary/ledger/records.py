@@ -11,6 +11,7 @@ from typing import Any, Final
 from chary.amounts import LIMIT, Accounts, Amount, Basic
 from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch
 from chary.ledger.claims import Claim
+from chary.numbers import set_fields
 
 # What a ledger hands out: calls, balances, tallies, verdicts.
 
@@ -374,7 +375,7 @@ class Terms:
     def __post_init__(self) -> None:
         label(self.name, "name")
         text(self.fingerprint, "fingerprint")
-        object.__setattr__(self, "conditions", canonical(parsed(self.conditions, "conditions")))
+        set_fields(self, conditions=canonical(parsed(self.conditions, "conditions")))
 
 
 def agree(held: Terms, asked: Terms) -> None:

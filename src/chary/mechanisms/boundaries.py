@@ -9,13 +9,13 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 import numpy as np
 
 from chary import noise
-from chary.accounting import BoundaryCall, Pure, TwiceCall
+from chary.accounting import BoundaryCall, TwiceCall
 from chary.accounting.numerics import least
 from chary.accounting.sharp_tests import SharpTable, SharpTest
 from chary.errors import InvalidParameter
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.noise import choice, partition
-from chary.numbers import Number
+from chary.numbers import Number, per_call, set_fields, work_out
 
 # The boundary wrapper ([TCT] Algorithm 4): an outcome that is nearly certain is nearly free.
 
@@ -146,7 +146,7 @@ class LabelDraws:
     labels: int
 
     def __post_init__(self) -> None:
-        self._certain  # noqa: B018 - refuses places too far apart to draw between
+        work_out(self._certain)  # refuses places too far apart to draw between
 
     def event(self) -> SharpTest:
         """What one answer may reveal; a hit is that nothing is told."""
@@ -226,7 +226,7 @@ class TwoRuns:
     epsilon: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
+        set_fields(self, epsilon=per_call(self.epsilon))
 
     def step(self, run: Callable[[noise.Source], Outcome], source: noise.Source) -> PairOfRuns[Outcome]:
         """Both outcomes; `run` takes all its randomness from the source it is given."""

@@ -18,7 +18,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Integers
 from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
 from chary.noise.partition import LOOKUP_BITS, WORD_BITS, Bounds, Enclosure, settle
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, checked, exact, optional, per_call, positive, probability, set_fields, whole
 
 # The exponential mechanism: one of many candidates, the more useful the likelier.
 
@@ -47,8 +47,7 @@ class Exponential:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
-        object.__setattr__(self, "sensitivity", whole(self.sensitivity, "sensitivity"))
+        set_fields(self, epsilon=per_call(self.epsilon), sensitivity=whole(self.sensitivity, "sensitivity"))
 
     @property
     def outcomes(self) -> None:
@@ -133,7 +132,7 @@ class InverseSensitivity:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
+        set_fields(self, epsilon=per_call(self.epsilon))
 
     @property
     def unit(self) -> Fraction:
@@ -291,7 +290,7 @@ class MajorityVote:
     rule: Rule = "noise"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
+        set_fields(self, epsilon=per_call(self.epsilon))
         if whole(self.moved, "moved") > 2:
             raise InvalidParameter("one unit moves the lead by 1 (added or removed) or by 2 (replaced)")
         if self.rule not in get_args(Rule):
@@ -377,7 +376,7 @@ class ReportNoisyMax:
     shape: Shape = "laplace"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", self.exponential.epsilon)
+        set_fields(self, epsilon=self.exponential.epsilon)
         if self.shape not in get_args(Shape):
             raise InvalidParameter(f"the noise is one of {', '.join(get_args(Shape))}")
         noise.checked_scale(self.scale)
@@ -570,9 +569,7 @@ class OneShotTopK:
 
     def __post_init__(self) -> None:
         whole(self.most, "k")
-        for name in ("gap", "above"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, exact(getattr(self, name), name))
+        checked(self, gap=optional(exact), above=optional(exact))
         if self.gap is not None and Fraction(self.gap) < 0:
             raise InvalidParameter("gap must not be negative")
 

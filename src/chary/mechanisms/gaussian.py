@@ -13,7 +13,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.noise import Source
 from chary.noise.gaussian import Deviate, Normals, deviate, normals, reaches
-from chary.numbers import Number, exact, positive
+from chary.numbers import Number, checked, exact, positive, set_fields
 
 # Selection with real Gaussian noise ([GAUSS]; theory section 5): the largest of many values, and a noisy threshold.
 
@@ -40,7 +40,7 @@ class GaussianMax:
     noise: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", positive(self.noise, "noise"))
+        checked(self, noise=positive)
 
     def step(self, values: Sequence[int] | Integers, source: Source) -> int:
         """The position of the winner. One rounded comparison of all leaves few candidates, an exact one the winner."""
@@ -107,11 +107,10 @@ class GaussianThreshold:
     query_noise: Number | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", exact(self.threshold, "threshold"))
-        object.__setattr__(self, "threshold_noise", positive(self.threshold_noise, "threshold_noise"))
+        checked(self, threshold=exact, threshold_noise=positive)
         given = self.query_noise
         found = Fraction(self.threshold_noise) * ROOT_OF_THREE_UP if given is None else positive(given, "query_noise")
-        object.__setattr__(self, "query_noise", found)
+        set_fields(self, query_noise=found)
 
     @property
     def scales(self) -> tuple[Fraction, Fraction]:

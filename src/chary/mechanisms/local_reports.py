@@ -15,7 +15,7 @@ from chary import noise
 from chary.accounting import Pure, local_reports, share_interval
 from chary.accounting.numerics import float_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, positive, probability, whole
+from chary.numbers import Number, checked, plain, positive, probability, set_fields, whole
 
 # What all forms of local reports share: public values, one randomized report a person, and estimates from them.
 
@@ -113,8 +113,8 @@ class LocalReports(ABC):
             raise InvalidParameter("list the values that people can hold: two or more, at most 2**20, in a fixed order")
         if len(set(listed)) < len(listed):
             raise InvalidParameter("values must differ from each other")
-        object.__setattr__(self, "values", listed)
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        set_fields(self, values=listed)
+        checked(self, epsilon=positive)
         noise.checked_scale(max(noise.SMALLEST_SCALE, 1 / positive(self.epsilon, "epsilon")))
 
     @property
@@ -371,7 +371,7 @@ class MemoizedReports(LocalReports):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "instant", positive(self.instant, "instant"))
+        checked(self, instant=positive)
         noise.checked_scale(max(noise.SMALLEST_SCALE, 1 / positive(self.instant, "instant")))
 
     @classmethod
@@ -496,7 +496,7 @@ class RandomizedResponse:
     epsilon: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        checked(self, epsilon=positive)
         noise.checked_scale(max(noise.SMALLEST_SCALE, 1 / positive(self.epsilon, "epsilon")))
 
     @staticmethod

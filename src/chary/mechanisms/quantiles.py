@@ -16,7 +16,7 @@ from chary.accounting.accuracy import RankChoice, halvings, rank_excess_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.choices import InverseSensitivity, PermuteAndFlip, Stretches
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, checked, optional, per_call, positive, probability, set_fields, whole, work_out
 
 # Equal values told apart by coins of their own, which are thrown when somebody asks for them.
 
@@ -277,8 +277,7 @@ class RankDistance:
     moves: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "q", checked_quantile(self.q))
-        whole(self.moves, "moves")
+        set_fields(self, q=checked_quantile(self.q), moves=whole(self.moves, "moves"))
 
     @property
     def change(self) -> Fraction:
@@ -348,15 +347,12 @@ class HalvedQuantiles:
 
     def __post_init__(self) -> None:
         quantiles = tuple(checked_quantile(q) for q in self.at)
-        object.__setattr__(self, "at", quantiles)
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
+        set_fields(self, at=quantiles, epsilon=per_call(self.epsilon))
         if not quantiles or any(low >= high for low, high in pairwise(quantiles)):
             raise InvalidParameter("quantiles must increase, such as [0.25, 0.5, 0.75]")
         if lcm(*(q.denominator for q in quantiles)) > MOST_PARTS:
             raise InvalidParameter("quantiles must be multiples of one part in at most a million")
-        whole(self.moves, "moves")
-        if self.beyond is not None:
-            object.__setattr__(self, "beyond", probability(self.beyond, "beyond"))
+        checked(self, moves=whole, beyond=optional(probability))
 
     @property
     def answers(self) -> Self:
@@ -498,8 +494,8 @@ class GuardedQuantiles:
     flip: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "beta", probability(self.beta, "beta"))
-        self.answers  # noqa: B018 - refuses what are no quantiles
+        checked(self, beta=probability)
+        work_out(self.answers)  # refuses what are no quantiles
 
     @property
     def rounds(self) -> int:

@@ -21,7 +21,7 @@ from chary.accounting.numerics import least
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import padded, unpadded
 from chary.noise.partition import Bounds, Partition
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, checked, positive, probability, whole
 
 # Answers of many independent estimators as votes: what a private median of them needs.
 #
@@ -54,7 +54,7 @@ class Grid:
     largest: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step", positive(self.step, "step"))
+        checked(self, step=positive)
         if whole(self.largest, "largest") > LARGEST:
             raise InvalidParameter("the largest answer may be 10**300 at most")
         if math.log(self.largest) > (MOST_CELLS - 3) * math.log1p(self._ratio - 1):
@@ -414,7 +414,7 @@ class Distinct:
     registers: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        checked(self, epsilon=positive)
         checked_registers(self.registers)
         if self._decay_up >= 1 or self.least + 2 > largest_value(self.registers):
             raise InvalidParameter("epsilon is too small for the values of the registers, about 2**-48 at least")

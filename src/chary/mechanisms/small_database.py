@@ -14,7 +14,7 @@ from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.noise import choice, partition
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, per_call, positive, probability, set_fields, whole
 
 # What makes small databases few enough to go through: classes of cells; and exact laws and draws with big weights.
 
@@ -166,8 +166,7 @@ class SmallDatabases:
     measure: Measure = "classes"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
-        object.__setattr__(self, "rows", whole(self.rows, "rows"))
+        set_fields(self, epsilon=per_call(self.epsilon), rows=whole(self.rows, "rows"))
         if self.measure not in ("classes", "databases"):
             raise InvalidParameter("measure must be 'classes' or 'databases'")
         if not self.classes.feasible(self.rows):

@@ -17,7 +17,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.additive import SMALL, Additive, Integers, Laplace, padded, unpadded
 from chary.noise import choice, laplace, partition
 from chary.noise.source import LARGEST_UPPER, integers
-from chary.numbers import Number, whole
+from chary.numbers import Number, whole, work_out
 
 # Sparse vector: which values are above a threshold whose noise stays hidden, until so many were.
 
@@ -72,7 +72,7 @@ class SparseVectorMachine:
 
     def __post_init__(self) -> None:
         whole(self.sensitivity, "sensitivity")
-        self.answers  # noqa: B018 - refuses noise out of range
+        work_out(self.answers)  # refuses noise out of range
         self._laws()
 
     @property
@@ -191,7 +191,7 @@ class OneSidedMachine:
     sizes: OneSidedNoise
 
     def __post_init__(self) -> None:
-        self.answers  # noqa: B018 - refuses noise out of range
+        work_out(self.answers)  # refuses noise out of range
         self._laws()
 
     @property
@@ -601,7 +601,7 @@ class TwoSidedSampler:
     table: TwoSidedTable
 
     def __post_init__(self) -> None:
-        self._one_sided  # noqa: B018 - refuses places too far apart to draw between
+        work_out(self._one_sided)  # refuses places too far apart to draw between
 
     def event(self) -> SharpTest:
         """What one test may reveal."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chary.accounting.numerics import least
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive, probability
+from chary.numbers import Number, checked, positive, probability
 
 # Multiplying some cells of a large matrix in place, in about the time of one pass over it.
 #
@@ -377,10 +377,9 @@ class MultiplicativeWeights:
     mixing: Number = Fraction(1, 10)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", probability(self.alpha, "alpha"))
+        checked(self, alpha=probability, mixing=positive)
         if self.update not in ("projected", "published"):
             raise InvalidParameter("update must be 'projected' or 'published'")
-        object.__setattr__(self, "mixing", positive(self.mixing, "mixing"))
         if Fraction(self.mixing) > 1:
             raise InvalidParameter("mixing is a part of a row, at most 1")
 

@@ -17,7 +17,7 @@ from chary.accounting import Event, Pure, ZeroConcentrated, laplace_deviation
 from chary.accounting.accuracy import gaussian_norm_up, laplace_norm_up, length_up
 from chary.errors import InvalidQuery
 from chary.mechanisms.additive import Additive, Gaussian, Integers, Laplace
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, positive, probability, whole, work_out
 
 # Noise on the number of rows, their sum, and the sums of products of their columns; all exact integers.
 
@@ -53,7 +53,7 @@ class MomentNoise:
     def __post_init__(self) -> None:
         whole(self.columns, "columns")
         whole(self.squared, "squared")
-        self.noises  # noqa: B018 - refuses noise out of range
+        work_out(self.noises)  # refuses noise out of range
 
     @property
     def constant(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from chary.data.columns import TypeClass
 from chary.data.predicates.conditions import no_such, read_date, read_timestamp
 from chary.errors import InvalidQuery
+from chary.numbers import set_fields
 
 # A public list of keys: the only groups a keyed query ever answers for.
 
@@ -53,9 +54,7 @@ class Domain:
         _check_names(columns)
         if len(set(rows)) != len(rows):
             raise InvalidQuery("keys must not hold duplicates")
-        for name, value in zip(("columns", "rows", "kinds"), (columns, rows, kinds), strict=True):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_hash", hash((columns, kinds, rows)))
+        set_fields(self, columns=columns, rows=rows, kinds=kinds, _hash=hash((columns, kinds, rows)))
 
     def __hash__(self) -> int:
         return self._hash

@@ -17,7 +17,7 @@ from chary.data.queries.keys import Key
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
 from chary.data.queries.sums import Bounds, Sum, read_bounds, written
 from chary.errors import InvalidQuery
-from chary.numbers import Number, exact, positive, whole
+from chary.numbers import Number, checked, exact, optional, positive, whole
 
 # Means: a centred sum and a count of values, to be made noisy one by one and put together.
 
@@ -224,8 +224,7 @@ class SecondMoments(Query[NoisyNumbers]):
             raise InvalidQuery("steps may be at most 4096")
         if self.squared < 1:
             raise InvalidQuery("the longest row must be a step long at least")
-        if self.max_rows_per_unit is not None:
-            object.__setattr__(self, "max_rows_per_unit", per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
+        checked(self, max_rows_per_unit=optional(per_unit))
 
     @property
     def grid(self) -> Fraction:

@@ -10,7 +10,7 @@ from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import query, sums
 from chary.errors import InvalidQuery
-from chary.numbers import Number, natural_number, positive, whole
+from chary.numbers import Number, checked, natural_number, optional, positive, whole
 
 # The values of a column in order, on a public grid: what quantiles are computed from.
 
@@ -51,8 +51,7 @@ class Ordered:
     of_unit: OfUnit = "spread"
 
     def __post_init__(self) -> None:
-        if self.max_rows_per_unit is not None:
-            object.__setattr__(self, "max_rows_per_unit", query.per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
+        checked(self, max_rows_per_unit=optional(query.per_unit))
         if self.of_unit not in _ESTIMATED:
             raise InvalidQuery(f"of_unit is one of {', '.join(_ESTIMATED)}, such as of_unit='random'")
         if self.of_unit != "spread" and self.max_rows_per_unit is None:

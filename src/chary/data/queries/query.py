@@ -12,7 +12,7 @@ from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Domain, Key
 from chary.errors import InvalidQuery
-from chary.numbers import whole
+from chary.numbers import checked, optional, whole
 
 # What one privacy unit can add to a query, and so how far neighbouring databases can be apart.
 
@@ -152,9 +152,7 @@ class Keying:
             raise InvalidQuery(
                 "give max_groups_per_unit (chary enforces it) or assumed_groups_per_unit (you assert it), not both"
             )
-        for name in ("max_groups_per_unit", "assumed_groups_per_unit"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, per_unit(getattr(self, name), name))
+        checked(self, max_groups_per_unit=optional(per_unit), assumed_groups_per_unit=optional(per_unit))
 
     def spread(self, unit: str | None) -> int:
         """The largest number of keys in which one unit has rows; a single row has one key."""

@@ -13,7 +13,7 @@ from chary.data.predicates.conditions import Compare, Condition, Every, Some
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
 from chary.errors import InvalidQuery
-from chary.numbers import Number, exact, positive
+from chary.numbers import Number, checked, exact, optional, positive
 
 # Counting privacy units.
 
@@ -132,8 +132,7 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
             raise InvalidQuery("sum needs the name of a column")
-        if self.max_rows_per_unit is not None:
-            object.__setattr__(self, "max_rows_per_unit", per_unit(self.max_rows_per_unit, "max_rows_per_unit"))
+        checked(self, max_rows_per_unit=optional(per_unit))
         _check_grid(self.grid)
         _check_bounds("bounds", self.bounds, self.grid)
         low, high = self.steps

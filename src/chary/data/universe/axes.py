@@ -18,7 +18,7 @@ from chary.data.predicates.conditions import OPERATORS, Compare, Condition, Ever
 from chary.data.queries.histogram import Outside, histogram
 from chary.data.queries.keys import Domain, Key
 from chary.errors import InvalidQuery
-from chary.numbers import Number, whole
+from chary.numbers import Number, set_fields, whole
 
 # How one column of a data universe is cut into cells.
 
@@ -149,9 +149,7 @@ class Bins(Axis):
     outside: Outside = "ignore"
 
     def __init__(self, edges: Iterable[Number], outside: Outside = "ignore") -> None:
-        checked = histogram("bins", bins=edges, outside=outside)
-        object.__setattr__(self, "edges", checked.edges)
-        object.__setattr__(self, "outside", outside)
+        set_fields(self, edges=histogram("bins", bins=edges, outside=outside).edges, outside=outside)
 
     @property
     def declared(self) -> int:
@@ -258,8 +256,7 @@ class Universe:
         if not all(isinstance(name, str) for name in columns):
             raise InvalidQuery("columns of a universe are named by texts")
         axes = tuple((name, axis if isinstance(axis, Axis) else Categories.of(axis)) for name, axis in columns.items())
-        object.__setattr__(self, "columns", axes)
-        object.__setattr__(self, "missing", missing)
+        set_fields(self, columns=axes, missing=missing)
         if type(missing) is not bool:
             raise InvalidQuery("missing is True or False")
         if self.cells > MOST_CELLS:

@@ -19,6 +19,7 @@ from chary.client.wire import status_of
 from chary.core.transaction import openings
 from chary.data import Series
 from chary.errors import CharyError
+from chary.numbers import work_out
 from chary.service.api.calls import Name as JobName
 from chary.service.api.calls import begun, job_found
 from chary.service.core.requests import Wish, readable_kinds, told_state
@@ -131,7 +132,7 @@ async def _quoted(service: Service, on: Asking, made: forms.CallForm, form: Post
     def told() -> forms.Quoted:
         found = forms.quoted(on, made, texts, form.fields, compared=compared)
         if compared and found.quote is not None:
-            found.quote.alternatives  # noqa: B018 - worked out here, and kept
+            work_out(found.quote.alternatives)  # and kept
         return found
 
     try:
