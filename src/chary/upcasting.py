@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls.compute import MultiTarget, RaceCall, RacedCall
+from chary.calls import compute
 from chary.core.transaction import ATTEMPTS
 from chary.errors import LedgerCorrupted
 from chary.filters import Filter
@@ -33,7 +33,7 @@ def repair_races(ledger: Ledger, filter_: Filter, dataset: str) -> None:
     A repair is an entry of its own, of kind `best_of_repair` by the analyst "chary", whom no share caps. It charges
     what is missing, or all that is left where that is less.
     """
-    if RaceCall.kind not in ledger.tally(dataset):  # calls of other kinds came after the rule
+    if compute.CALL not in ledger.tally(dataset):  # calls of other kinds came after the rule
         return
     for _ in range(ATTEMPTS - 1):
         try:
@@ -45,7 +45,7 @@ def repair_races(ledger: Ledger, filter_: Filter, dataset: str) -> None:
 
 def _repair(ledger: Ledger, filter_: Filter, dataset: str) -> None:
     # States are looked at before the records: a call that is settled in between moves its state, which is noticed.
-    states = {call.number: ledger.secret(call.number) for call in _settled(ledger, dataset, MultiTarget.kind)}
+    states = {call.number: ledger.secret(call.number) for call in _settled(ledger, dataset, compute.MultiTarget.kind)}
     for race, due in _due(ledger, filter_, dataset, states).items():
         counters, seen = list(due.counters.values()), states[race]
         left = ledger.balance(dataset).left or Amount(0)
@@ -71,7 +71,7 @@ class _Due:
         body, charged = json.loads(call.body), call.charged.main
         if call.kind == REPAIR:
             self.paid += charged
-        elif call.kind == RacedCall.kind:
+        elif call.kind == compute.ASK:
             raised = json.loads(call.answer or "{}")["raised"]
             self.paid += charged if raised else 0
             for name, amount in raised.items():
@@ -84,7 +84,7 @@ class _Due:
 
 def _due(ledger: Ledger, filter_: Filter, dataset: str, races: Mapping[int, bytes | None]) -> dict[int, _Due]:
     due = {race: _Due(dict.fromkeys(json.loads(ledger.call(race).body)["targets"], 0)) for race in races}
-    for call in _settled(ledger, dataset, RaceCall.kind, RacedCall.kind, REPAIR):
+    for call in _settled(ledger, dataset, compute.CALL, compute.ASK, REPAIR):
         race = _race_of(call)
         if race in due:
             due[race].add(call, filter_)

@@ -1,9 +1,10 @@
 """Answers that are charged where they are unclear, as a game: two draws of a label, told by the real calls."""
 
 import json
-from copy import copy
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from chary.core.plan import Data
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED
-from tests.adversary.told import with_fields
 
 
 class ToldLabel:
@@ -36,7 +36,8 @@ class Clear:
     def __init__(self, filter_, calls, keys=1, moved=frozenset({0})):
         spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
         self.filter, self.keys, self.moved = filter_, keys, moved
-        self.made = [call.bind(spine) for call in calls]
+        self.made = [(call, call.plan(spine), call.clearly(spine)) for call in calls]
+        self.spine = spine
         self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))
         self.ran = cache(self._ran)
 
@@ -45,25 +46,28 @@ class Clear:
         return [self._ask(asked) for asked in range(len(self.made))]
 
     def _ask(self, asked):
-        made = self.made[asked]
+        _, plan, made = self.made[asked]
 
         def play(side, kept):
             values = np.array([side * (key in self.moved) for key in range(self.keys)])
             own, depth = made.placed(Data([values], None, None, None, None))
             rest = 1.0
-            for label in range(made.real):
+            for label in range(made.labels):
                 law = made.draws.clear_chance if label == own else made.draws.other_chance
                 rest -= float(law(depth))
                 yield Result(float(law(depth)), *self.ran(asked, label), None, None)
             yield Result(rest, *self.ran(asked, None), None, None)
 
-        return Ask(made.worst(made.price(self.filter)).main, play)
+        return Ask(plan.worst(plan.price(self.filter)).main, play)
 
     def _ran(self, asked, label):
-        made = with_fields(copy(self.made[asked]), draws=ToldLabel(self.made[asked].draws, label))
-        price = made.price(self.filter)
-        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
-        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
+        call, _, made = self.made[asked]
+        told = replace(made, draws=ToldLabel(made.draws, label))
+        with patch.object(type(call), "clearly", lambda self, spine: told):
+            plan = call.plan(self.spine)
+        price = plan.price(self.filter)
+        ran = plan.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
+        return json.dumps(ran.answer), plan.cost.final(price, ran, plan.cost.most).main
 
 
 def decisions(filter_, **how):

@@ -2,15 +2,15 @@
 
 import json
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
 
 from chary import count
-from chary.calls.selection import TopK, TopKeys
+from chary.calls.selection import TopK, top_keys
 from chary.calls.thresholds import AskTracked, AskWatch, OnChange, Watch
-from chary.core.plan import Data
+from chary.core.plan import Data, laplace_for_each
 from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
@@ -21,7 +21,7 @@ ADDED = NeighborRelation("add_remove", "unit")
 class Counts:
     """Any number of calls that `make(seen)` offers, on counts of 0 or 1 for each key; `moved` are the keys that differ.
 
-    `after(told)` is the public state that an answer leaves.
+    A call is its noise and what makes its plan with any noise. `after(told)` is the public state that an answer leaves.
     """
 
     def __init__(self, filter_, make, keys, moved, after, span=(-1, 2)):
@@ -34,11 +34,12 @@ class Counts:
         return [self._ask(asked, seen) for asked in range(len(self.make(seen)))]
 
     def _ask(self, asked, seen):
-        made = self.make(seen)[asked]
-        worst = made.worst(made.price(self.filter)).main
+        noise, made = self.make(seen)[asked]
+        plan = made(noise)
+        worst = plan.worst(plan.price(self.filter)).main
 
         def play(side, kept):
-            laws = [law(made.noise, side * (key in self.moved), *self.span) for key in range(self.keys)]
+            laws = [law(noise, side * (key in self.moved), *self.span) for key in range(self.keys)]
             for noisy in product(*laws):
                 told, charged = self.ran(asked, seen, noisy)
                 chance = np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)])
@@ -47,10 +48,15 @@ class Counts:
         return Ask(worst, play)
 
     def _ran(self, asked, seen, noisy):
-        made = with_fields(copy(self.make(seen)[asked]), noise=Told(noisy))
-        price = made.price(self.filter)
-        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
-        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
+        plan = self.make(seen)[asked][1](Told(noisy))
+        price = plan.price(self.filter)
+        ran = plan.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
+        return json.dumps(ran.answer), plan.cost.final(price, ran, plan.cost.most).main
+
+
+def bound(made):
+    """An interaction, with any noise."""
+    return made.noise, lambda noise: with_fields(copy(made), noise=noise).plan()
 
 
 def keyed(keys, reach):
@@ -61,14 +67,18 @@ def keyed(keys, reach):
 def top(filter_, epsilon, keys, moved, **rule):
     """The best keys, again and again."""
     query = keyed(keys, len(moved))
-    calls = [TopKeys(TopK(query, k=k, epsilon=epsilon, **rule), ADDED, query) for k in range(1, keys + 1)]
+    noise, asked = (
+        laplace_for_each(query, ADDED, epsilon),
+        [TopK(query, k=k, epsilon=epsilon, **rule) for k in range(1, keys + 1)],
+    )
+    calls = [(noise, partial(top_keys, call, query, ADDED)) for call in asked]
     return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
 
 
 def watched(filter_, epsilon, keys, moved):
     """Watches at all bars, again and again."""
     query = keyed(keys, len(moved))
-    calls = [AskWatch(Watch(query, above=above, epsilon=epsilon), ADDED, query) for above in (0, 1, 2)]
+    calls = [bound(AskWatch(Watch(query, above=above, epsilon=epsilon), ADDED, query)) for above in (0, 1, 2)]
     return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
 
 
@@ -77,6 +87,6 @@ def tracked(filter_, epsilon, step):
 
     @cache
     def made(seen):
-        return [AskTracked(OnChange(count(), step=step, epsilon=epsilon), ADDED, count(), seen)]
+        return [bound(AskTracked(OnChange(count(), step=step, epsilon=epsilon), ADDED, count(), seen))]
 
     return Counts(filter_, made, 1, {0}, lambda told: json.loads(told)["value"])

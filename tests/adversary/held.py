@@ -5,8 +5,8 @@ from fractions import Fraction
 from functools import cache
 
 from chary import Algorithm, count
-from chary.calls.compute import AskAlgorithm, RunAlgorithm
-from chary.calls.thresholds import AskReleaseIf, AskRevise, ReleaseIf, Revise
+from chary.calls.compute import RunAlgorithm, run_once
+from chary.calls.thresholds import AskReleaseIf, ReleaseIf, Revise, revision
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
@@ -70,14 +70,14 @@ class Releases:
 
     def _revision(self, bar):
         original = {"epsilon": str(self.epsilon), "grid": "1", "error_bar": None}
-        return AskRevise(Revise(1, above=bar), ADDED, original)
+        return revision(Revise(1, above=bar), original, ADDED)
 
     def _revised(self, bar, secret):
         made = self._revision(bar)
         made.check(secret)
         price = made.price(self.filter)
         ran = made.run(Data([], None, secret, None, price))
-        return ran.answer["value"], made.final(price, ran, made.most_hits).main, ran.secrets[1]
+        return ran.answer["value"], made.cost.final(price, ran, made.cost.most).main, ran.secrets[1]
 
     def _call(self, prior, seen):
         made = self._fresh(prior, 0)
@@ -92,10 +92,10 @@ class Releases:
 
     def _fresh(self, prior, outcome):
         told = Algorithm("told", lambda rows, source: outcome, epsilon=self.fresh)
-        return AskAlgorithm(RunAlgorithm(told, prior=prior), ADDED)
+        return run_once(RunAlgorithm(told, prior=prior))
 
 
 def charged_for(made, filter_):
     """What a call without secret state is charged."""
     price = made.price(filter_)
-    return made.final(price, made.run(Data([None], None, None, None, price)), made.most_hits).main
+    return made.cost.final(price, made.run(Data([None], None, None, None, price)), made.cost.most).main

@@ -7,16 +7,16 @@ from functools import cache, cached_property
 from itertools import product
 
 from chary import Algorithm
-from chary.calls.compute import RaceCall
+from chary.calls.compute import race_call
 from chary.core.plan import Data
 from tests.adversary.kit import Ask, Result, World
 
 
 @cache
-def made(epsilon, priors, outcome):
+def made(filter_, epsilon, priors, outcome):
     """The real call, of an algorithm whose outcome is known."""
     algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=epsilon)
-    return RaceCall(1, tuple(range(len(priors))), algorithm, dict(enumerate(priors)))
+    return race_call(filter_, 1, tuple(range(len(priors))), algorithm, dict(enumerate(priors)))
 
 
 def start(counters):
@@ -45,7 +45,7 @@ class Races:
         return [self._ask(epsilon, priors) for epsilon, priors in product(self.sizes, self.priors)]
 
     def _ask(self, epsilon, priors):
-        call = made(epsilon, priors, 0)
+        call = made(self.filter, epsilon, priors, 0)
         worst = call.worst(call.price(self.filter)).main
         return Ask(worst, lambda side, kept: self.results(epsilon, priors, side, kept))
 
@@ -63,7 +63,7 @@ class Races:
 
     def run(self, epsilon, priors, counters, outcome):
         """What the real call charges, and the counters it leaves."""
-        call = made(epsilon, priors, outcome)
+        call = made(self.filter, epsilon, priors, outcome)
         price = call.price(self.filter)
         ran = call.run(Data([None], None, json.dumps(list(counters)).encode(), None, price))
-        return call.final(price, ran, call.most_hits).main, tuple(json.loads(ran.secrets[1]))
+        return call.cost.final(price, ran, call.cost.most).main, tuple(json.loads(ran.secrets[1]))

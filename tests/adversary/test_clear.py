@@ -6,8 +6,9 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls.boundaries import AskClearly, AskLargest
+from chary.calls.boundaries import Clearly
 from chary.filters import RenyiFilter
+from chary.mechanisms.boundaries import LabelDraws
 from tests.adversary import clear
 from tests.adversary.kit import Best, Moment
 
@@ -30,16 +31,17 @@ def test_no_analyst_gets_more_than_what_is_charged(name, hits):
 
 @pytest.mark.parametrize("name", ["decisions", "between"])
 def test_half_the_price_is_found_out(monkeypatch, name):
-    def cheap(self):
-        event = self.draws.event()
-        return SharpTest(event.order, Fraction(event.price) / 2)
+    event = LabelDraws.event
 
-    monkeypatch.setattr(AskClearly, "event", property(cheap))
+    def cheap(self):
+        return SharpTest(event(self).order, Fraction(event(self).price) / 2)
+
+    monkeypatch.setattr(LabelDraws, "event", cheap)
     assert Best(GAMES[name](hits=40), Moment(2)).value(1) > 1.001
 
 
 def test_a_lead_that_is_not_counted_across_keys_is_found_out(monkeypatch):
     """Depths of two labels add up: a largest key that is deep wherever it is tells which one it is."""
-    placed = AskLargest.placed
-    monkeypatch.setattr(AskLargest, "placed", lambda self, touched: (placed(self, touched)[0], 9))
+    placed = Clearly.placed
+    monkeypatch.setattr(Clearly, "placed", lambda self, data: (placed(self, data)[0], 9))
     assert Best(GAMES["largest, one key moves"](hits=40), Moment(2)).value(1) > 1.01

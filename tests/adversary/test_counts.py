@@ -7,9 +7,8 @@ import pytest
 from chary import Budget
 from chary.amounts import Amount
 from chary.calls import When
-from chary.calls.selection import TopKeys
 from chary.calls.thresholds import AskTracked, AskWatch
-from chary.core.plan import Interaction
+from chary.core.plan import PerHit
 from chary.filters import RenyiFilter
 from tests.adversary.counts import top, tracked, watched
 from tests.adversary.kit import Best, Moment
@@ -38,14 +37,15 @@ def test_no_analyst_gets_more_than_what_is_charged(name, size):
         assert 1 - 1e-9 <= Best(game, Moment(2)).value(calls) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("kind", [TopKeys, AskTracked])
-def test_one_hit_too_few_is_found_out(monkeypatch, kind):
+@pytest.mark.parametrize(("name", "kind"), [("top, both keys", PerHit), ("track", AskTracked)])
+def test_one_hit_too_few_is_found_out(monkeypatch, name, kind):
+    final = kind.final
+
     def one_less(self, price, ran, reserved_hits):
-        return Amount(max(0, Interaction.final(self, price, ran, reserved_hits).main - price.hit.main))
+        return Amount(max(0, final(self, price, ran, reserved_hits).main - price.hit.main))
 
     monkeypatch.setattr(kind, "final", one_less)
-    game = GAMES["track" if kind is AskTracked else "top, both keys"](HIT)
-    assert Best(game, Moment(2)).value(1) > 1.05
+    assert Best(GAMES[name](HIT), Moment(2)).value(1) > 1.05
 
 
 def test_charging_both_keys_as_one_is_found_out(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from chary import Budget
 from chary.accounting import Extendable
 from chary.amounts import Amount
-from chary.calls.thresholds import AskRevise
+from chary.core.plan import PerHit
 from chary.filters import Price, RenyiFilter
 from tests.adversary.held import Releases
 from tests.adversary.kit import Best, Moment
@@ -37,13 +37,20 @@ def swapped(game):
     return game
 
 
+def charge_revisions(monkeypatch, share):
+    """No more than this share of a hit of what they extend."""
+    price = PerHit.price
+
+    def cheaper(self, event, filter_):
+        found = price(self, event, filter_)
+        return Price(Amount(int(found.hit.main * share)), Amount(0)) if self.extends else found
+
+    monkeypatch.setattr(PerHit, "price", cheaper)
+
+
 @pytest.mark.parametrize("share", ["0", "0.5"])
 def test_cheaper_revisions_are_found_out(monkeypatch, share):
-    def cheaper(self, filter_):
-        hit = filter_.price(Extendable(Fraction(self.original["epsilon"]))).hit.main
-        return Price(Amount(int(hit * Fraction(share))), Amount(0))
-
-    monkeypatch.setattr(AskRevise, "price", cheaper)
+    charge_revisions(monkeypatch, Fraction(share))
     assert Best(Releases(FILTER, "0.4", most=1), Moment(2)).value(4) > 1.01
 
 
@@ -52,5 +59,5 @@ def test_charging_a_large_first_call_by_the_hit_is_found_out(monkeypatch):
     found = FILTER.price(Extendable("1"))
     free_miss = Price(found.hit, Amount(0))
     monkeypatch.setattr(RenyiFilter, "price", lambda self, event: free_miss if event.epsilon == 1 else found)
-    monkeypatch.setattr(AskRevise, "price", lambda self, filter_: Price(Amount(0), Amount(0)))
+    charge_revisions(monkeypatch, 0)
     assert Best(Releases(FILTER, "1", most=1), Moment(2)).value(3) > 1.01

@@ -20,10 +20,10 @@ HIT = FILTER.price(Targeted("0.4")).hit.main
 FAR = 40 * STEPS
 
 
-def counted_twice(before, hit, price):
+def counted_twice(before, hits, full):
     """The broken rule: a call paid in full raises the counters as well."""
-    after = [count + price.hit.main * hits for count, hits in zip(before, hit, strict=True)]
-    return after, min(after) - min(before) if price.free_miss else price.hit.main
+    after = {name: count + hits.get(name, 0) for name, count in before.items()}
+    return after, min(after.values()) - min(before.values()) if full is None else full
 
 
 def potential(counters):
@@ -51,13 +51,13 @@ def test_no_analyst_gets_more_than_the_proof_allows(counters, calls):
 
 
 def test_counting_twice_is_found_out(monkeypatch):
-    monkeypatch.setattr(racing, "counted", counted_twice)
+    monkeypatch.setattr(racing, "risen", counted_twice)
     assert reached(Races(FILTER, 2, SIZES), (0, 4 * HIT), 6) > 1.05
 
 
 def test_counting_twice_is_found_out_among_three(monkeypatch):
     """The third target is far ahead, and hit whenever the first is."""
-    monkeypatch.setattr(racing, "counted", counted_twice)
+    monkeypatch.setattr(racing, "risen", counted_twice)
     game = Races(FILTER, 3, SIZES, [(0, 0, 0), (0, 1, 0), (1, 0, 1), (1, 1, 1)])
     assert reached(game, (0, 4 * HIT, FAR), 6) > 1.05
 

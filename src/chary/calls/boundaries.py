@@ -1,12 +1,11 @@
 """Answers that are clear or cost privacy: between two thresholds, decisions, classes, clear labels, unanimous runs."""
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -17,11 +16,22 @@ from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import Answer, scalar
 from chary.calls import answers, compute, fields, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, plain_outcome
-from chary.calls.call import Bound, Call, CallT, call
-from chary.core.forecast import Within
-from chary.core.plan import KEPT, Data, Json, Question, Result, laplace_for_each, steps_at_least
+from chary.calls.call import Call, call
+from chary.core.forecast import Forecast, Within, error_bar
+from chary.core.plan import (
+    KEPT,
+    AnswerT,
+    Data,
+    Json,
+    Plan,
+    Question,
+    Result,
+    laplace_for_each,
+    reading,
+    steps_at_least,
+)
 from chary.core.transaction import Spine
-from chary.data import Query, Reading, Rows
+from chary.data import NeighborRelation, Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, threshold_tests
 from chary.numbers import Number, exact
@@ -32,7 +42,7 @@ from chary.numbers import Number, exact
 _MOST_RUNS: Final = 1000
 
 
-@call("boundary", subject="algorithms")
+@call("boundary", subject="algorithms", raced=True)
 class Boundary(Call[answers.Classified]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
@@ -71,8 +81,52 @@ class Boundary(Call[answers.Classified]):
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"
             )
 
-    def bind(self, spine: Spine) -> "AskBoundary":
-        return (AskBoundary if self.runs is None else AskUnanimous)(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[answers.Classified]:
+        algorithm, outcomes = self.algorithm, self.algorithm.outcomes or ()
+
+        def tell(answer: Json, number: int) -> answers.Classified:
+            if "agreed" in answer:
+                return answers.Classified(number, answer["agreed"], clear=True)
+            if answer["outcome"] == boundaries.BOUNDARY:
+                return answers.Classified(number, boundaries.BOUNDARY, clear=False)
+            return answers.Classified(number, plain_outcome(outcomes[answer["outcome"]]), clear=True)
+
+        if self.runs is not None:
+            told, event = {"runs": self.runs}, UnanimousCall(algorithm.size[0], self.runs)
+            return compute.running(self, algorithm, told, event, partial(_unanimous, algorithm, self.runs), tell)
+        mechanism = boundary_wrapper(algorithm)
+
+        def run(data: Data) -> Result:
+            return _clear(mechanism.step(data.values[0], data.source))
+
+        told = {"outcomes": plain_outcome(algorithm.outcomes)}
+        return compute.running(self, algorithm, told, mechanism.event(), run, tell)
+
+
+def boundary_wrapper(algorithm: Algorithm) -> boundaries.BoundaryWrapper[Any]:
+    """The wrapper around an algorithm; refuses those that are too large for it."""
+    return boundaries.BoundaryWrapper(_Stated(algorithm))
+
+
+def _clear(outcome: boundaries.InnerOutcome) -> Result:
+    """What is told where it is clear, free; the hit is that it is not."""
+    return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
+
+
+def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
+    """All runs are made, whatever the first ones return; a run that failed, None, agrees with nothing."""
+    found = [_once(algorithm, data) for _ in range(runs)]
+    if None in found or len(set(found)) > 1:
+        return _clear(boundaries.BOUNDARY)
+    return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
+
+
+def _once(algorithm: Algorithm, data: Data) -> str | None:
+    """One outcome, canonically."""
+    try:
+        return canonical_outcome(algorithm.outcome(data.values[0], data.source))
+    except AlgorithmFailed:
+        return None
 
 
 @dataclass(frozen=True)
@@ -96,80 +150,10 @@ class _Stated:
         return self.algorithm.law(value)
 
 
-@dataclass(frozen=True)
-class AskBoundary(Bound[Boundary]):
-    """The wrapped algorithm, as it is run."""
-
-    raced = True
-
-    @cached_property
-    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
-        """The wrapper; refuses calls that are too large for it."""
-        return boundaries.BoundaryWrapper(_Stated(self.call.algorithm))
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def body(self) -> Json:
-        return self.call.algorithm.body() | {"outcomes": plain_outcome(self.call.algorithm.outcomes)}
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.call.algorithm.prepare(rows)]
-
-    def run(self, data: Data) -> Result:
-        try:
-            outcome = self.mechanism.step(data.values[0], data.source)
-        except AlgorithmFailed:
-            return Result({"failed": True}, hits=1, tests=1)
-        return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
-
-    def present(self, answer: Json, call: int) -> answers.Classified:
-        if "failed" in answer:
-            raise compute.failure(self.call.algorithm.name)
-        if answer["outcome"] == boundaries.BOUNDARY:
-            return answers.Classified(call, boundaries.BOUNDARY, clear=False)
-        return answers.Classified(
-            call, plain_outcome((self.call.algorithm.outcomes or ())[answer["outcome"]]), clear=True
-        )
-
-
-class AskUnanimous(AskBoundary):
-    """The runs of an algorithm of which nothing is known. All are made, whatever the first ones return."""
-
-    @cached_property
-    def event(self) -> Event:
-        return UnanimousCall(self.call.algorithm.size[0], self.call.runs or 2)
-
-    def body(self) -> Json:
-        return self.call.algorithm.body() | {"runs": self.call.runs}
-
-    def run(self, data: Data) -> Result:
-        found = [self._once(data) for _ in range(self.call.runs or 2)]
-        if None in found or len(set(found)) > 1:
-            return Result({"outcome": boundaries.BOUNDARY}, hits=1, tests=1)
-        return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
-
-    def _once(self, data: Data) -> str | None:
-        """One outcome, canonically; None, which agrees with nothing, if the run failed."""
-        try:
-            return canonical_outcome(self.call.algorithm.outcome(data.values[0], data.source))
-        except AlgorithmFailed:
-            return None
-
-    def present(self, answer: Json, call: int) -> answers.Classified:
-        if "agreed" in answer:
-            return answers.Classified(call, answer["agreed"], clear=True)
-        return answers.Classified(call, boundaries.BOUNDARY, clear=False)
-
-
 # The black-box boundary: any private algorithm run twice; agreement is free, difference is charged.
 
 
-@call("call_twice", subject="algorithms")
+@call("call_twice", subject="algorithms", raced=True)
 class Twice(Call[answers.Pair]):
     """Run any private algorithm twice on the same rows: two outcomes that agree are free, two that differ are charged.
 
@@ -184,47 +168,18 @@ class Twice(Call[answers.Pair]):
         if self.algorithm.size[1]:
             raise InvalidParameter("bring an algorithm with delta 0: chary.Algorithm('median', run, epsilon=0.1)")
 
-    def bind(self, spine: Spine) -> "CallTwice":
-        return CallTwice(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[answers.Pair]:
+        algorithm, mechanism = self.algorithm, boundaries.TwoRuns(self.algorithm.size[0])
 
+        def run(data: Data) -> Result:
+            runs = mechanism.step(lambda source: algorithm.outcome(data.values[0], source), data.source)
+            differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
+            return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
 
-@dataclass(frozen=True)
-class CallTwice(Bound[Twice]):
-    """The two runs, both of whose outcomes are published."""
+        def tell(answer: Json, number: int) -> answers.Pair:
+            return answers.Pair(number, answer["first"], answer["second"])
 
-    raced = True
-
-    @cached_property
-    def mechanism(self) -> boundaries.TwoRuns:
-        """The rule of running twice."""
-        return boundaries.TwoRuns(self.call.algorithm.size[0])
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def body(self) -> Json:
-        return self.call.algorithm.body()
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.call.algorithm.prepare(rows)]
-
-    def run(self, data: Data) -> Result:
-        run, rows = self.call.algorithm.outcome, data.values[0]
-        try:
-            runs = self.mechanism.step(lambda source: run(rows, source), data.source)
-        except AlgorithmFailed:
-            return Result({"failed": True}, hits=1, tests=1)
-        differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
-        return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
-
-    def present(self, answer: Json, call: int) -> answers.Pair:
-        if "failed" in answer:
-            raise compute.failure(self.call.algorithm.name)
-        return answers.Pair(call, answer["first"], answer["second"])
+        return compute.running(self, algorithm, {}, mechanism.event(), run, tell)
 
 
 # Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper.
@@ -246,116 +201,91 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 
 
 @dataclass(frozen=True)
-class AskClearly(sharpness.TestedTogether, Bound[sharpness.HowSharply[Any]]):
-    """An answer by two draws; a hit is that they differ, or agree on a label that no value has."""
+class Clearly:
+    """An answer by two draws of a label: of the key with the largest answer, or with `bars`, both in steps, of the
+    side, below the lower one or from the higher one on. Labels 0 and 1 meet between these, or at a single bar.
 
-    raced = True
+    A hit is that the draws differ, or agree on a label that no value has.
+    """
 
     query: Query
     draws: boundaries.LabelDraws
-    teller: Callable[[int, int | None], Any] = field(compare=False, repr=False)
+    bars: tuple[int, int] | None = None
 
     @property
-    def event(self) -> Event:
-        return self.draws.event()
-
-    @property
-    def real(self) -> int:
+    def labels(self) -> int:
         """How many labels values have."""
-        return self.draws.labels
+        return self.draws.labels if self.bars is None else 2
 
-    @property
+    @cached_property
     def half(self) -> int:
-        """The depth at the bar."""
-        return 0
+        """The depth at a bar: where a side is told half of the time, or all that there is between the bars."""
+        if self.bars is None:
+            return 0
+        low, high = self.bars
+        return min(self.draws.reach(HALF), (high - low + 1) // 2)
 
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
+    def placed(self, data: Data) -> tuple[int, int]:
+        """The own label of what is read, and its depth: for a key how far the next one is behind."""
+        if self.bars is None:
+            values = data.integers()
+            own = int(np.argmax(values))
+            return own, int(values[own]) - int(np.delete(values, own).max())
+        value, (low, high) = data.integer(), self.bars
+        below, above = low - 1 + self.half - value, value - (high - self.half)
+        return (0, below) if below > 0 else (1, max(0, above))
 
-    def run(self, data: Data) -> Result:
+    def step(self, data: Data) -> boundaries.InnerOutcome:
+        """The label that is told."""
         told = self.draws.step(*self.placed(data), data.source)
-        clear = told is not None and told < self.real
-        return Result({"outcome": told if clear else boundaries.BOUNDARY}, hits=int(not clear), tests=1)
+        return boundaries.BOUNDARY if told is None or told >= self.labels else told
 
-    def present(self, answer: Json, call: int) -> Any:
-        return self.teller(call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
+    def wrong_call(self, distance: int) -> float:
+        """The chance that a value so far beyond a bar is not told clearly and rightly."""
+        return float(1 - self.draws.clear_chance(self.half + abs(distance)))
 
     def within(self, tests: int, confidence: Number) -> Within:
         """How far beyond the bar all of so many values are told clearly and rightly."""
         steps = self.draws.reach(sharpness.chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
-    @abstractmethod
-    def placed(self, data: Data) -> tuple[int, int]:
-        """The own label of what is read, and its depth."""
+    def plan(
+        self,
+        call: sharpness.HowSharply[AnswerT],
+        spine: Spine,
+        tell: Callable[[int, boundaries.InnerOutcome], AnswerT],
+    ) -> Plan[AnswerT]:
+        """The call that tells it."""
+
+        def forecast() -> Forecast:
+            together = sharpness.together(call, self.within)
+            if self.bars is None:
+                return Forecast(within=self.within, foreseen=together)
+            return Forecast(step=self.query.grid, wrong=self.wrong_call, within=self.within, foreseen=together)
+
+        return clear(call, spine, self.query, self.draws.event(), self.step, tell, forecast)
 
 
-@dataclass(frozen=True)
-class AskSides(AskClearly):
-    """Below `low` or from `high` on, in steps: labels 0 and 1, which meet between these, or at a single bar."""
-
-    low: int
-    high: int
-
-    @property
-    def real(self) -> int:
-        return 2
-
-    @cached_property
-    def half(self) -> int:
-        """Where a side is told half of the time, or all that there is between the bars."""
-        return min(self.draws.reach(HALF), (self.high - self.low + 1) // 2)
-
-    @property
-    def bar_step(self) -> Fraction:
-        return self.query.grid
-
-    def wrong_call(self, distance: int) -> float:
-        """The chance that a value so far beyond a bar is not told clearly and rightly."""
-        return float(1 - self.draws.clear_chance(self.half + abs(distance)))
-
-    def placed(self, data: Data) -> tuple[int, int]:
-        value = data.integer()
-        below, above = self.low - 1 + self.half - value, value - (self.high - self.half)
-        return (0, below) if below > 0 else (1, max(0, above))
-
-
-class AskLargest(AskClearly):
-    """The key with the largest answer; its depth is how far the next one is behind."""
-
-    def placed(self, data: Data) -> tuple[int, int]:
-        values = data.integers()
-        own = int(np.argmax(values))
-        return own, int(values[own]) - int(np.delete(values, own).max())
-
-
-@dataclass(frozen=True)
-class Wrapped(Bound[CallT], Generic[CallT]):
-    """A mechanism inside the boundary wrapper; a hit is `BOUNDARY`."""
-
-    raced = True
-
-    query: Query
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
-        """The wrapper around the mechanism; refuses noise out of range and calls too large for the wrapper."""
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        outcome = self.mechanism.step(self.value(data), data.source)
-        return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
-
-    @abstractmethod
-    def value(self, data: Data) -> Any:
-        """What the mechanism is run on."""
+def clear(
+    call: Call[AnswerT],
+    spine: Spine,
+    query: Query,
+    event: Event,
+    step: Callable[[Data], boundaries.InnerOutcome],
+    tell: Callable[[int, boundaries.InnerOutcome], AnswerT],
+    forecast: Callable[[], Forecast] = Forecast,
+) -> Plan[AnswerT]:
+    """An answer that is free while it is clear; the hit is `BOUNDARY`."""
+    return Plan(
+        call.kind,
+        call.text(),
+        event,
+        lambda data: _clear(step(data)),
+        lambda answer, number: tell(number, answer["outcome"]),
+        reading(query),
+        forecast=forecast,
+        size=call.size(spine),
+    )
 
 
 @lru_cache(maxsize=KEPT)
@@ -391,7 +321,7 @@ class Zoned(Answer):
         return self.value == "between"
 
 
-@call("between", subject="thresholds")
+@call("between", subject="thresholds", raced=True)
 class Between(sharpness.HowSharply[Zoned]):
     """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
 
@@ -405,14 +335,39 @@ class Between(sharpness.HowSharply[Zoned]):
     low: fields.Exact
     high: fields.Exact
 
-    def bind(self, spine: Spine) -> "AskBetween | AskSides":
-        query, neighbor_relation = _single(self.query, "between"), spine.rows.neighbor_relation
-        if self.epsilon is not None:
-            return AskBetween(self, neighbor_relation, query)
+    def plan(self, spine: Spine) -> Plan[Zoned]:
+        if self.epsilon is None:
+            return self.clearly(spine).plan(self, spine, lambda number, told: Zoned(number, _ZONES[told]))
+        query = _single(self.query, "between")
         low, high = bars(self, query)
-        steps = query.sensitivity(neighbor_relation)
+        noise = laplace_for_each(query, spine.rows.neighbor_relation, self.epsilon)
+        mechanism = threshold_tests.ThreeZones(noise, low, high)
+
+        def run(data: Data) -> Result:
+            zone = mechanism.step(data.integer(), data.source)
+            return Result({"zone": zone}, hits=int(zone == "between"), tests=1)
+
+        return Plan(
+            self.kind,
+            self.text(),
+            mechanism.event(),
+            run,
+            lambda answer, number: Zoned(number, answer["zone"]),
+            reading(query),
+            forecast=partial(_by_noise, noise, query),
+            size=self.size(spine),
+        )
+
+    def clearly(self, spine: Spine) -> Clearly:
+        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
+        query = _single(self.query, "between")
+        low, high = bars(self, query)
+        steps = query.sensitivity(spine.rows.neighbor_relation)
         event = self.clear_terms(spine.filter, steps * query.grid, clear_beyond).event
-        return AskSides(self, neighbor_relation, query, draws_between(event, high - low, steps), _zoned, low, high)
+        return Clearly(query, draws_between(event, high - low, steps), (low, high))
+
+
+_ZONES: Final[dict[boundaries.InnerOutcome, Zone]] = {boundaries.BOUNDARY: "between", 0: "low", 1: "high"}
 
 
 def bars(call: Between, query: Query) -> tuple[int, int]:
@@ -423,43 +378,9 @@ def bars(call: Between, query: Query) -> tuple[int, int]:
     return low, high
 
 
-def _zoned(call: int, outcome: int | None) -> Zoned:
-    return Zoned(call, "between" if outcome is None else "high" if outcome else "low")
-
-
-@dataclass(frozen=True)
-class AskBetween(Bound[Between]):
-    """The three zones, as they are told apart."""
-
-    raced = True
-
-    query: Query
-    decides = True
-
-    @cached_property
-    def mechanism(self) -> threshold_tests.ThreeZones:
-        """The noisy zones; refuses noise out of range."""
-        low, high = bars(self.call, self.query)
-        return threshold_tests.ThreeZones(
-            laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0), low, high
-        )
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def accuracy(self) -> tuple[additive.Additive, Fraction]:
-        return self.mechanism.additive, self.query.grid
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        zone = self.mechanism.step(data.integer(), data.source)
-        return Result({"zone": zone}, hits=int(zone == "between"), tests=1)
-
-    def present(self, answer: Json, call: int) -> Zoned:
-        return Zoned(call, answer["zone"])
+def _by_noise(noise: additive.Additive, query: Query) -> Forecast:
+    """What is known of an answer that this noise decides."""
+    return Forecast(error_bar((noise, query.grid)), decides=True, step=query.grid, wrong=noise.wrong_call)
 
 
 @dataclass(frozen=True)
@@ -486,7 +407,7 @@ class Decided(Answer):
         return self.value
 
 
-@call("decide", subject="thresholds")
+@call("decide", subject="thresholds", raced=True)
 class Decide(sharpness.HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
@@ -499,46 +420,32 @@ class Decide(sharpness.HowSharply[Decided]):
     _: KW_ONLY
     above: fields.Exact
 
-    def bind(self, spine: Spine) -> "AskDecide | AskSides":
-        query, neighbor_relation = _single(self.query, "decide"), spine.rows.neighbor_relation
-        if self.epsilon is not None:
-            return AskDecide(self, neighbor_relation, query)
-        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[Decided]:
+        if self.epsilon is None:
+            return self.clearly(spine).plan(self, spine, _decided)
+        query = _single(self.query, "decide")
+        noise = laplace_for_each(query, spine.rows.neighbor_relation, self.epsilon)
+        test = threshold_tests.AdditiveTest(noise, steps_at_least(self.above, query.grid))
+        mechanism = boundaries.BoundaryWrapper(test)
+
+        def step(data: Data) -> boundaries.InnerOutcome:
+            return mechanism.step(data.integer(), data.source)
+
+        return clear(self, spine, query, mechanism.event(), step, _decided, partial(_by_noise, noise, query))
+
+    def clearly(self, spine: Spine) -> Clearly:
+        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
+        query = _single(self.query, "decide")
+        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(spine.rows.neighbor_relation)
         event = self.clear_terms(spine.filter, steps * query.grid, clear_by(2)).event
-        return AskSides(self, neighbor_relation, query, label_draws(event, 2, steps), _decided, bar, bar)
+        return Clearly(query, label_draws(event, 2, steps), (bar, bar))
 
 
-def _decided(call: int, outcome: int | None) -> Decided:
-    return Decided(call, boundaries.BOUNDARY if outcome is None else bool(outcome))
+def _decided(number: int, told: boundaries.InnerOutcome) -> Decided:
+    return Decided(number, boundaries.BOUNDARY if told == boundaries.BOUNDARY else bool(told))
 
 
-@dataclass(frozen=True)
-class AskDecide(Wrapped[Decide]):
-    """The decision, as it is made."""
-
-    decides = True
-
-    @cached_property
-    def mechanism(self) -> boundaries.BoundaryWrapper[int]:
-        return boundaries.BoundaryWrapper(
-            threshold_tests.AdditiveTest(self._noise, steps_at_least(self.call.above, self.query.grid))
-        )
-
-    @cached_property
-    def _noise(self) -> additive.Laplace:
-        return laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
-
-    def accuracy(self) -> tuple[additive.Additive, Fraction]:
-        return self._noise, self.query.grid
-
-    def value(self, data: Data) -> int:
-        return data.integer()
-
-    def present(self, answer: Json, call: int) -> Decided:
-        return _decided(call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
-
-
-@call("classify", subject="thresholds")
+@call("classify", subject="thresholds", raced=True)
 class Classify(sharpness.HowSharply[answers.Classified]):
     """The key with the largest answer, free while it is clear; "boundary", which is charged, when it is not.
 
@@ -554,42 +461,44 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     usually_sharp = False
     query: fields.AnyQuery
 
-    def bind(self, spine: Spine) -> "AskClassify | AskLargest":
-        query, neighbor_relation = self.query, spine.rows.neighbor_relation
-        if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
-            raise InvalidQuery('classify chooses among at least two public keys: count().by("clinic", ["a", "b"])')
-        if self.epsilon is not None:
-            return AskClassify(self, neighbor_relation, query)
-        labels, single = len(query.keys), query.sensitivity(neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[answers.Classified]:
+        query = self._keyed()
+        keys = query.keys or ()
+
+        def tell(number: int, told: boundaries.InnerOutcome) -> answers.Classified:
+            if told == boundaries.BOUNDARY:
+                return answers.Classified(number, boundaries.BOUNDARY, clear=False)
+            return answers.Classified(number, scalar(keys[told]), clear=True)
+
+        if self.epsilon is None:
+            return self.clearly(spine).plan(self, spine, tell)
+        mechanism = classifier(query, spine.rows.neighbor_relation, self.epsilon)
+
+        def step(data: Data) -> boundaries.InnerOutcome:
+            return mechanism.step(data.integers(), data.source)
+
+        return clear(self, spine, query, mechanism.event(), step, tell)
+
+    def clearly(self, spine: Spine) -> Clearly:
+        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
+        query, neighbor_relation = self._keyed(), spine.rows.neighbor_relation
+        labels, single = len(query.keys or ()), query.sensitivity(neighbor_relation)
         steps = single if query.one_direction(neighbor_relation) else 2 * single
         event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
-        return AskLargest(
-            self, neighbor_relation, query, label_draws(event, labels, steps), partial(_classified, query)
-        )
+        return Clearly(query, label_draws(event, labels, steps))
+
+    def _keyed(self) -> Query:
+        if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
+            raise InvalidQuery('classify chooses among at least two public keys: count().by("clinic", ["a", "b"])')
+        return self.query
 
 
-def _classified(query: Query, call: int, outcome: int | None) -> answers.Classified:
-    told = boundaries.BOUNDARY if outcome is None else scalar((query.keys or ())[outcome])
-    return answers.Classified(call, told, clear=outcome is not None)
-
-
-@dataclass(frozen=True)
-class AskClassify(Wrapped[Classify]):
-    """The classification, as it is made."""
-
-    @cached_property
-    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
-        single, together = (
-            self.query.sensitivity(self.neighbor_relation),
-            self.query.one_direction(self.neighbor_relation),
-        )
-        return boundaries.BoundaryWrapper(choices.Exponential(self.call.epsilon or 0, single, monotone=together))
-
-    def value(self, data: Data) -> Any:
-        return data.integers()
-
-    def present(self, answer: Json, call: int) -> answers.Classified:
-        return _classified(self.query, call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
+def classifier(
+    query: Query, neighbor_relation: NeighborRelation, epsilon: Number
+) -> boundaries.BoundaryWrapper[additive.Integers]:
+    """The exponential mechanism over the keys, inside the boundary wrapper."""
+    single, together = query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation)
+    return boundaries.BoundaryWrapper(choices.Exponential(epsilon, single, monotone=together))
 
 
 def _single(query: Question, name: str) -> Query:

@@ -3,9 +3,9 @@
 import dataclasses
 import inspect
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from abc import ABC
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from functools import cache
 from types import NoneType, UnionType
@@ -29,13 +29,12 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import ArgsKwargs, PydanticSerializationError
 
-from chary.accounting import Event, Extendable
-from chary.core.plan import ENCODER, FREE, AnswerT, Interaction, Json, Plan, Size, plan_of
+from chary.accounting import Extendable
+from chary.core.plan import ENCODER, AnswerT, Data, Interaction, Json, PerHit, Plan, Result, Size, plan_of
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation, Query
+from chary.data import NeighborRelation
 from chary.data.queries.stored import current, stored
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
-from chary.filters import Filter, Price
 from chary.interruption import interrupted
 from chary.numbers import Number
 
@@ -65,13 +64,14 @@ class Call(ABC, Generic[AnswerT]):
 
     Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
-    `title` wherever people read it; `subject` is its room.
+    `title` wherever people read it; `subject` is its room. `raced` says that a race may ask it.
     """
 
     kind: ClassVar[str]
     name: ClassVar[str]
     title: ClassVar[str]
     subject: ClassVar[str]
+    raced: ClassVar[bool]
     # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
 
@@ -216,15 +216,16 @@ def read(body: Any) -> Call[Any]:
 
 
 @dataclass_transform(frozen_default=True)
-def call(kind: str, *, subject: str, name: str | None = None) -> Callable[[KindT], KindT]:
+def call(kind: str, *, subject: str, name: str | None = None, raced: bool = False) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
-    Its name is that of its class, unless a `name` is given; its title is the words of its class.
+    Its name is that of its class, unless a `name` is given; its title is the words of its class. A race may ask a kind
+    that is `raced`: one outcome, all of which is published, one hit, and nothing held or read again.
     """
 
     def declare(declared: KindT) -> KindT:
         words = _WORDS.findall(declared.__name__)
-        declared.kind, declared.subject = kind, subject
+        declared.kind, declared.subject, declared.raced = kind, subject, raced
         declared.name = name or "_".join(words).lower()
         # PMW and MWEM stay as they are written.
         later = (word if word[1:].isupper() else word.lower() for word in words[1:])
@@ -309,36 +310,33 @@ def _checking(kind: str, made: Any) -> Callable[..., None]:
 _KINDS: dict[str, type[Call[Any]]] = {}
 
 # A later call on the outcome that an earlier one held back: what all of them share.
+EXTENDS: Final = PerHit(adds_up=False, extends=True)
 
 
-@dataclass(frozen=True)
-class Extending(Bound[CallT]):
-    """An extension of the target of an earlier call ([TCT] Algorithm 2); `original` is the public body of that call.
+def widened(
+    call: Call[AnswerT],
+    held: int,
+    original: Json,
+    run: Callable[[Data], Result],
+    present: Callable[[Json, int], AnswerT],
+    check: Callable[[bytes], None] | None = None,
+    cost: PerHit = EXTENDS,
+) -> Plan[AnswerT]:
+    """An extension of the target of the call that holds the outcome ([TCT] Algorithm 2), whose public body is
+    `original`.
 
-    It reads only the stored outcome, and is free where the filter charged the first call hit or miss.
+    It reads only the stored outcome, and is free where the filter charged the first call hit or miss. `check` refuses
+    what that outcome rules out.
     """
 
-    original: Json
-
-    @property
-    @abstractmethod
-    def held(self) -> int:
-        """The call that holds the outcome."""
-
-    @property
-    def event(self) -> Event:
-        return Extendable(Fraction(self.original["epsilon"]))
-
-    def price(self, filter_: Filter) -> Price:
-        price = super().price(filter_)
-        return price if price.free_miss else FREE
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def check(self, secret: bytes | None) -> None:
+    def holds(secret: bytes | None) -> None:
         if secret is None:
-            raise NotWithheld(f"call {self.held} holds no outcome: it was published, or the call was interrupted")
+            raise NotWithheld(f"call {held} holds no outcome: it was published, or the call was interrupted")
+        if check is not None:
+            check(secret)
+
+    event = Extendable(Fraction(original["epsilon"]))
+    return Plan(call.kind, call.text(), event, run, present, cost=cost, state=held, check=holds)
 
 
 # What each field of a call means, in one line: a name means the same in every kind of call.

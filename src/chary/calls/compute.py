@@ -1,33 +1,34 @@
 """Algorithms run privately: once, in a race against a target, published on a condition, withheld and extended."""
 
 import json
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
 from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
-from chary.calls.call import Bound, Call, CallT, Extending, call
+from chary.calls.call import Call, call, widened
 from chary.calls.run import BoundOpening, Opening, Run, RunKind
-from chary.core.plan import Data, Interaction, Json, Result
+from chary.core.forecast import Forecast
+from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.core.transaction import Spine, earlier
-from chary.data import Query, Reading, Rows
+from chary.data import Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
 from chary.filters import Filter, Price
-from chary.mechanisms import Additive
 from chary.mechanisms.additive import padded, unpadded
 from chary.numbers import Number
 
 # Any private algorithm as a call: priced by its prior, by a q-target, or in full ([TCT] sections 1 and 2).
 
 
-@call("call", subject="algorithms")
+_FAILED: Final = Result({"failed": True}, hits=1, tests=1)
+
+
+@call("call", subject="algorithms", raced=True)
 class RunAlgorithm(Call[answers.Outcome]):
     """Run any private algorithm once.
 
@@ -64,8 +65,8 @@ class RunAlgorithm(Call[answers.Outcome]):
         if self.q is not None and not said:
             raise InvalidParameter("q belongs to a target: give target= as well")
 
-    def bind(self, spine: Spine) -> "AskAlgorithm":
-        return AskAlgorithm(self, spine.rows.neighbor_relation)
+    def plan(self, spine: Spine) -> Plan[answers.Outcome]:
+        return run_once(self)
 
     def hits(self) -> algorithms.Target:
         """What is paid; refuses what is no target."""
@@ -80,69 +81,65 @@ class RunAlgorithm(Call[answers.Outcome]):
         )
 
 
-@dataclass(frozen=True)
-class RunOnce(Bound[CallT], Generic[CallT]):
-    """One run of a private algorithm; its outcome is published."""
+def run_once(call: RunAlgorithm) -> Plan[answers.Outcome]:
+    """The run, as it is paid for, whoever the neighbours are."""
+    target = call.hits()
+    event = target.event_by_laws(call.algorithm)
 
-    @property
-    @abstractmethod
-    def algorithm(self) -> algorithms.Algorithm:
-        """What is run."""
+    def tell(answer: Json, number: int) -> answers.Outcome:
+        return answers.Outcome(number, answer["value"], answer["hit"])
 
-    @property
-    @abstractmethod
-    def target(self) -> algorithms.Target:
-        """What is paid."""
+    return judging(call, call.algorithm, target, target.told, event, tell)
 
-    @cached_property
-    def event(self) -> Event:
-        return self.target.event(self.algorithm)
 
-    def body(self) -> Json:
-        return self.algorithm.body() | self.target.told
+def judging(
+    call: Call[AnswerT],
+    algorithm: algorithms.Algorithm,
+    target: algorithms.Target,
+    told: Json,
+    event: Event,
+    tell: Callable[[Json, int], AnswerT],
+) -> Plan[AnswerT]:
+    """One run, whose outcome is published, hit or miss."""
+    tests = int(not target.whole)
 
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.algorithm.prepare(rows)]
-
-    def run(self, data: Data) -> Result:
-        tests = int(not self.target.whole)
-        try:
-            value = self.algorithm.outcome(data.values[0], data.source)
-            hit = self.target.hits(value)
-        except AlgorithmFailed:
-            return Result({"failed": True, "hit": True}, hits=tests, tests=tests)
+    def run(data: Data) -> Result:
+        value = algorithm.outcome(data.values[0], data.source)
+        hit = target.hits(value)
         return Result({"value": value, "hit": hit}, hits=int(hit) * tests, tests=tests)
 
-    def told(self, answer: Json) -> Any:
-        """The outcome; `AlgorithmFailed` if there is none."""
+    failed = Result({"failed": True, "hit": True}, hits=tests, tests=tests)
+    return running(call, algorithm, told, event, run, tell, failed)
+
+
+def running(
+    call: Call[AnswerT],
+    algorithm: algorithms.Algorithm,
+    told: Json,
+    event: Event,
+    run: Callable[[Data], Result],
+    tell: Callable[[Json, int], AnswerT],
+    failed: Result = _FAILED,
+) -> Plan[AnswerT]:
+    """A private algorithm, run in whatever way on the rows that it reads; what fails is a hit without an outcome.
+
+    `told` is what identifies the question beside the algorithm.
+    """
+    judged = bool({"hit", "when"} & told.keys())
+
+    def safely(data: Data) -> Result:
+        try:
+            return run(data)
+        except AlgorithmFailed:
+            return failed
+
+    def present(answer: Json, number: int) -> AnswerT:
         if "failed" in answer:
-            raise failure(self.algorithm.name, judged="hit" in self.target.told)
-        return answer["value"]
+            raise failure(algorithm.name, judged=judged)
+        return tell(answer, number)
 
-
-@dataclass(frozen=True)
-class AskAlgorithm(RunOnce[RunAlgorithm]):
-    """The run, as it is paid for."""
-
-    raced = True
-
-    @property
-    def algorithm(self) -> algorithms.Algorithm:
-        return self.call.algorithm
-
-    @cached_property
-    def target(self) -> algorithms.Target:
-        return self.call.hits()
-
-    @cached_property
-    def event(self) -> Event:
-        return self.target.event_by_laws(self.algorithm)
-
-    def present(self, answer: Json, call: int) -> answers.Outcome:
-        return answers.Outcome(call, self.told(answer), answer["hit"])
+    body = ENCODER.encode(algorithm.body() | told)
+    return Plan(call.kind, body, event, safely, present, lambda rows: [algorithm.prepare(rows)])
 
 
 def failure(name: str, *, judged: bool = False) -> AlgorithmFailed:
@@ -212,33 +209,23 @@ class PublishIf(Call[Disclosure]):
         if self.room > MOST_ROOM:
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
 
-    def bind(self, spine: Spine) -> "AskPublishIf":
-        return AskPublishIf(self, spine.rows.neighbor_relation, partial(_extended, spine))
+    def plan(self, spine: Spine) -> Plan[Disclosure]:
+        return publishing(self, partial(_extended, spine))
 
 
-@dataclass(frozen=True)
-class AskPublishIf(RunOnce[PublishIf]):
+def publishing(call: PublishIf, extender: Callable[..., Disclosure] | None = None) -> Plan[Disclosure]:
     """The conditional publication, as it is run."""
+    algorithm, when, room = call.algorithm, call.when, call.room
+    target = algorithms.Target(when, {"when": when.name, "room": room})
 
-    extender: Callable[..., Disclosure] | None = field(default=None, compare=False, repr=False)
+    def run(data: Data) -> Result:
+        answer, kept = _judged(algorithm.outcome(data.values[0], data.source), when, room)
+        return Result(answer, hits=int(answer["published"]), tests=1, secret=kept)
 
-    @property
-    def algorithm(self) -> algorithms.Algorithm:
-        return self.call.algorithm
+    def tell(answer: Json, number: int) -> Disclosure:
+        return Disclosure(number, answer["value"], answer["published"], number, extender)
 
-    @cached_property
-    def target(self) -> algorithms.Target:
-        return algorithms.Target(self.call.when, {"when": self.call.when.name, "room": self.call.room})
-
-    def run(self, data: Data) -> Result:
-        try:
-            outcome = self.algorithm.outcome(data.values[0], data.source)
-            return _judged(outcome, self.call.when, self.call.room)
-        except AlgorithmFailed:
-            return Result({"failed": True}, hits=1, tests=1)
-
-    def present(self, answer: Json, call: int) -> Disclosure:
-        return _told(answer, call, call, self.algorithm.name, self.extender)
+    return running(call, algorithm, target.told, target.event(algorithm), run, tell)
 
 
 @call("extend", subject="algorithms")
@@ -258,48 +245,36 @@ class Extend(Call[Disclosure]):
     _: KW_ONLY
     when: fields.Condition
 
-    def bind(self, spine: Spine) -> "AskExtend":
+    def plan(self, spine: Spine) -> Plan[Disclosure]:
         original = earlier(spine, self.held, "publish_if", "a conditional publication")
-        return AskExtend(self, spine.rows.neighbor_relation, original, partial(_extended, spine))
+        return extending(self, original, partial(_extended, spine))
 
 
-@dataclass(frozen=True)
-class AskExtend(Extending[Extend]):
-    """The extension, as it is run."""
+def extending(call: Extend, original: Json, extender: Callable[..., Disclosure] | None = None) -> Plan[Disclosure]:
+    """The extension, as it is run; `original` is the public body of the call that holds the outcome."""
 
-    extender: Callable[..., Disclosure] | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def held(self) -> int:
-        return self.call.held
-
-    def run(self, data: Data) -> Result:
+    def run(data: Data) -> Result:
         outcome = json.loads(unpadded(data.secret or b"null"))
         try:
-            return _judged(outcome, self.call.when, self.original["room"], replaces=self.held)
+            answer, kept = _judged(outcome, call.when, original["room"])
         except AlgorithmFailed:
-            return Result({"failed": True}, hits=1, tests=1, secrets={self.held: None})
+            return Result({"failed": True}, hits=1, tests=1, secrets={call.held: None})
+        return Result(answer, hits=int(answer["published"]), tests=1, secrets={call.held: kept})
 
-    def present(self, answer: Json, call: int) -> Disclosure:
-        return _told(answer, call, self.held, self.original["algorithm"], self.extender)
+    def present(answer: Json, number: int) -> Disclosure:
+        if "failed" in answer:
+            raise failure(original["algorithm"], judged=True)
+        return Disclosure(number, answer["value"], answer["published"], call.held, extender)
+
+    return widened(call, call.held, original, run, present)
 
 
-def _judged(outcome: Any, when: algorithms.When, room: int, *, replaces: int | None = None) -> Result:
-    """The public answer, and the secret state beside this call or the one whose state it replaces."""
+def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes | None]:
+    """The public answer, and the secret state where nothing is published."""
     published, held = when(outcome), algorithms.canonical_outcome(outcome).encode()
     if not published and len(held) > room:
         raise AlgorithmFailed("the outcome takes more than its room")
-    answer = {"published": published, "value": outcome if published else None}
-    kept = None if published else padded(held, room)
-    if replaces is None:
-        return Result(answer, hits=int(published), tests=1, secret=kept)
-    return Result(answer, hits=int(published), tests=1, secrets={replaces: kept})
-
-
-def _told(answer: Json, call: int, held: int, name: str, extender: Callable[..., Disclosure] | None) -> Disclosure:
-    if "failed" in answer:
-        raise failure(name, judged=True)
-    return Disclosure(call, answer["value"], answer["published"], held, extender)
+    return {"published": published, "value": outcome if published else None}, None if published else padded(held, room)
 
 
 def _extended(spine: Spine, held: int, *, when: algorithms.When, request: str | None = None) -> Disclosure:
@@ -309,22 +284,85 @@ def _extended(spine: Spine, held: int, *, when: algorithms.When, request: str | 
 # The counters of a race: what each target was hit for, and how far the least of them rose (docs/theory.md).
 
 
-def check_opened(race: int, secret: bytes | None) -> None:
-    """Refuse a race whose opening was interrupted."""
-    if secret is None:
-        raise NotWithheld(f"call {race} counts no targets: it was interrupted; open a new one")
+def risen(before: Mapping[str, int], hits: Mapping[str, int], full: int | None) -> tuple[dict[str, int], int]:
+    """The counters after a call whose hits cost so much, and what is charged; `full` is paid instead of counting.
 
-
-def risen(before: Mapping[str, int], raised: Mapping[str, int], full: int | None) -> tuple[dict[str, int], int]:
-    """The counters after a call that raised some of them, and what is charged; `full` is paid instead of counting.
-
-    >>> risen({"a": 0, "b": 2}, {"a": 1, "b": 4}, None), risen({"a": 0, "b": 2}, {}, 9)
+    >>> risen({"a": 0, "b": 2}, {"a": 1, "b": 4}, None), risen({"a": 0, "b": 2}, {"a": 9}, 9)
     (({'a': 1, 'b': 6}, 1), ({'a': 0, 'b': 2}, 9))
     """
     if full is not None:
         return dict(before), full
-    after = {name: count + raised.get(name, 0) for name, count in before.items()}
+    after = {name: count + hits.get(name, 0) for name, count in before.items()}
     return after, min(after.values()) - min(before.values())
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a question to a race is charged: how far the smallest counter rises, or all of `dearest`, the price than
+    which none rises by more."""
+
+    dearest: Price
+    parts: int = 1
+    most: int = 1
+    halts: bool = False
+    adds_up: bool = False
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        """The dearest."""
+        return self.dearest
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        """What was counted."""
+        return Amount(result.answer["charged"], price.hit.delta)
+
+
+Judged = tuple[Json, Mapping[str, bool]]
+"""The outcome of a question as its answer tells it, and which targets it hits."""
+
+
+def counting(
+    race: int,
+    asked: tuple[str, Json, Event],
+    prices: Mapping[str, Price],
+    dearest: Price,
+    judge: Callable[[Data], Judged],
+    tell: Callable[[Json, int], Any],
+    reads: Callable[[Rows], Sequence[Reading]],
+    forecast: Callable[[], Forecast] = Forecast,
+) -> Plan[answers.RaceOutcome]:
+    """A question to a race: its kind, its body and its event, and the price of a hit of each target.
+
+    Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises. Where
+    one of them has no price per hit the call is paid in full and leaves all counters alone: were it counted as well,
+    later hits would be free on its account. The counters follow from what was published; they are kept as state so that
+    calls made at the same time cannot both count from the same ones.
+    """
+    kind, body, event = asked
+
+    def check(secret: bytes | None) -> None:
+        if secret is None:
+            raise NotWithheld(f"call {race} counts no targets: it was interrupted; open a new one")
+
+    def run(data: Data) -> Result:
+        outcome, hit = judge(data)
+        names = [name for name in prices if hit[name]]
+        before = dict(zip(prices, json.loads(data.secret or b"[]"), strict=True))
+        full = None if counts(prices) else data.price.hit.main
+        after, charged = risen(before, {name: prices[name].hit.main for name in names}, full)
+        kept: dict[int, bytes | None] = {race: json.dumps(list(after.values())).encode()}
+        answer = outcome | {"hits": names, "charged": charged}
+        return Result(answer, hits=int(len(names) == len(prices)), tests=1, secrets=kept)
+
+    def present(answer: Json, number: int) -> answers.RaceOutcome:
+        return answers.RaceOutcome(number, tell(answer, number), tuple(answer["hits"]), bool(answer["charged"]))
+
+    text, cost = ENCODER.encode(body), Counted(dearest)
+    return Plan(kind, text, event, run, present, reads, cost, forecast, state=race, check=check)
+
+
+def counts(prices: Mapping[str, Price]) -> bool:
+    """Whether all targets have a price per hit."""
+    return all(price.free_miss for price in prices.values())
 
 
 # A question to a race that is any call with one outcome, each target of which is what the call pays or its own.
@@ -350,105 +388,62 @@ class Aim:
         return {} if self.target is None else self.target.told
 
 
-@dataclass(frozen=True)
-class RacedCall(Interaction):
-    """One call of any kind that has one outcome, with a target for each name.
-
-    Guarantee: that of the call, once for each target: every target's counter grows by the price of a hit of its own
-    when it is hit, and what is charged is how far the smallest counter rises. Where one of the targets has no price
-    per hit the call is paid in full and leaves all counters alone. An outcome that failed hits all.
-    """
-
-    race: int
-    aims: Mapping[str, Aim]
-    inner: Interaction
-    prices: Mapping[str, Price]
-    kind = "best_of_ask"
-    decides = True
-
-    @property
-    def event(self) -> Event:
-        return self.inner.event
-
-    @property
-    def held(self) -> int:
-        return self.race
-
-    @property
-    def free_miss(self) -> bool:
-        """Whether all targets have a price per hit."""
-        return all(price.free_miss for price in self.prices.values())
-
-    def price(self, filter_: Filter) -> Price:
-        """The dearest target's, than which no counter rises by more; of those without a price per hit if there are."""
-        counting = self.free_miss
-        most = max(price.hit.main for price in self.prices.values() if price.free_miss == counting)
-        delta = max(price.hit.delta for price in self.prices.values())
-        return Price(Amount(most, delta), Amount(0 if counting else most, delta))
-
-    def check(self, secret: bytes | None) -> None:
-        check_opened(self.race, secret)
-        self.inner.check(None)
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return self.inner.accuracy()
-
-    def body(self) -> Json:
-        targets = {name: aim.told for name, aim in self.aims.items()}
-        return {"best_of": self.race, "asked": {"kind": self.inner.kind} | self.inner.body(), "targets": targets}
-
-    def queries(self) -> Sequence[Query]:
-        return self.inner.queries()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return self.inner.prepare(rows)
-
-    def run(self, data: Data) -> Result:
-        ran = self.inner.run(replace(data, secret=None))
-        try:
-            hit = self._hits(ran)
-        except AlgorithmFailed:
-            ran, hit = replace(ran, answer={"failed": True}), dict.fromkeys(self.aims, True)
-        raised = {name: self.prices[name].hit.main for name, hits in hit.items() if hits and self.free_miss}
-        before = dict(zip(self.aims, json.loads(data.secret or b"[]"), strict=True))
-        after, charged = risen(before, raised, None if self.free_miss else data.price.hit.main)
-        names = [name for name, hits in hit.items() if hits]
-        answer = {"answer": ran.answer, "hits": names, "raised": raised, "charged": charged}
-        kept: dict[int, bytes | None] = {self.race: json.dumps(list(after.values())).encode()}
-        return Result(answer, hits=int(all(hit.values())), tests=1, secrets=kept)
-
-    def _hits(self, ran: Result) -> dict[str, bool]:
-        value = outcome_of(self.inner.present(ran.answer, 0))
-        return {name: aim.hits(value, own=ran.hits > 0) for name, aim in self.aims.items()}
-
-    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
-        return Amount(ran.answer["charged"], price.hit.delta)
-
-    def present(self, answer: Json, call: int) -> answers.RaceOutcome:
-        if "failed" in answer["answer"]:
-            raise AlgorithmFailed(
-                "what was raced raised, or returned no finite JSON value, or a condition on it raised"
-            )
-        value = outcome_of(self.inner.present(answer["answer"], call))
-        return answers.RaceOutcome(call, value, tuple(answer["hits"]), bool(answer["charged"]))
+ASK: Final = "best_of_ask"
 
 
-def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Mapping[str, Any]) -> RacedCall:
-    """The question; refuses calls that cannot be raced, and targets that are none.
+def raced(
+    spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Mapping[str, Any]
+) -> Plan[answers.RaceOutcome]:
+    """One call of any kind that has one outcome, with a target for each name; refuses calls that cannot be raced, and
+    targets that are none.
 
-    Errors: `InvalidParameter` unless each name has a target; `NotPriced` where one of them has none.
+    Guarantee: that of the call, once for each target. An outcome that failed hits all. Errors: `InvalidParameter`
+    unless each name has a target; `NotPriced` where one of them has none.
     """
     if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
         raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
     call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
-    bound = isinstance(call, Call) and type(call).bind is not Call.bind
-    inner = call.bind(spine) if bound else None
-    if inner is None or not inner.raced:
+    if not isinstance(call, Call) or not call.raced:
         raise InvalidParameter(
             "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
         )
-    aims = {name: _aim(inner, dict(targets[name])) for name in names}
-    return RacedCall(race, aims, inner, {name: spine.filter.price(aim.event) for name, aim in aims.items()})
+    inner: Plan[Any] = call.plan(spine)
+    aims = {name: _aim(call, inner, dict(targets[name])) for name in names}
+    prices = {name: spine.filter.price(aim.event) for name, aim in aims.items()}
+
+    def judge(data: Data) -> Judged:
+        ran = inner.run(replace(data, secret=None))
+        try:
+            value = outcome_of(inner.present(ran.answer, 0))
+            answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}
+        except AlgorithmFailed:
+            answer, hit = {"failed": True}, dict.fromkeys(aims, True)
+        raised = {name: prices[name].hit.main for name, hits in hit.items() if hits and counts(prices)}
+        return {"answer": answer, "raised": raised}, hit
+
+    def tell(answer: Json, number: int) -> Any:
+        if "failed" in answer["answer"]:
+            raise AlgorithmFailed(
+                "what was raced raised, or returned no finite JSON value, or a condition on it raised"
+            )
+        return outcome_of(inner.present(answer["answer"], number))
+
+    def forecast() -> Forecast:
+        told = inner.forecast()
+        return Forecast(told.error_bar, decides=True, step=told.step, wrong=told.wrong)
+
+    told = {name: aim.told for name, aim in aims.items()}
+    body = {"best_of": race, "asked": {"kind": inner.kind} | json.loads(inner.body), "targets": told}
+    question = (ASK, body, inner.event)
+    return counting(race, question, prices, _dearest(prices), judge, tell, inner.reads, forecast)
+
+
+def _dearest(prices: Mapping[str, Price]) -> Price:
+    """The dearest target's, of those without a price per hit if there are."""
+    counting = counts(prices)
+    most = max(price.hit.main for price in prices.values() if price.free_miss == counting)
+    delta = max(price.hit.delta for price in prices.values())
+    return Price(Amount(most, delta), Amount(0 if counting else most, delta))
 
 
 def outcome_of(answer: Any) -> Any:
@@ -457,12 +452,12 @@ def outcome_of(answer: Any) -> Any:
     return json.loads(algorithms.canonical_outcome(value))
 
 
-def _aim(inner: Interaction, said: Json) -> Aim:
+def _aim(call: Call[Any], inner: Plan[Any], said: Json) -> Aim:
     if set(said) - _WORDS or len(set(said) - {"q"}) > 1:
         raise InvalidParameter(_SAY)
     if not said:
         return Aim(None, inner.event)
-    algorithm = inner.algorithm if isinstance(inner, AskAlgorithm) else _stand_in(inner, said)
+    algorithm = call.algorithm if isinstance(call, RunAlgorithm) else _stand_in(inner, said)
     target = _target(algorithm, **said)
     return Aim(target, target.event_by_laws(algorithm))
 
@@ -483,7 +478,7 @@ def _target(
     return algorithms.not_prior(algorithm, prior, q)
 
 
-def _stand_in(inner: Interaction, said: Json) -> algorithms.Algorithm:
+def _stand_in(inner: Plan[Any], said: Json) -> algorithms.Algorithm:
     """The call as an algorithm of its epsilon, of which nothing but a prior is known: no caller states a q of it."""
     epsilon = inner.event.epsilon
     if epsilon is None or set(said) != {"prior"}:
@@ -532,82 +527,40 @@ class OpenRace(BoundOpening[MultiTarget]):
         return Result({}, hits=0, tests=0, secret=json.dumps([0] * len(self.targets)).encode())
 
 
-@dataclass(frozen=True)
-class RaceCall(Interaction):
-    """One call with a prior for each target.
+CALL: Final = "best_of_call"
 
-    Guarantee: the algorithm's, with a NotPrior target for each prior. Each target's counter grows by the price of a hit
-    when it is hit; what is charged is how far the smallest counter rises. A call without a price per hit is paid in
-    full and leaves the counters alone: were it counted as well, later hits would be free on its account. The counters
-    follow from what was published; they are kept as state so that calls made at the same time cannot both count from
-    the same ones.
+
+def race_call(
+    filter_: Filter, race: int, targets: Sequence[str], algorithm: algorithms.Algorithm, priors: Mapping[str, Any]
+) -> Plan[answers.RaceOutcome]:
+    """One run of an algorithm with a prior for each target.
+
+    Guarantee: the algorithm's, with a NotPrior target for each prior.
     """
+    if set(priors) != set(targets):
+        raise InvalidParameter(f"give a prior for each of the targets {', '.join(targets)}, and no other")
+    epsilon, delta = algorithm.size
+    event = Targeted(epsilon, None, delta)
+    price = filter_.price(event)
+    free = {name: algorithms.canonical_outcome(priors[name]) for name in targets}
 
-    race: int
-    targets: tuple[str, ...]
-    algorithm: algorithms.Algorithm
-    priors: Mapping[str, Any]
-    kind = "best_of_call"
-
-    def __post_init__(self) -> None:
-        if set(self.priors) != set(self.targets):
-            raise InvalidParameter(f"give a prior for each of the targets {', '.join(self.targets)}, and no other")
-
-    @cached_property
-    def event(self) -> Event:
-        epsilon, delta = self.algorithm.size
-        return Targeted(epsilon, None, delta)
-
-    @property
-    def held(self) -> int:
-        return self.race
-
-    def check(self, secret: bytes | None) -> None:
-        check_opened(self.race, secret)
-
-    def body(self) -> Json:
-        priors = {name: algorithms.plain_outcome(self.priors[name]) for name in self.targets}
-        return self.algorithm.body() | {"best_of": self.race, "priors": priors}
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.algorithm.prepare(rows)]
-
-    def run(self, data: Data) -> Result:
+    def judge(data: Data) -> Judged:
         try:
-            outcome: Json = {"value": self.algorithm.outcome(data.values[0], data.source)}
+            value = algorithm.outcome(data.values[0], data.source)
         except AlgorithmFailed:
-            outcome = {"failed": True}
-        found = algorithms.canonical_outcome(outcome.get("value"))
-        hit = ["failed" in outcome or found != algorithms.canonical_outcome(self.priors[name]) for name in self.targets]
-        before = json.loads(data.secret or b"[]")
-        after, charged = counted(before, hit, data.price)
-        names = [name for name, hits in zip(self.targets, hit, strict=True) if hits]
-        answer = outcome | {"hits": names, "charged": charged}
-        return Result(answer, hits=int(all(hit)), tests=1, secrets={self.race: json.dumps(after).encode()})
+            return {"failed": True}, dict.fromkeys(targets, True)
+        found = algorithms.canonical_outcome(value)
+        return {"value": value}, {name: found != prior for name, prior in free.items()}
 
-    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
-        return Amount(ran.answer["charged"], price.hit.delta)
-
-    def present(self, answer: Json, call: int) -> answers.RaceOutcome:
+    def tell(answer: Json, number: int) -> Any:
         if "failed" in answer:
-            raise AlgorithmFailed(f"the algorithm {self.algorithm.name!r} raised, or returned no finite JSON value")
-        return answers.RaceOutcome(call, answer["value"], tuple(answer["hits"]), bool(answer["charged"]))
+            raise AlgorithmFailed(f"the algorithm {algorithm.name!r} raised, or returned no finite JSON value")
+        return answer["value"]
 
-
-def counted(before: Sequence[int], hit: Sequence[bool], price: Price) -> tuple[list[int], int]:
-    """The counters after a call that hit these targets, and what is charged for it (docs/theory.md, best of k).
-
-    >>> small, large = Price(Amount(2), Amount(0)), Price(Amount(9), Amount(9))
-    >>> counted([0, 2], [True, False], small), counted([0, 2], [True, True], large)
-    (([2, 2], 2), ([0, 2], 9))
-    """
-    if not price.free_miss:
-        return list(before), price.hit.main
-    after = [count + price.hit.main * hits for count, hits in zip(before, hit, strict=True)]
-    return after, min(after) - min(before)
+    told = {name: algorithms.plain_outcome(priors[name]) for name in targets}
+    question = (CALL, algorithm.body() | {"best_of": race, "priors": told}, event)
+    prices = dict.fromkeys(targets, price)
+    return counting(race, question, prices, price, judge, tell, lambda rows: [algorithm.prepare(rows)])
 
 
 @dataclass(frozen=True)
@@ -639,13 +592,13 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         *,
         priors: Mapping[str, Any] | None = None,
         targets: Mapping[str, Any] | None = None,
-    ) -> RaceCall | RacedCall:
+    ) -> Plan[answers.RaceOutcome]:
         if (priors is None) == (targets is None):
             raise InvalidParameter("give priors= or targets=, one of them, with an entry for each target")
         if priors is None:
             return raced(self._spine, self.call, self.state.targets, algorithm, targets or {})
         if isinstance(algorithm, algorithms.Algorithm):
-            return RaceCall(self.call, self.state.targets, algorithm, priors)
+            return race_call(self._spine.filter, self.call, self.state.targets, algorithm, priors)
         said = {name: {"prior": prior} for name, prior in priors.items()}
         return raced(self._spine, self.call, self.state.targets, algorithm, said)
 

@@ -1,11 +1,11 @@
 """Selection of several: candidates above a threshold, top k, greedy covers, withheld selections."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Final, Generic, Literal, Self
+from functools import cached_property, partial
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -15,15 +15,29 @@ from chary.answers import Key, handed_out, scalar
 from chary.calls import compute, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
-from chary.calls.answers import Chosen, Conditional, Coverage, Gathered, Ranking, Selected, published_best
-from chary.calls.call import Bound, Call, CallT, Extending, call
+from chary.calls.answers import Chosen, Coverage, Gathered, Ranking, Selected, published_best
+from chary.calls.call import EXTENDS, Call, call, widened
 from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
-from chary.core.plan import Data, Interaction, Json, Result, laplace_for_each, natural
+from chary.core.forecast import Forecast, error_bar
+from chary.core.plan import (
+    ENCODER,
+    AnswerT,
+    Data,
+    Interaction,
+    Json,
+    PerHit,
+    Plan,
+    Result,
+    Size,
+    laplace_for_each,
+    natural,
+    reading,
+)
 from chary.core.transaction import Spine, earlier
-from chary.data import Count, Predicate, Query, Reading, Rows
+from chary.data import Count, NeighborRelation, Predicate, Query
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
-from chary.mechanisms import Additive, Laplace, OneShotTopK
+from chary.mechanisms import Additive, OneShotTopK
 from chary.mechanisms.additive import Integers, padded, unpadded
 from chary.mechanisms.choices import Score
 from chary.numbers import plain
@@ -33,54 +47,52 @@ from chary.numbers import plain
 Scored = tuple[Score, Any] | None
 
 
-@dataclass(frozen=True)
-class SideBySide(Bound[CallT], Generic[CallT]):
+def side_by_side(
+    call: Call[AnswerT],
+    algorithms: Sequence[Algorithm],
+    told: Json,
+    event: Callable[[Fraction, Fraction], Event],
+    run: Callable[[Callable[[int], Scored], int | None], Result],
+    present: Callable[[Json, int], AnswerT],
+    cost: PerHit,
+) -> Plan[AnswerT]:
     """Private algorithms side by side, each returning [score, solution]; neighbours may differ in all of them.
 
-    The largest epsilon stands for all, and each part carries the mean of the deltas, so that they add up.
+    `run` is given what runs one of them on rows of its own, and how many hits were paid for; `told` is what identifies
+    the question beside the algorithms. The largest epsilon stands for all, and each part carries the mean of the
+    deltas, so that they add up: `event` is of these.
     """
+    epsilon = max(algorithm.size[0] for algorithm in algorithms)
+    delta = sum((algorithm.size[1] for algorithm in algorithms), Fraction(0)) / len(algorithms)
+    # The different sets of columns, each of which is read once.
+    read = list(dict.fromkeys(algorithm.columns for algorithm in algorithms))
 
-    algorithms: Sequence[Algorithm]
+    def outcome(data: Data, position: int) -> Scored:
+        algorithm = algorithms[position]
+        return scored(algorithm, data.values[read.index(algorithm.columns)], data.source)
 
-    @cached_property
-    def epsilon_each(self) -> Fraction:
-        """The largest epsilon."""
-        return max(algorithm.size[0] for algorithm in self.algorithms)
+    size = {"epsilon": str(epsilon), "parallel": len(algorithms)}
+    body = {"candidates": [algorithm.body() for algorithm in algorithms]} | size | told
+    return Plan(
+        call.kind,
+        ENCODER.encode(body),
+        event(epsilon, delta),
+        lambda data: run(partial(outcome, data), data.most_hits),
+        present,
+        lambda rows: [rows.snapshot(columns) for columns in read],
+        cost,
+    )
 
-    @cached_property
-    def delta_each(self) -> Fraction:
-        """The mean of the deltas."""
-        return sum((algorithm.size[1] for algorithm in self.algorithms), Fraction(0)) / len(self.algorithms)
 
-    @property
-    def parallel(self) -> int:
-        return len(self.algorithms)
+def names_of(algorithms: Sequence[Algorithm]) -> list[str]:
+    """What they are called."""
+    return [algorithm.name for algorithm in algorithms]
 
-    def body(self) -> Json:
-        size = {"epsilon": str(self.epsilon_each), "parallel": self.parallel}
-        return {"candidates": [algorithm.body() for algorithm in self.algorithms]} | size
 
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [rows.snapshot(columns) for columns in self._readings]
-
-    @cached_property
-    def _readings(self) -> list[Sequence[str] | None]:
-        """The different sets of columns, each of which is read once."""
-        return list(dict.fromkeys(algorithm.columns for algorithm in self.algorithms))
-
-    def scored(self, position: int, data: Data) -> Scored:
-        """Run one candidate on rows of its own; None if it raised or returned no [score, solution]."""
-        algorithm = self.algorithms[position]
-        rows = data.values[self._readings.index(algorithm.columns)]
-        return scored(algorithm, rows, data.source)
-
-    def chosen(self, answer: Json) -> tuple[Chosen, ...]:
-        """The published candidates of an answer."""
-        parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
-        return tuple(Chosen(self.algorithms[position].name, *outcome) for position, *outcome in parts)
+def chosen_of(names: Sequence[str], answer: Json) -> tuple[Chosen, ...]:
+    """The published candidates of an answer."""
+    parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
+    return tuple(Chosen(names[position], *outcome) for position, *outcome in parts)
 
 
 def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Result:
@@ -148,14 +160,8 @@ class Cover(sharp.Valued[Coverage]):
         chosen: list[Chosen] = []
         calls: list[int] = []
         found: list[Predicate] = []
-        for position, (name, condition) in enumerate(named):
-            own = None if request is None else f"{request}/{position}"
-            try:
-                outcome: Conditional = spine.perform(self._step(spine, condition, found), own)
-            except BudgetExceeded:
-                if not calls:
-                    raise
-                break
+        steps = (self._step(spine, condition, found).plan() for _, condition in named)
+        for (name, condition), outcome in zip(named, one_after_another(spine, steps, request), strict=False):
             calls.append(outcome.call)
             if outcome.value is not None:
                 chosen.append(Chosen(name, outcome.value))
@@ -176,6 +182,19 @@ class Cover(sharp.Valued[Coverage]):
     ) -> thresholds.AskReleaseIf | thresholds.AskSharpRelease:
         query = Count(where=condition, without=any_of(found))
         return thresholds.ReleaseIf(query, above=self.above, **self.ways).bind(spine)
+
+
+def one_after_another(spine: Spine, plans: Iterable[Plan[AnswerT]], request: str | None) -> Iterator[AnswerT]:
+    """The answers of one plan after another, each a transaction of its own, until one that is not the first is refused
+    for the budget. Each plan is made when the answer before it is known."""
+    for place, asked in enumerate(plans):
+        try:
+            answer = spine.perform(asked, None if request is None else f"{request}/{place}")
+        except BudgetExceeded:
+            if not place:
+                raise
+            return
+        yield answer
 
 
 def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
@@ -234,53 +253,38 @@ class Reselect(Call[Selected]):
         if (self.above is None) == (self.when is None):
             raise InvalidParameter("give another bar, above=, or a condition on [score, solution], when=")
 
-    def bind(self, spine: Spine) -> "AskReselect":
+    def plan(self, spine: Spine) -> Plan[Selected]:
         original = earlier(spine, self.held, "select", "a selection")
         if "room" not in original:
             raise NotWithheld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
-        return AskReselect(self, spine.rows.neighbor_relation, original)
+        names, parts = [each["algorithm"] for each in original["candidates"]], original["parallel"]
 
+        def run(data: Data) -> Result:
+            kept, tested = restored(data.secret or b""), 0
+            found: dict[int, Scored] = {}
+            while tested < parts and len(found) != data.most_hits:
+                if tested in kept and (met := self._met(kept[tested])) is not False:
+                    outcome = kept.pop(tested)
+                    found[tested] = outcome if met else None
+                tested += 1
+            told = published(list(found), list(found.values()), tests=tested)
+            return replace(told, secrets={self.held: stored(kept, original["room"], parts)})
 
-@dataclass(frozen=True)
-class AskReselect(Extending[Reselect]):
-    """The revision, as it is run."""
+        def present(answer: Json, number: int) -> Selected:
+            return Selected(
+                number, ("name",), tuple((name,) for name in names), chosen_of(names, answer), answer["tested"]
+            )
 
-    halts = True
-
-    @property
-    def held(self) -> int:
-        return self.call.held
-
-    @property
-    def parallel(self) -> int:
-        found: int = self.original["parallel"]
-        return found
-
-    def run(self, data: Data) -> Result:
-        kept, tested = restored(data.secret or b""), 0
-        found: dict[int, Scored] = {}
-        while tested < self.parallel and len(found) != data.most_hits:
-            if tested in kept and (met := self._met(kept[tested])) is not False:
-                outcome = kept.pop(tested)
-                found[tested] = outcome if met else None
-            tested += 1
-        told = published(list(found), list(found.values()), tests=tested)
-        return replace(told, secrets={self.held: stored(kept, self.original["room"], self.parallel)})
+        return widened(self, self.held, original, run, present, cost=replace(EXTENDS, parts=parts, halts=True))
 
     def _met(self, outcome: tuple[Any, Any]) -> bool | None:
         """Whether the outcome is published; None if the condition raised."""
-        if self.call.above is not None:
-            return bool(outcome[0] >= Fraction(self.call.above))
+        if self.above is not None:
+            return bool(outcome[0] >= Fraction(self.above))
         try:
-            return self.call.when is not None and self.call.when(list(outcome))
+            return self.when is not None and self.when(list(outcome))
         except AlgorithmFailed:
             return None
-
-    def present(self, answer: Json, call: int) -> Selected:
-        names = [each["algorithm"] for each in self.original["candidates"]]
-        parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
-        above = tuple(Chosen(names[position], *outcome) for position, *outcome in parts)
-        return Selected(call, ("name",), tuple((name,) for name in names), above, answer["tested"])
 
 
 def fitting(outcome: Scored, room: int) -> Scored:
@@ -395,14 +399,38 @@ class TopK(Call[Ranking]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"candidates": body.get("query")})
 
-    def bind(self, spine: Spine) -> "TopKeys | TopAlgorithms":
+    def plan(self, spine: Spine) -> Plan[Ranking]:
         if isinstance(self.candidates, Query):
-            return TopKeys(self, spine.rows.neighbor_relation, self._keyed(self.candidates))
+            query, neighbor_relation = self._keyed(self.candidates), spine.rows.neighbor_relation
+            noise = laplace_for_each(query, neighbor_relation, self.epsilon or 0)
+            return top_keys(self, query, neighbor_relation, noise, self.size(spine))
         if self.epsilon is not None:
             raise InvalidParameter("algorithms bring their own epsilon: leave epsilon= out")
         algorithms = listed(self.candidates)
         check_most(self.rule.most, len(algorithms), "candidates")
-        return TopAlgorithms(self, spine.rows.neighbor_relation, algorithms)
+        return self._of_algorithms(algorithms)
+
+    def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Ranking]:
+        """As they are ranked: a hit for each that is published, and all deltas."""
+        names = names_of(algorithms)
+
+        def run(outcome_of: Callable[[int], Scored], most: int | None) -> Result:
+            outcomes = [outcome_of(position) for position in range(len(names))]
+            ranked = self.rule.choose([None if outcome is None else outcome[0] for outcome in outcomes])
+            kept, failed = self.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
+            best = ranked[:kept]
+            found = published(best, [outcomes[position] for position in best], tests=len(names))
+            return replace(found, answer=found.answer | failed)
+
+        def present(answer: Json, number: int) -> Ranking:
+            _check_ended(answer)
+            best = chosen_of(names, answer)
+            if best and best[0].failed:
+                raise AlgorithmFailed("every candidate raised, or returned no [score, solution]; charged")
+            return Ranking(number, ("name",), tuple((chosen.name,) for chosen in best), best)
+
+        cost = PerHit(len(names), hits=min(self.k, len(names)))
+        return side_by_side(self, algorithms, self.told(), Extendable, run, present, cost)
 
     def _keyed(self, query: Query) -> Query:
         if query.keys is None:
@@ -440,112 +468,52 @@ class TopK(Call[Ranking]):
         return self.stop is not None and self.stop([chosen._asdict() for chosen in public])
 
 
-@dataclass(frozen=True)
-class TopKeys(Bound[TopK]):
-    """The best keys of a query, as they are ranked."""
+def top_keys(
+    call: TopK, query: Query, neighbor_relation: NeighborRelation, noise: Additive, size: Size | None = None
+) -> Plan[Ranking]:
+    """The best keys of a query, as they are ranked by values with this noise."""
+    keys, reach = tuple(query.keys or ()), query.reach(neighbor_relation)
+    gap, above = (None if bar is None else Fraction(bar) / query.grid for bar in (call.gap, call.above))
+    mechanism = OneShotTopK(call.k, gap, above)
 
-    query: Query
-    decides = True
+    def best(positions: Sequence[int], noisy: Sequence[int]) -> tuple[Chosen, ...]:
+        scores = [natural(steps, query.grid) for steps in noisy]
+        return tuple(Chosen(keys[place], score) for place, score in zip(positions, scores, strict=True))
 
-    @cached_property
-    def keys(self) -> tuple[Any, ...]:
-        """The public keys."""
-        return tuple(self.query.keys or ())
+    def told() -> LargestOf:
+        return published_best(noise, query, neighbor_relation, candidates=len(keys), most=call.k)
 
-    @cached_property
-    def mechanism(self) -> OneShotTopK:
-        """The rule, in grid steps."""
-        bars = (self.call.gap, self.call.above)
-        gap, above = (None if bar is None else Fraction(bar) / self.query.grid for bar in bars)
-        return OneShotTopK(self.call.k, gap, above)
-
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise of each key's value; refuses noise out of range."""
-        return laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, self.query.grid
-
-    @cached_property
-    def event(self) -> Event:
-        return Extendable(self.call.epsilon or 0)
-
-    @cached_property
-    def parallel(self) -> int:
-        return self.query.reach(self.neighbor_relation)
-
-    @property
-    def most_hits(self) -> int:
-        return min(self.call.k, self.parallel)
-
-    def body(self) -> Json:
-        size = {"epsilon": str(self.call.epsilon), "parallel": self.parallel}
-        return {"query": self.query.body()} | self.call.told() | size
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        found = self.mechanism.step(data.integers(), self.noise, data.source)
-        kept, failed = self.call.ended(self._best(found.positions, found.noisy))
+    def run(data: Data) -> Result:
+        found = mechanism.step(data.integers(), noise, data.source)
+        kept, failed = call.ended(best(found.positions, found.noisy))
         answer = {"positions": found.positions[:kept], "noisy": found.noisy[:kept]} | failed
-        return Result(answer, hits=kept, tests=len(self.keys))
+        return Result(answer, hits=kept, tests=len(keys))
 
-    def present(self, answer: Json, call: int) -> Ranking:
+    def present(answer: Json, number: int) -> Ranking:
         _check_ended(answer)
-        best = self._best(answer["positions"], answer["noisy"])
-        keys = tuple(self.keys[position] for position in answer["positions"])
-        return Ranking(call, self.query.columns, keys, best, told=self._told)
+        positions = answer["positions"]
+        found = best(positions, answer["noisy"])
+        return Ranking(number, query.columns, tuple(keys[position] for position in positions), found, told=told())
 
-    def _best(self, positions: Sequence[int], noisy: Sequence[int]) -> tuple[Chosen, ...]:
-        scores = [natural(steps, self.query.grid) for steps in noisy]
-        return tuple(Chosen(self.keys[place], score) for place, score in zip(positions, scores, strict=True))
-
-    @property
-    def _told(self) -> LargestOf:
-        """How the best are published."""
-        return published_best(
-            self.noise, self.query, self.neighbor_relation, candidates=len(self.keys), most=self.call.k
-        )
-
-    def foretold(self) -> str:
-        ends = replace(self._told, floor=None, ceiling=None).interval(0)
+    def forecast() -> Forecast:
+        ends = replace(told(), floor=None, ceiling=None).interval(0)
         below, above = (plain(float(abs(end or 0))) for end in (ends.low, ends.high))
-        return f"what is told is at most {below} too high and {above} too low, all together, 95 times in 100"
+        says = f"what is told is at most {below} too high and {above} too low, all together, 95 times in 100"
+        bar = error_bar((noise, query.grid))
+        return Forecast(bar, decides=True, step=query.grid, wrong=noise.wrong_call, interval=says)
 
-
-@dataclass(frozen=True)
-class TopAlgorithms(SideBySide[TopK]):
-    """The best of several private algorithms, as they are ranked: a hit for each that is published, and all deltas."""
-
-    @cached_property
-    def event(self) -> Event:
-        return Extendable(self.epsilon_each, self.delta_each)
-
-    @property
-    def most_hits(self) -> int:
-        return min(self.call.k, self.parallel)
-
-    def body(self) -> Json:
-        return super().body() | self.call.told()
-
-    def run(self, data: Data) -> Result:
-        outcomes = [self.scored(position, data) for position in range(self.parallel)]
-        scores = [None if outcome is None else outcome[0] for outcome in outcomes]
-        ranked = self.call.rule.choose(scores)
-        names = [algorithm.name for algorithm in self.algorithms]
-        kept, failed = self.call.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
-        best = ranked[:kept]
-        found = published(best, [outcomes[position] for position in best], tests=self.parallel)
-        return replace(found, answer=found.answer | failed)
-
-    def present(self, answer: Json, call: int) -> Ranking:
-        _check_ended(answer)
-        best = self.chosen(answer)
-        if best and best[0].failed:
-            raise AlgorithmFailed("every candidate raised, or returned no [score, solution]; charged")
-        return Ranking(call, ("name",), tuple((chosen.name,) for chosen in best), best)
+    body = {"query": query.body()} | call.told() | {"epsilon": str(call.epsilon), "parallel": reach}
+    return Plan(
+        call.kind,
+        ENCODER.encode(body),
+        Extendable(call.epsilon or 0),
+        run,
+        present,
+        reading(query),
+        PerHit(reach, hits=min(call.k, reach)),
+        forecast,
+        size=size,
+    )
 
 
 def _check_ended(answer: Json) -> None:
@@ -600,31 +568,27 @@ class Greedy(Call[Gathered]):
             raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
         check_most(self._most, len(self._algorithms), "candidates")
 
-    def bind(self, spine: Spine) -> Interaction:
-        return self._step(self._algorithms, []).bind(spine)
+    def plan(self, spine: Spine) -> Plan[Any]:
+        return self._step(self._algorithms, []).plan(spine)
 
     def perform(self, spine: Spine, request: str | None = None) -> Gathered:
+        best, left = self.mechanism == "best", list(self._algorithms)
         found: list[Chosen] = []
         calls: list[int] = []
-        left, tested = list(self._algorithms), 0
-        while left and len(found) < self._most:
-            asked = left if self.mechanism == "best" else left[:1]
-            own = None if request is None else f"{request}/{len(calls)}"
-            try:
-                number, chosen = self._told(self._step(asked, found).perform(spine, own), asked)
-            except BudgetExceeded:
-                if not calls:
-                    raise
-                break
+
+        def steps() -> Iterator[Plan[Any]]:
+            while left and len(found) < self._most:
+                yield self._step(left if best else left[:1], found).plan(spine)
+
+        for answer in one_after_another(spine, steps(), request):
+            number, chosen = self._told(answer, left[0])
             calls.append(number)
-            tested = max(tested, len(self._algorithms) if self.mechanism == "best" else len(calls))
             found += [] if chosen is None else [chosen]
-            if self.mechanism == "best" and chosen is None:
+            if best and chosen is None:
                 break
-            left = (
-                left[1:] if self.mechanism == "turn" else [each for each in left if chosen and each.name != chosen.name]
-            )
-        names = tuple((algorithm.name,) for algorithm in self._algorithms)
+            left = [each for each in left if each.name != chosen.name] if best and chosen else left[1:]
+        tested = len(self._algorithms) if best else len(calls)
+        names = tuple((name,) for name in names_of(self._algorithms))
         return handed_out(Gathered(calls[-1], ("name",), names, tuple(found), tested, tuple(calls)), spine)
 
     @property
@@ -643,12 +607,11 @@ class Greedy(Call[Gathered]):
         bar = Fraction(self.above)
         return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
 
-    def _told(self, answer: Any, asked: Sequence[Algorithm]) -> tuple[int, Chosen | None]:
-        """The number of the call, and what it chose."""
+    def _told(self, answer: Any, first: Algorithm) -> tuple[int, Chosen | None]:
+        """The number of the call, and what it chose; in turn that is of the first algorithm that is left."""
         if self.mechanism == "best":
             return answer.call, (answer.best[0] if answer.best else None)
-        chosen = Chosen(asked[0].name, *answer.value) if answer.published else None
-        return answer.call, chosen
+        return answer.call, Chosen(first.name, *answer.value) if answer.published else None
 
 
 def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
@@ -697,54 +660,46 @@ class Select(sharp.Valued[Selected]):
         elif self.room is not None:
             check_room(self.room, len(listed(self.candidates)))
 
-    def bind(self, spine: Spine) -> "SelectAbove | SelectByNoise | SelectSharply":
-        neighbor_relation = spine.rows.neighbor_relation
-        if not _counted(self.candidates):
-            return SelectAbove(self, neighbor_relation, listed(self.candidates))
-        asked = self.candidates
+    def plan(self, spine: Spine) -> Plan[Selected]:
+        return super().plan(spine) if _counted(self.candidates) else self._of_algorithms(listed(self.candidates))
+
+    def bind(self, spine: Spine) -> "SelectByNoise | SelectSharply":
+        asked, neighbor_relation = self.candidates, spine.rows.neighbor_relation
         query = thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
         if self.epsilon is not None:
             return SelectByNoise(self, neighbor_relation, query)
         sharpness = self.sharpness(spine.filter, query.sensitivity(neighbor_relation), query.grid, self.value_share)
         return SelectSharply(self, neighbor_relation, query, sharpness)
 
+    def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Selected]:
+        names, room, bar = names_of(algorithms), self.room, Fraction(self.above)
+
+        def run(outcome_of: Callable[[int], Scored], most: int | None) -> Result:
+            found: dict[int, Scored] = {}
+            held: Pairs = {}
+            tested = 0
+            while tested < len(names) and len(found) != most:
+                outcome = outcome_of(tested)
+                if outcome is not None and outcome[0] >= bar:
+                    found[tested] = outcome
+                elif room is not None and (kept := fitting(outcome, room)) is not None:
+                    held[tested] = kept
+                tested += 1
+            told = published(list(found), list(found.values()), tests=tested)
+            return told if room is None else replace(told, secret=stored(held, room, len(names)))
+
+        def present(answer: Json, number: int) -> Selected:
+            keys = tuple((name,) for name in names)
+            return Selected(number, ("name",), keys, chosen_of(names, answer), answer["tested"])
+
+        def event(epsilon: Fraction, delta: Fraction) -> Event:
+            return Targeted(epsilon, None, delta)
+
+        told = {"above": str(self.above)} | ({} if room is None else {"room": room})
+        return side_by_side(self, algorithms, told, event, run, present, PerHit(len(names), halts=True))
+
 
 def _counted(candidates: Any) -> bool:
     """Whether candidates are counted: keys or conditions, not algorithms."""
     counted = isinstance(candidates, (list, tuple)) and any(isinstance(each, (str, Predicate)) for each in candidates)
     return counted or isinstance(candidates, Query)
-
-
-@dataclass(frozen=True)
-class SelectAbove(SideBySide[Select]):
-    """The selection, as it is run."""
-
-    halts = True
-
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.epsilon_each, None, self.delta_each)
-
-    def body(self) -> Json:
-        held = {} if self.call.room is None else {"room": self.call.room}
-        return super().body() | {"above": str(self.call.above)} | held
-
-    def run(self, data: Data) -> Result:
-        found: list[int] = []
-        outcomes: list[Scored] = []
-        held: Pairs = {}
-        tested, room = 0, self.call.room
-        while tested < self.parallel and len(found) != data.most_hits:
-            outcome = self.scored(tested, data)
-            if outcome is not None and outcome[0] >= Fraction(self.call.above):
-                found.append(tested)
-                outcomes.append(outcome)
-            elif room is not None and (kept := fitting(outcome, room)) is not None:
-                held[tested] = kept
-            tested += 1
-        told = published(found, outcomes, tests=tested)
-        return told if room is None else replace(told, secret=stored(held, room, self.parallel))
-
-    def present(self, answer: Json, call: int) -> Selected:
-        keys = tuple((algorithm.name,) for algorithm in self.algorithms)
-        return Selected(call, ("name",), keys, self.chosen(answer), answer["tested"])

@@ -8,15 +8,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from math import ceil
-from typing import Any, Final, Generic, Self, cast
+from typing import Any, Final, Generic, Self
 
 from chary.accounting import Event, NoiseLaw, Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.calls import compute, fields, releases
-from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, Target, not_prior
+from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
 from chary.calls.answers import Conditional, Tracked, WatchResult, YesOrNo, published, silent
-from chary.calls.call import Bound, Call, CallT, Extending, call
+from chary.calls.call import Bound, Call, CallT, call, widened
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
 from chary.core import forecast, plan
+from chary.core.plan import Plan
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
@@ -140,45 +141,35 @@ class OnChange(FreshlyValued[Tracked]):
     def recorded(cls, body: plan.Json) -> Self:
         return super().recorded(body | {"question": body.get("query")})
 
-    def bind(self, spine: Spine) -> "CallAgain | AskTracked | AskChanged":
+    def plan(self, spine: Spine) -> Plan[Tracked]:
         first = self._after(spine, UNSAID)
-        stored = spine.ledger.last_settled(spine.dataset, "track", first.text())
+        stored = spine.ledger.last_settled(spine.dataset, "track", first.body)
         return first if stored is None else self._after(spine, json.loads(stored.answer or "{}").get("value", UNSAID))
 
-    def _after(self, spine: Spine, prior: Any) -> "CallAgain | AskTracked | AskChanged":
+    def _after(self, spine: Spine, prior: Any) -> Plan[Tracked]:
         question, neighbor_relation = self.question, spine.rows.neighbor_relation
         if isinstance(question, Algorithm):
-            return CallAgain(self, neighbor_relation, prior)
+            return run_again(self, question, prior)
         if not isinstance(question, Query) or question.keys is not None:
             raise InvalidQuery("track a single count or sum, or an Algorithm")
         known = None if prior is UNSAID else prior
         if self.epsilon is not None:
-            return AskTracked(self, neighbor_relation, question, known)
+            asked: Plan[Tracked] = AskTracked(self, neighbor_relation, question, known).plan()
+            return asked
         change = question.sensitivity(neighbor_relation)
         sharpness = self.sharpness(spine.filter, change, question.grid, self.value_share)
-        return AskChanged(self, neighbor_relation, sharpness, question, self.step or 0, known)
+        return AskChanged(self, neighbor_relation, sharpness, question, self.step or 0, known).plan()
 
 
-@dataclass(frozen=True)
-class CallAgain(compute.RunOnce[OnChange]):
+def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]:
     """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
+    algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
+    target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
-    prior: Any
+    def tell(answer: plan.Json, number: int) -> Tracked:
+        return Tracked(number, answer["value"], answer["hit"], None)
 
-    @property
-    def algorithm(self) -> Algorithm:
-        return cast("Algorithm", self.call.question)
-
-    @cached_property
-    def target(self) -> Target:
-        self.algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
-        return EVERYTHING if self.prior is UNSAID else not_prior(self.algorithm, self.prior)
-
-    def body(self) -> plan.Json:
-        return self.algorithm.body()
-
-    def present(self, answer: plan.Json, call: int) -> Tracked:
-        return Tracked(call, self.told(answer), answer["hit"], None)
+    return compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
 
 
 @dataclass(frozen=True)
@@ -402,52 +393,48 @@ class Revise(Call[Conditional]):
     _: KW_ONLY
     above: fields.Exact
 
-    def bind(self, spine: Spine) -> "AskRevise":
+    def plan(self, spine: Spine) -> Plan[Conditional]:
         original = earlier(spine, self.held, "release_if", "a conditional release")
         if "epsilon" not in original:
             raise NotWithheld(f"call {self.held} holds no outcome: a sharp test keeps none, only epsilon= does")
-        return AskRevise(self, spine.rows.neighbor_relation, original, partial(_revised, spine))
+        return revision(self, original, spine.rows.neighbor_relation, partial(_revised, spine))
 
 
-@dataclass(frozen=True)
-class AskRevise(Extending[Revise]):
-    """The revision, as it is run."""
+def revision(
+    call: Revise,
+    original: plan.Json,
+    neighbor_relation: NeighborRelation,
+    reviser: Callable[..., Conditional] | None = None,
+) -> Plan[Conditional]:
+    """The revision, as it is run; `original` is the public body of the call that holds the outcome."""
+    grid = Fraction(original["grid"])
+    threshold = plan.steps_at_least(call.above, grid)
 
-    reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def threshold(self) -> int:
-        """The new bar in steps of the original call."""
-        return plan.steps_at_least(self.call.above, Fraction(self.original["grid"]))
-
-    @property
-    def held(self) -> int:
-        return self.call.held
-
-    def check(self, secret: bytes | None) -> None:
-        super().check(secret)
-        if self.threshold >= (floor := Held.load(secret or b"").floor):
-            bar = plan.natural(floor, Fraction(self.original["grid"]))
+    def check(secret: bytes) -> None:
+        if threshold >= (floor := Held.load(secret).floor):
             raise InvalidParameter(
-                f"a revision must lower the bar below the last one tried: give above less than {bar}"
+                f"a revision must lower the bar below the last one tried: give above less than "
+                f"{plan.natural(floor, grid)}"
             )
 
-    def run(self, data: plan.Data) -> plan.Result:
+    def run(data: plan.Data) -> plan.Result:
         held = Held.load(data.secret or b"")
-        return settled(revise(held, self.threshold), replaces=self.held, below=held.floor)
+        return settled(revise(held, threshold), replaces=call.held, below=held.floor)
 
-    def present(self, answer: plan.Json, call: int) -> Conditional:
-        told = self._published(answer.get("below"))
-        # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
-        return Conditional(call, answer["value"], None, self.held, self.reviser, publication=told)
-
-    def _published(self, below: int | None) -> intervals.Publication | None:
+    def told(below: int | None) -> intervals.Publication | None:
         """A value is told from this bar on, where it is below the last one tried."""
-        query = query_of(current(self.original["query"]))
+        query = query_of(current(original["query"]))
         if below is None or isinstance(query, Mean):
             return None
-        noise = plan.laplace_for(query, self.neighbor_relation, self.original["epsilon"])
-        return published(noise, query, self.neighbor_relation, intervals.Support.between(self.threshold, below))
+        noise = plan.laplace_for(query, neighbor_relation, original["epsilon"])
+        return published(noise, query, neighbor_relation, intervals.Support.between(threshold, below))
+
+    def present(answer: plan.Json, number: int) -> Conditional:
+        # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
+        publication = told(answer.get("below"))
+        return Conditional(number, answer["value"], None, call.held, reviser, publication=publication)
+
+    return widened(call, call.held, original, run, present, check)
 
 
 def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:
@@ -517,7 +504,7 @@ class Tested(YesOrNo):
         return self.value
 
 
-@call("test", subject="thresholds", name="test")
+@call("test", subject="thresholds", name="test", raced=True)
 class ThresholdTest(Threshold[Tested]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free.
 
@@ -546,8 +533,6 @@ class ThresholdTest(Threshold[Tested]):
 
 class AskTest(Barring[ThresholdTest]):
     """The test, as it is run."""
-
-    raced = True
 
     decides = True
 
@@ -587,8 +572,6 @@ class AskTest(Barring[ThresholdTest]):
 @dataclass(frozen=True)
 class AskSharpTest(Sharply, Barring[ThresholdTest]):
     """The sharp test, as it is run: of one integer against a threshold in steps."""
-
-    raced = True
 
     sharpness: Sharpness
     tested: Query

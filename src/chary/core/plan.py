@@ -125,7 +125,7 @@ class PerHit:
     """The price of the event for each part, of a hit or of a miss.
 
     `hits` limits how many parts can hit (default: all). `bounds` are the events that each bound the call, where there
-    are several: the cheapest is charged.
+    are several: the cheapest is charged. One that `extends` an earlier call is free where that was charged hit or miss.
     """
 
     parts: int = 1
@@ -133,13 +133,15 @@ class PerHit:
     halts: bool = False
     adds_up: bool = True
     bounds: tuple[Event, ...] = ()
+    extends: bool = False
 
     @property
     def most(self) -> int:
         return self.parts if self.hits is None else self.hits
 
     def price(self, event: Event, filter_: Filter) -> Price:
-        return filter_.cheapest(*self.bounds) if self.bounds else filter_.price(event)
+        price = filter_.cheapest(*self.bounds) if self.bounds else filter_.price(event)
+        return FREE if self.extends and not price.free_miss else price
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
         return price.total(min(result.hits, reserved), self.parts)
@@ -237,8 +239,6 @@ class Interaction(ABC):
     """Whether all that it tells is within the epsilon of what it is priced by, for each part, hit or miss. Whoever
     prices itself, or goes on from what an earlier call held, must say so: otherwise it is more than any basic account
     holds."""
-    raced: ClassVar[bool] = False
-    """Whether a race may ask it: one outcome, all of which is published, one hit, and nothing held or read again."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -60,7 +60,7 @@ class AlgorithmBox(schedules.BlackBox):
         return Law.of(self.declared)
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
-        return compute.AskAlgorithm(compute.RunAlgorithm(self.make(epsilon)), neighbor_relation).plan()
+        return compute.run_once(compute.RunAlgorithm(self.make(epsilon)))
 
 
 @dataclass(frozen=True)

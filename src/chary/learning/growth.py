@@ -209,7 +209,7 @@ class TrainingBox(schedules.BlackBox):
             made = algorithm.LinearAlgorithm.of(
                 trainer, self.features, self.label, name=made.name, unit=None, size=None
             )
-        return compute.AskAlgorithm(compute.RunAlgorithm(made), neighbor_relation).plan()
+        return compute.run_once(compute.RunAlgorithm(made))
 
     def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""

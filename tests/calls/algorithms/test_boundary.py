@@ -1,6 +1,7 @@
 """Algorithms of one's own in the boundary wrapper: what is published, what is charged, and the law of it."""
 
 import itertools
+import json
 import math
 from fractions import Fraction
 from itertools import permutations
@@ -12,7 +13,7 @@ from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter
 from chary.accounting import BoundaryCall, UnanimousCall
 from chary.amounts import Amount
 from chary.calls import Boundary
-from chary.calls.boundaries import AskBoundary
+from chary.calls.boundaries import boundary_wrapper
 from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded
@@ -53,7 +54,7 @@ def test_only_the_boundary_is_paid(session):
 @pytest.mark.parametrize("chances", [("9/10", "1/10"), ("1/2", "3/10", "1/5")])
 def test_the_law_is_algorithm_4(opened, chances):
     session = opened(grain="0.02", unsafe_noise=Seeded(8))
-    made = Boundary(stated(*chances)).bind(session.spine)
+    made = Boundary(stated(*chances)).plan(session.spine)
     drawn = [answer["outcome"] for answer in answers(session, made, None, 4000)]
     counts = [drawn.count(outcome) for outcome in (BOUNDARY, *range(len(chances)))]
     law = wrapped([Fraction(chance) for chance in chances])
@@ -75,8 +76,7 @@ def test_the_price_of_a_boundary_covers_laws_of_three_outcomes(order, ratio):
             pair = [[weight / sum(each) for weight in each] for each in weights]
             for ours, theirs in (pair, pair[::-1]):
                 made = [
-                    AskBoundary(Boundary(stated(*law, epsilon=epsilon)), ADDED).mechanism.law(None).probabilities()
-                    for law in (ours, theirs)
+                    boundary_wrapper(stated(*law, epsilon=epsilon)).law(None).probabilities() for law in (ours, theirs)
                 ]
                 charges = [psi, 0, 0, 0]
                 moment = sum(
@@ -159,7 +159,7 @@ def test_only_what_all_runs_agree_on_is_published(session, runs):
 
 
 def test_runs_are_in_the_question_and_none_is_the_old_one(session):
-    asked = [Boundary(stated(1, 0), runs=runs).bind(session.spine).body() for runs in (None, 2, 3)]
+    asked = [json.loads(Boundary(stated(1, 0), runs=runs).plan(session.spine).body) for runs in (None, 2, 3)]
     assert [body.get("runs") for body in asked] == [None, 2, 3]
     assert "runs" not in asked[0]
     with pytest.raises(InvalidParameter, match="runs=2"):

@@ -251,7 +251,7 @@ def test_what_cannot_be_tracked(session, options):
 def test_the_law_of_a_tracked_value_is_the_rounded_law(opened):
     """At scale 10 and step 20 the 51 units are told as 60 when the noise lies in [-1, 18]."""
     session = opened(unsafe_noise=Seeded(11))
-    tracked = OnChange(count(), step=20, epsilon="0.1").bind(session.spine)
+    tracked = OnChange(count(), step=20, epsilon="0.1").plan(session.spine)
     values = np.array([20 * answer["value"] for answer in answers(session, tracked, 51, 4000)])
     r = math.exp(-0.1)
     inside = (1 - r) / (1 + r) * (sum(r**k for k in range(19)) + r)

@@ -9,12 +9,12 @@ from itertools import combinations
 import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, NotWithheld, count
-from chary.accounting import Extendable, Targeted
+from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls import Disclosure, Extend, PublishIf, Revise, When
-from chary.calls.compute import AskExtend, AskPublishIf
-from chary.core.plan import Data
-from chary.data import NeighborRelation
+from chary.calls import Disclosure, Extend, PublishIf, Revise, When, compute
+from chary.calls.compute import extending, publishing
+from chary.core.plan import Data, PerHit
+from chary.core.plan import Result as PlanResult
 from chary.filters import Price, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
 from chary.session import plain_composition
@@ -22,7 +22,6 @@ from tests.adversary.kit import Ask, Best, Moment, Result, World
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent
 
 NEVER, ALWAYS = When("never", lambda outcome: False), When("always", lambda outcome: True)
-ADDED = NeighborRelation("add_remove", "unit")
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
 
 
@@ -266,7 +265,7 @@ class Publications:
 
     def _asked(self, place, outcome):
         algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=self.epsilon)
-        return AskPublishIf(PublishIf(algorithm, when=CONDITIONS[place], room=64), ADDED)
+        return publishing(PublishIf(algorithm, when=CONDITIONS[place], room=64))
 
     def _published(self, place, outcome):
         ran, charged = self._run(self._asked(place, outcome), None)
@@ -284,7 +283,7 @@ class Publications:
 
     def _extension(self, place):
         original = {"epsilon": str(self.epsilon), "room": 64, "algorithm": "told"}
-        return AskExtend(Extend(1, when=CONDITIONS[place]), ADDED, original)
+        return extending(Extend(1, when=CONDITIONS[place]), original)
 
     def _extended(self, place, secret):
         ran, charged = self._run(self._extension(place), secret)
@@ -293,7 +292,7 @@ class Publications:
     def _run(self, made, secret):
         price = made.price(self.filter)
         ran = made.run(Data([None], None, secret, None, price))
-        return ran, made.final(price, ran, made.most_hits).main
+        return ran, made.cost.final(price, ran, made.cost.most).main
 
 
 @pytest.mark.parametrize(("epsilon", "most", "calls"), [("0.4", 1, 3), ("0.4", 2, 3), ("1", 1, 3)])
@@ -304,19 +303,21 @@ def test_an_outcome_is_paid_once_by_whatever_condition_it_is_published(epsilon, 
 
 
 def test_cheaper_extensions_are_found_out(monkeypatch):
-    def half(self, filter_):
-        return Price(Amount(filter_.price(Extendable(self.original["epsilon"])).hit.main // 2), Amount(0))
+    price = PerHit.price
 
-    monkeypatch.setattr(AskExtend, "price", half)
+    def half(self, event, filter_):
+        found = price(self, event, filter_)
+        return Price(Amount(found.hit.main // 2), Amount(0)) if self.extends else found
+
+    monkeypatch.setattr(PerHit, "price", half)
     assert Best(Publications(FILTER, "0.4"), Moment(2)).value(3) > 1.01
 
 
 def test_a_free_failure_is_found_out(monkeypatch):
-    run = AskPublishIf.run
+    running = compute.running
 
-    def lenient(self, touched):
-        ran = run(self, touched)
-        return type(ran)(ran.answer, hits=0, tests=1) if "failed" in ran.answer else ran
+    def lenient(*given):
+        return running(*given, failed=PlanResult({"failed": True}, hits=0, tests=1))
 
-    monkeypatch.setattr(AskPublishIf, "run", lenient)
+    monkeypatch.setattr(compute, "running", lenient)
     assert Best(Publications(FILTER, "0.4"), Moment(2)).value(1) > 1.01

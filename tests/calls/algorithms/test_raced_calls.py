@@ -14,7 +14,7 @@ from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hi
 from chary.calls import Between, Boundary, Classify, Decide, MultiTarget, RunAlgorithm, ThresholdTest, Twice, When
 from chary.calls import compute as racing
 from chary.calls.call import kinds
-from chary.core.plan import Interaction
+from chary.core.plan import Result
 from chary.filters import Listing
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
 from tests.session.kit import CLINICS, spent
@@ -90,7 +90,7 @@ def test_each_target_counts_at_its_own_price(opened, name):
     race = session.start(MultiTarget(["a", "b"]))
     call, opening = make(), spent(session).main
     found = race.ask(call, targets=dict(zip("ab", said, strict=True)))
-    own = call.bind(session.spine).event if events[0] is None else events[0]
+    own = call.plan(session.spine).event if events[0] is None else events[0]
     prices = [hit(session, event) for event in (own, events[1])]
     assert "".join(found.hits) == hits
     assert counters(session, race) == [price * (name in hits) for name, price in zip("ab", prices, strict=True)]
@@ -140,7 +140,7 @@ def test_calls_of_both_kinds_are_looked_at_when_a_ledger_is_opened(opened, tmp_p
     race.ask(letters("b", "0.08"), targets={"a": {"prior": "a"}, "b": {"target": ["a"], "q": "0.3"}})
     with monkeypatch.context() as patched:
         if broken:
-            patched.setattr(racing, "counted", lambda before, hit, price: ([before[0], before[1] + 5], 0))
+            patched.setattr(racing, "risen", lambda before, hits, full: (before | {"b": before["b"] + 5}, 0))
         race.ask(letters("b", "0.08"), priors={"a": "a", "b": "a"})
     race.ask(RunAlgorithm(letters("b", "0.5")), targets={"a": {"prior": "a"}, "b": {"prior": "a"}})
     small, large = hit(session, Targeted("0.08")), hit(session, Targeted("0.5"))
@@ -225,18 +225,36 @@ def test_only_calls_with_one_outcome_are_raced(opened, kind):
     assert (len(session.history), spent(session)) == (1, before)
 
 
-def every(kind):
-    return [kind, *(sub for below in kind.__subclasses__() for sub in every(below))]
+FORMS = {
+    **{kind: (SAMPLES[kind],) for kind in RACED},
+    "test": (SAMPLES["test"], lambda: ThresholdTest(count(), above=5, hits=9)),
+    "between": (SAMPLES["between"], lambda: Between(count(), low=5, high=9, hits=9)),
+    "decide": (SAMPLES["decide"], lambda: Decide(count(), above=5, hits=9)),
+    "classify": (SAMPLES["classify"], lambda: Classify(count().by("clinic", CLINICS), hits=9)),
+    "boundary": (SAMPLES["boundary"], lambda: Boundary(fixed(1), runs=3)),
+    "call": (
+        SAMPLES["call"],
+        lambda: RunAlgorithm(fixed(1), prior=2),
+        lambda: RunAlgorithm(fixed(1, None, rho="0.01")),
+    ),
+}
 
 
-def test_what_may_be_raced_prices_and_settles_as_every_call_does():
-    """A call that is priced by what it holds, or by an earlier one, would be free on account of the race."""
+def test_what_may_be_raced_is_declared():
     assert len(kinds()) > 40
-    raced = [kind for kind in every(Interaction) if kind.raced]
-    assert len(raced) >= 8
-    for kind in raced:
-        for name in ("price", "worst", "final", "held", "parallel", "most_hits", "halts"):
-            assert getattr(kind, name) is getattr(Interaction, name), (kind, name)
+    assert {name for name, kind in kinds().items() if kind.raced} == RACED == FORMS.keys()
+
+
+@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in FORMS for form in range(len(FORMS[kind]))])
+def test_what_may_be_raced_prices_and_settles_as_every_call_does(opened, kind, form):
+    """A call that is priced by what it holds, or by an earlier one, would be free on account of the race."""
+    spine = opened(**ROOM).spine
+    plan = FORMS[kind][form]().plan(spine)
+    price, cost = plan.price(spine.filter), plan.cost
+    assert price == spine.filter.price(plan.event)
+    assert (plan.state, cost.parts, cost.most, cost.halts, cost.adds_up) == (None, 1, 1, False, True)
+    assert plan.worst(price) == price.hit
+    assert [cost.final(price, Result({}, hits, 1), 1) for hits in (0, 1)] == [price.miss, price.hit]
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ def stated(epsilon="0.05", laws=((THIRD, NEAR),), outcome="a", **options):
 
 
 def price(session, call):
-    return session.spine.filter.price(call.bind(session.spine).event)
+    return session.spine.filter.price(call.plan(session.spine).event)
 
 
 def test_a_target_is_paid_by_its_laws(opened):
     session = opened(grain="0.02")
     for outcome, free in (("a", True), ("b", False)):
         call = RunAlgorithm(stated(outcome=outcome), target=["b"], q="0.3")
-        assert call.bind(session.spine).event == StatedLaws.of([(THIRD, NEAR)], [False, True, False])
+        assert call.plan(session.spine).event == StatedLaws.of([(THIRD, NEAR)], [False, True, False])
         before, known = spent(session), price(session, call)
         session.ask(call)
         assert known.hit.main < session.spine.filter.price(Targeted("0.05")).hit.main / 2
@@ -82,12 +82,13 @@ def test_it_is_asked_under_an_exact_menu_beside_a_race(opened):
 def test_laws_make_a_q_needless(opened, way):
     """Alone and in a race; without laws a target that leaves several outcomes free needs its q."""
     session, own = opened(grain="0.02"), StatedLaws.of([(THIRD, NEAR)], [False, True, False])
-    assert RunAlgorithm(stated(), **way).bind(session.spine).event == own
+    assert RunAlgorithm(stated(), **way).plan(session.spine).event == own
     race = session.start(MultiTarget(["x", "y"]))
     asked = race.plan(RunAlgorithm(stated(), prior="a"), targets={"x": way, "y": way})
-    assert {aim.event for aim in asked.aims.values()} == {own}
+    own_price, by_epsilon = (session.spine.filter.price(event) for event in (own, Targeted("0.05")))
+    assert asked.price(session.spine.filter).hit == own_price.hit != by_epsilon.hit
     with pytest.raises(InvalidParameter, match="needs its q="):
-        RunAlgorithm(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).bind(session.spine)
+        RunAlgorithm(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).plan(session.spine)
 
 
 def test_a_q_above_what_the_laws_allow_is_refused(opened):
@@ -98,7 +99,7 @@ def test_a_q_above_what_the_laws_allow_is_refused(opened):
     for q, fits in ((own.most_q, True), (own.most_q + Fraction(1, 10**6), False)):
         call = RunAlgorithm(stated(), target=["b"], q=q)
         if fits:
-            assert call.bind(session.spine).event == own
+            assert call.plan(session.spine).event == own
         else:
             with pytest.raises(InvalidParameter, match=r"leave its target a q of at most 0\.98"):
-                call.bind(session.spine)
+                call.plan(session.spine)

@@ -24,7 +24,7 @@ CALLS = {
 
 def told(session, call, value, times, seed=3):
     """The outcomes of so many runs on this exact value."""
-    bound, source = call.bind(session.spine), Seeded(seed)
+    bound, source = call.plan(session.spine), Seeded(seed)
     return [
         bound.present(bound.run(Data([np.array(value)], source, None, None, PAID)).answer, 1).value
         for _ in range(times)
@@ -62,7 +62,7 @@ def test_the_least_price_that_is_clear_so_far_from_the_bar(opened, kind):
 
 def test_the_law_of_a_decision_is_that_of_two_draws(opened):
     session, call = opened(budget=DELTA), Decide(count(), above=100, hits=20)
-    draws = call.bind(session.spine).draws
+    draws = call.clearly(session.spine).draws
     for value, depth in ((100, 0), (99, 0), (130, 30), (69, 30)):
         found = told(session, call, value, 1500)
         own, clear = value >= 100, float(draws.clear_chance(depth))
@@ -73,7 +73,7 @@ def test_the_law_of_a_decision_is_that_of_two_draws(opened):
 @pytest.mark.parametrize(("low", "high"), [(-300, 301), (0, 100), (0, 1), (-2, 1)])
 def test_sides_meet_in_the_middle_and_are_told_alike_at_their_bars(opened, low, high):
     session = opened(budget=DELTA)
-    bound = Between(count(), low=low, high=high, hits=20).bind(session.spine)
+    bound = Between(count(), low=low, high=high, hits=20).clearly(session.spine)
     places = {
         value: bound.placed(Data([np.array(value)], None, None, None, PAID)) for value in range(low - 9, high + 9)
     }
@@ -87,7 +87,7 @@ def test_sides_meet_in_the_middle_and_are_told_alike_at_their_bars(opened, low, 
 
 def test_a_wide_zone_is_surely_between_and_a_narrow_one_is_a_decision(opened):
     session = opened(budget=DELTA)
-    wide, narrow = (Between(count(), low=-gap, high=gap, hits=20).bind(session.spine) for gap in (400, 1))
+    wide, narrow = (Between(count(), low=-gap, high=gap, hits=20).clearly(session.spine) for gap in (400, 1))
     assert wide.draws.labels == 2**32
     assert float(wide.draws.other_chance(0)) < 1e-18
     assert float(wide.draws.clear_chance(wide.half)) == pytest.approx(0.5, abs=0.02)
@@ -98,9 +98,9 @@ def test_the_lead_of_the_largest_key_is_its_depth(opened):
     session = opened(budget=DELTA)
     for neighbors, steps in (("add_remove", 1), ("replace", 2)):
         spine = opened(budget=DELTA, neighbors=neighbors).spine
-        bound, costs = Classify(EVERY, hits=20).bind(spine), chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2)
+        bound, costs = Classify(EVERY, hits=20).clearly(spine), chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2)
         assert bound.draws.table.spacing == steps
-        assert Classify(costs.by("clinic", CLINICS), hits=20).bind(spine).draws.table.spacing == 10 * steps
+        assert Classify(costs.by("clinic", CLINICS), hits=20).clearly(spine).draws.table.spacing == 10 * steps
         for dtype in (np.int64, object):
             values = np.array([5, 91, 80], dtype=dtype)
             assert bound.placed(Data([values], None, None, None, PAID)) == (1, 11)

@@ -10,7 +10,7 @@ from chary import InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
 from chary.calls import Between, Classify, Decide, Decided
-from chary.calls.boundaries import AskClassify
+from chary.calls.boundaries import classifier
 from chary.calls.choices import chooser
 from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
@@ -44,7 +44,7 @@ def test_a_narrow_zone_costs_more(opened):
     session = opened(grain="0.005")
     prices = []
     for half in (50, 300, 10**6):
-        made = Between(count(), low=-half, high=half, epsilon="0.005").bind(session.spine)
+        made = Between(count(), low=-half, high=half, epsilon="0.005").plan(session.spine)
         prices.append(session.spine.filter.price(made.event).hit.main)
     assert prices == sorted(prices, reverse=True)
     assert prices[0] > 2 * prices[1]
@@ -52,7 +52,7 @@ def test_a_narrow_zone_costs_more(opened):
 
 def test_the_law_of_the_zones(opened):
     session = opened(unsafe_noise=Seeded(7))
-    asked = Between(count(), low=UNITS - 5, high=UNITS + 5, epsilon="0.1").bind(session.spine)
+    asked = Between(count(), low=UNITS - 5, high=UNITS + 5, epsilon="0.1").plan(session.spine)
     zones = [answer["zone"] for answer in answers(session, asked, UNITS, 4000)]
     r = math.exp(-0.1)
     expected = {"low": r**6 / (1 + r), "high": r**5 / (1 + r)}
@@ -75,7 +75,7 @@ def test_both_clear_answers_are_free_and_the_boundary_is_paid(opened):
 def test_the_law_of_a_decision(opened):
     """At the bar the boundary has chance x/(1+x) or 1/3, x the chance of the rarer outcome."""
     session = opened(unsafe_noise=Seeded(17))
-    asked = Decide(count(), above=UNITS + 10, epsilon="0.1").bind(session.spine)
+    asked = Decide(count(), above=UNITS + 10, epsilon="0.1").plan(session.spine)
     found = [asked.present(answer, 0).value for answer in answers(session, asked, UNITS, 4000)]
     x = math.exp(-1) / (1 + math.exp(-0.1))
     expected = {BOUNDARY: x / (1 + x), True: x / (1 + x), False: (1 - x) / (1 + x)}
@@ -100,16 +100,17 @@ def test_counts_under_add_remove_need_half_the_noise(opened):
     made = {}
     for neighbors in ("add_remove", "replace"):
         session = opened(neighbors=neighbors, ledger=":memory:")
-        asked = Classify(count().by("clinic", CLINICS), epsilon="0.1").bind(session.spine)
-        made[neighbors] = asked.mechanism.chooser.unit
+        asked = classifier(count().by("clinic", CLINICS), session.spine.rows.neighbor_relation, "0.1")
+        assert Classify(count().by("clinic", CLINICS), epsilon="0.1").plan(session.spine).event == asked.event()
+        made[neighbors] = asked.chooser.unit
     assert made["add_remove"] == 2 * made["replace"]
 
 
 def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(opened):
     for rows, monotone in ((2, False), (1, True)):
         question = chary.sum("cost", bounds=(-5, 5), max_rows_per_unit=rows).by("clinic", CLINICS)
-        asked = Classify(question, epsilon="0.1").bind(opened().spine)
-        assert asked.mechanism.chooser.monotone is monotone
+        asked = classifier(question, opened().spine.rows.neighbor_relation, "0.1")
+        assert asked.chooser.monotone is monotone
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -125,7 +126,7 @@ def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(o
 )
 def test_a_classification_takes_the_noise_of_a_choice(opened, neighbors, query):
     spine = opened(neighbors=neighbors).spine
-    classified = Classify(query, epsilon="0.1").bind(spine).mechanism.chooser
+    classified = classifier(query, spine.rows.neighbor_relation, "0.1").chooser
     chosen = chooser(query, spine.rows.neighbor_relation, "0.1", "exponential")
     assert (classified.unit, classified.monotone) == (chosen.unit, chosen.monotone)
     unit = query.contribution(spine.rows.neighbor_relation)
@@ -173,10 +174,7 @@ def test_answers_are_repeated(opened, place):
 def test_a_classification_is_for_what_one_unit_moves(neighbors, monotone):
     near = NeighborRelation(neighbors, "patient")
     costs = chary.sum("cost", bounds=(0, 5), max_rows_per_unit=2).by("clinic", CLINICS)
-    counted, summed = (
-        AskClassify(Classify(query, epsilon="0.1"), near, query).mechanism.chooser
-        for query in (count().by("clinic", CLINICS), costs)
-    )
+    counted, summed = (classifier(query, near, "0.1").chooser for query in (count().by("clinic", CLINICS), costs))
     assert (counted.sensitivity, counted.monotone) == (1, monotone)
     assert (summed.sensitivity, summed.monotone) == (10, monotone)
 
@@ -192,7 +190,7 @@ def test_what_is_not_clear_is_no_condition():
 
 def test_a_key_may_have_the_name_of_the_boundary(opened):
     named = count().by("clinic", [BOUNDARY, "nowhere"])
-    asked = AskClassify(Classify(named, epsilon="0.1"), opened().spine.rows.neighbor_relation, named)
+    asked = Classify(named, epsilon="0.1").plan(opened().spine)
     key, unclear = asked.present({"outcome": 0}, 1), asked.present({"outcome": BOUNDARY}, 1)
     assert key.value == unclear.value == BOUNDARY
     assert (key.clear, key.hit, unclear.clear, unclear.hit) == (True, False, False, True)
