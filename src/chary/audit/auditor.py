@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from chary import noise
+from chary.amounts import Amount
 from chary.audit import enumeration, exact_audits, findings
 from chary.audit.cases import choices, releases, runs, tests
 from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Script, WorstCase, opened_alike, played
@@ -161,8 +162,7 @@ def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
     if case.whole:
         epsilon, delta = filter_.budget.exact
         return float(epsilon), float(delta)
-    main, failure = (max(getattr(side, name) for side in sides) for name in ("charged", "failure"))
-    return findings.claimed(filter_, main, failure)
+    return filter_.promised(Amount(*(max(getattr(side, name) for side in sides) for name in ("charged", "failure"))))
 
 
 def against(case: WorstCase, sides: list[Played], delta: float) -> findings.Proof:

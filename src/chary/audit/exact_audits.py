@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 from chary import noise
 from chary.accounting.numerics import largest
 from chary.audit.enumeration import LOST, Enumeration, Law, TooMany
-from chary.audit.findings import Finding, claimed, exact_epsilon, needed_price
+from chary.audit.findings import Finding, exact_epsilon, needed_price
 from chary.audit.transcripts import Begun, Chained, Step, WorstCase
 from chary.calls.algorithm import canonical_outcome
 from chary.calls.call import Call
 from chary.core.plan import Data, Plan, Result
 from chary.data import Rows
 from chary.errors import CharyError
-from chary.filters import Price, RenyiFilter
+from chary.filters import Filter, Price, RenyiFilter
 from chary.session import Session
 
 # Exact audits of calls whose outcomes can be enumerated, or at least whether they hit.
@@ -33,8 +33,7 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
     if case.priced:
         ways = [_priced(session, promise, (laws[side], laws[1 - side])) for side in (0, 1)]
         return max(ways, key=lambda found: found.measured)
-    worst, filter_ = plan.worst(promise), session.spine.filter
-    epsilon, delta = claimed(filter_, worst.main, worst.delta)
+    epsilon, delta = session.spine.filter.promised(plan.worst(promise))
     return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
 
 
@@ -42,8 +41,8 @@ def by_own_law(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Findi
     """The exact audit of a run and its one question by the law that the case finds, likewise."""
     laws = [case.law(*_asked(case, strength, rows)) for rows in pair if case.law is not None]
     begun, step = _asked(case, 1, pair[0])
-    worst = [each.plan.worst(each.price) for each in (begun.opening, step)]
-    epsilon, delta = claimed(begun.spine.filter, sum(w.main for w in worst), sum(w.delta for w in worst))
+    first, second = (each.plan.worst(each.price) for each in (begun.opening, step))
+    epsilon, delta = begun.spine.filter.promised(first + second)
     return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
 
 
@@ -57,11 +56,15 @@ def _asked(case: WorstCase, strength: int, rows: Rows) -> tuple[Begun, Step]:
     return begun, begun.step(question)
 
 
+def _at_an_order(filter_: Filter) -> RenyiFilter:
+    if not isinstance(filter_, RenyiFilter):
+        raise TypeError("prices are audited at the order of a Renyi filter")
+    return filter_
+
+
 def _priced(session: Session, promise: Price, laws: tuple[Law, Law]) -> Finding:
     """What the first law over the second needs to be paid."""
-    filter_ = session.spine.filter
-    if not isinstance(filter_, RenyiFilter):
-        raise TypeError("prices of hits are audited at the order of a Renyi filter")
+    filter_ = _at_an_order(session.spine.filter)
     hit, miss = (amount.main / filter_.steps for amount in (promise.hit, promise.miss))
     return Finding(hit, 0.0, *needed_price(*laws, float(filter_.order), miss))
 
@@ -149,10 +152,7 @@ class Side:
     @property
     def filter(self) -> RenyiFilter:
         """The filter whose prices are promised."""
-        found = self.promised.spine.filter
-        if not isinstance(found, RenyiFilter):
-            raise TypeError("prices are audited at the order of a Renyi filter")
-        return found
+        return _at_an_order(self.promised.spine.filter)
 
     @cached_property
     def opening(self) -> Follows:

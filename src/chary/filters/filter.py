@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Self
 
-from chary.accounting import Event, capacity_down, choose_order
+from chary.accounting import Event, capacity_down, choose_order, epsilon_up
 from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Accounts, Amount, Shares, steps_down, steps_up
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, failing, plain, positive, set_fields
@@ -170,6 +170,11 @@ class Filter(ABC):
         """An amount in that unit."""
         return amount.main / self.steps
 
+    def promised(self, amount: Amount) -> tuple[float, float]:
+        """The epsilon and delta that a charge stands for; those of the whole budget where it says nothing by itself."""
+        epsilon, delta = self.budget.exact
+        return float(epsilon), float(delta)
+
     @abstractmethod
     def body(self) -> dict[str, Any]:
         """The public parameters as a JSON-able dict, from which `filters.restore` builds the filter again."""
@@ -281,6 +286,14 @@ class PureFilter(Filter):
     def unit(self) -> str:
         return "epsilon"
 
+    def promised(self, amount: Amount) -> tuple[float, float]:
+        """Its epsilon, and the delta that was set aside.
+
+        >>> PureFilter(Budget(3)).promised(Amount(10**15, 0))
+        (1.0, 0.0)
+        """
+        return self.charged(amount), amount.delta / DELTA_STEPS
+
     def body(self) -> dict[str, Any]:
         return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)} | self.counted()
 
@@ -345,6 +358,12 @@ class RenyiFilter(Filter):
     @property
     def unit(self) -> str:
         return f"log-moment at order {plain(self.order)}"
+
+    def promised(self, amount: Amount) -> tuple[float, float]:
+        """What the log-moment gives at the budget's delta."""
+        spare = _spare_delta(self.budget, self.approximate_delta)
+        found = epsilon_up(Fraction(amount.main, self.steps), self.order, spare)
+        return float(found), float(spare) + amount.delta / DELTA_STEPS
 
     def body(self) -> dict[str, Any]:
         sizes = {"order": str(self.order), "approximate_delta": str(self.approximate_delta)}
