@@ -1,19 +1,21 @@
 """Calls on one count, or one for each key, as games: top keys, watches, tracked answers."""
 
 import json
-from copy import copy
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 
 from chary import count
 from chary.calls.selection import TopK, top_keys
-from chary.calls.thresholds import AskTracked, AskWatch, OnChange, Watch
-from chary.core.plan import Data, laplace_for_each
+from chary.calls.thresholds import OnChange, Watch, rounded, watched
+from chary.core.plan import Data, laplace_for, laplace_for_each
 from chary.data import NeighborRelation
+from chary.mechanisms import BarTests
 from tests.adversary.kit import Ask, Result, World
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Told, law
 
 ADDED = NeighborRelation("add_remove", "unit")
 
@@ -21,11 +23,13 @@ ADDED = NeighborRelation("add_remove", "unit")
 class Counts:
     """Any number of calls that `make(seen)` offers, on counts of 0 or 1 for each key; `moved` are the keys that differ.
 
-    A call is its noise and what makes its plan with any noise. `after(told)` is the public state that an answer leaves.
+    A call is a plan as it is made with this noise. `after(told)` is the public state that an answer leaves, `forgot`
+    what is wrong with the plans.
     """
 
-    def __init__(self, filter_, make, keys, moved, after, span=(-1, 2)):
-        self.filter, self.make, self.keys, self.moved, self.after, self.span = filter_, make, keys, moved, after, span
+    def __init__(self, filter_, noise, make, keys, moved, after, forgot, span=(-1, 2)):
+        self.filter, self.noise, self.make, self.keys, self.moved = filter_, noise, make, keys, moved
+        self.after, self.forgot, self.span = after, forgot, span
         self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))
         self.ran = cache(self._ran)
 
@@ -34,12 +38,11 @@ class Counts:
         return [self._ask(asked, seen) for asked in range(len(self.make(seen)))]
 
     def _ask(self, asked, seen):
-        noise, made = self.make(seen)[asked]
-        plan = made(noise)
-        worst = plan.worst(plan.price(self.filter)).main
+        made = self.forgot(self.make(seen)[asked](self.noise))
+        worst = made.worst(made.price(self.filter)).main
 
         def play(side, kept):
-            laws = [law(noise, side * (key in self.moved), *self.span) for key in range(self.keys)]
+            laws = [law(self.noise, side * (key in self.moved), *self.span) for key in range(self.keys)]
             for noisy in product(*laws):
                 told, charged = self.ran(asked, seen, noisy)
                 chance = np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)])
@@ -48,15 +51,15 @@ class Counts:
         return Ask(worst, play)
 
     def _ran(self, asked, seen, noisy):
-        plan = self.make(seen)[asked][1](Told(noisy))
-        price = plan.price(self.filter)
-        ran = plan.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
-        return json.dumps(ran.answer), plan.cost.final(price, ran, plan.cost.most).main
+        made = self.forgot(self.make(seen)[asked](Told(noisy)))
+        price = made.price(self.filter)
+        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
+        return json.dumps(ran.answer), made.cost.final(price, ran, made.cost.most).main
 
 
-def bound(made):
-    """An interaction, with any noise."""
-    return made.noise, lambda noise: with_fields(copy(made), noise=noise).plan()
+def as_made(plan):
+    """Nothing is wrong with it."""
+    return plan
 
 
 def keyed(keys, reach):
@@ -64,29 +67,33 @@ def keyed(keys, reach):
     return count().by("key", list(range(keys)), max_groups_per_unit=reach)
 
 
-def top(filter_, epsilon, keys, moved, **rule):
+def top(filter_, epsilon, keys, moved, forgot=as_made, **rule):
     """The best keys, again and again."""
     query = keyed(keys, len(moved))
-    noise, asked = (
-        laplace_for_each(query, ADDED, epsilon),
-        [TopK(query, k=k, epsilon=epsilon, **rule) for k in range(1, keys + 1)],
-    )
-    calls = [(noise, partial(top_keys, call, query, ADDED)) for call in asked]
-    return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
+    noise = laplace_for_each(query, ADDED, epsilon)
+    calls = [partial(top_keys, TopK(query, k=k, epsilon=epsilon, **rule), query, ADDED) for k in range(1, keys + 1)]
+    return Counts(filter_, noise, lambda seen: calls, keys, moved, lambda told: None, forgot)
 
 
-def watched(filter_, epsilon, keys, moved):
+def watching(filter_, epsilon, keys, moved, forgot=as_made):
     """Watches at all bars, again and again."""
-    query = keyed(keys, len(moved))
-    calls = [bound(AskWatch(Watch(query, above=above, epsilon=epsilon), ADDED, query)) for above in (0, 1, 2)]
-    return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
+    query, spine = keyed(keys, len(moved)), SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
+    calls = [Watch(query, above=above, epsilon=epsilon) for above in (0, 1, 2)]
+    real = calls[0].law(spine, query)
+
+    def by(call, noise):
+        return watched(call, spine, query, replace(real, noise=noise, machine=partial(BarTests, noise)))
+
+    made = [partial(by, call) for call in calls]
+    return Counts(filter_, real.noise, lambda seen: made, keys, moved, lambda told: None, forgot)
 
 
-def tracked(filter_, epsilon, step):
+def tracked(filter_, epsilon, step, forgot=as_made):
     """One count asked again and again, with the last answer, of any step, as the prior."""
+    call = OnChange(count(), step=step, epsilon=epsilon)
 
-    @cache
     def made(seen):
-        return [bound(AskTracked(OnChange(count(), step=step, epsilon=epsilon), ADDED, count(), seen))]
+        return [lambda noise: rounded(call, count(), ADDED, noise, seen)]
 
-    return Counts(filter_, made, 1, {0}, lambda told: json.loads(told)["value"])
+    noise = laplace_for(count(), ADDED, epsilon)
+    return Counts(filter_, noise, made, 1, {0}, lambda told: json.loads(told)["value"], forgot)

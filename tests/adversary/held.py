@@ -3,16 +3,18 @@
 import math
 from fractions import Fraction
 from functools import cache
+from types import SimpleNamespace
 
 from chary import Algorithm, count
 from chary.calls.compute import RunAlgorithm, run_once
-from chary.calls.thresholds import AskReleaseIf, ReleaseIf, Revise, revision
+from chary.calls.thresholds import ReleaseIf, Revise, asked_release, released_if, revision
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Told, law
 
 ADDED = NeighborRelation("add_remove", "unit")
+ROWS = SimpleNamespace(neighbor_relation=ADDED)
 LOW, HIGH = -1, 3
 
 
@@ -39,23 +41,25 @@ class Releases:
         worst = made.worst(made.price(self.filter)).main
 
         def play(side, kept):
-            for noisy, chance in law(self._made(bar).noise, side, LOW, HIGH).items():
+            for noisy, chance in law(self._asked(bar).noises[0], side, LOW, HIGH).items():
                 value, charged, secret = self.released(bar, noisy)
                 floors = (*seen, None if value is not None else bar)
                 yield Result(chance, value, charged, floors, (*kept, secret))
 
         return Ask(worst, play)
 
-    def _made(self, bar):
-        made = AskReleaseIf(ReleaseIf(count(), above=bar, epsilon=self.epsilon), ADDED)
-        return with_fields(made, noise=made.asked.noises[0])
+    def _asked(self, bar):
+        return asked_release(count(), ADDED, Fraction(bar), self.epsilon)
+
+    def _made(self, bar, **instead):
+        call, spine = ReleaseIf(count(), above=bar, epsilon=self.epsilon), SimpleNamespace(rows=ROWS)
+        return released_if(call, spine, self._asked(bar)._replace(**instead))
 
     def _released(self, bar, noisy):
-        made = self._made(bar)
-        with_fields(made, asked=made.asked._replace(noises=(Told((noisy,)),)))
+        made = self._made(bar, noises=(Told((noisy,)),))
         price = made.price(self.filter)
         ran = made.run(Data([0], None, None, None, price))
-        return ran.answer["value"], made.final(price, ran, made.most_hits).main, ran.secret
+        return ran.answer["value"], made.cost.final(price, ran, made.cost.most).main, ran.secret
 
     def _revise(self, place, bar, seen):
         made = self._revision(bar)

@@ -1,21 +1,21 @@
 """Sharp tests and sharp watches as games: hits and fresh values are told, chances are those of the real tables."""
 
 import json
-from copy import copy
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 
 from chary import count
 from chary.calls import ThresholdTest, Watch
-from chary.calls.thresholds import AskSharpTest
-from chary.core.plan import Data
+from chary.core.plan import Data, PerHit
 from chary.data import NeighborRelation
-from tests.adversary.counts import keyed
+from tests.adversary.counts import as_made, keyed
 from tests.adversary.kit import Ask, Result, World
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Told, law
 
 ADDED = NeighborRelation("add_remove", "unit")
 
@@ -37,57 +37,71 @@ class ToldHits:
 
 
 class Sharp:
-    """Any number of sharp calls, on counts of 0 or 1 for each key; `moved` are the keys that differ."""
+    """Any number of sharp calls, on counts of 0 or 1 for each key; `moved` are the keys that differ, `forgot` is what
+    is wrong with the plans."""
 
-    def __init__(self, filter_, calls, keys, moved):
-        spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
-        self.filter, self.keys, self.moved = filter_, keys, moved
-        self.made = [call.bind(spine) for call in calls]
+    def __init__(self, filter_, calls, keys, moved, forgot=as_made):
+        self.spine = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
+        self.filter, self.keys, self.moved, self.forgot = filter_, keys, moved, forgot
+        self.calls, self.laws = calls, [call.law(self.spine, call.query) for call in calls]
         self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))
         self.ran = cache(self._ran)
 
     def asks(self, seen):
         """What can be asked, at any time."""
-        return [self._ask(asked) for asked in range(len(self.made))]
+        return [self._ask(asked) for asked in range(len(self.calls))]
 
     def _ask(self, asked):
-        made = self.made[asked]
+        made = self.forgot(self.calls[asked].plan(self.spine))
 
         def play(side, kept):
             for hits in product((False, True), repeat=self.keys):
-                chance = np.prod([self._chance(made, side, key, hit) for key, hit in enumerate(hits)])
-                for noisy, part in self._values(made, side, hits):
+                chance = np.prod([self._chance(asked, side, key, hit) for key, hit in enumerate(hits)])
+                for noisy, part in self._values(asked, side, hits):
                     told, charged = self.ran(asked, hits, noisy)
                     yield Result(float(chance * part), told, charged, None, None)
 
         return Ask(made.worst(made.price(self.filter)).main, play)
 
-    def _chance(self, made, side, key, hit):
-        table, moved = made.sharpness.sampler.table, side * (key in self.moved)
-        chance = float(table.hit_chance(moved - made.threshold + made.sharpness.bar))
+    def _chance(self, asked, side, key, hit):
+        tests, moved = self.laws[asked].machine(int(self.calls[asked].above), None), side * (key in self.moved)
+        chance = float(tests.sampler.table.hit_chance(moved - tests.threshold))
         return chance if hit else 1 - chance
 
-    def _values(self, made, side, hits):
+    def _values(self, asked, side, hits):
         """The fresh values of the hits, with their chances."""
-        if isinstance(made, AskSharpTest):
+        noise = self.laws[asked].noise
+        if noise is None:
             return [((), 1.0)]
-        laws = [law(made.noise, side * (key in self.moved), -1, 2) for key, hit in enumerate(hits) if hit]
+        laws = [law(noise, side * (key in self.moved), -1, 2) for key, hit in enumerate(hits) if hit]
         return [
             (noisy, np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)]))
             for noisy in product(*laws)
         ]
 
     def _ran(self, asked, hits, noisy):
-        sharpness = copy(self.made[asked].sharpness)
-        made = with_fields(
-            copy(self.made[asked]),
-            sharpness=with_fields(sharpness, sampler=ToldHits(sharpness.sampler, hits)),
-            noise=Told(noisy),
-        )
-        price = made.price(self.filter)
-        read = len(made.queries())
+        call, own = self.calls[asked], self.laws[asked]
+
+        def machine(threshold, most_hits):
+            tests = own.machine(threshold, most_hits)
+            fresh = None if own.noise is None else Told(noisy)
+            return replace(tests, sampler=ToldHits(tests.sampler, hits), fresh=fresh)
+
+        with patch.object(type(call), "law", lambda self, spine, query: replace(own, machine=machine)):
+            made = self.forgot(call.plan(self.spine))
+        price, read = made.price(self.filter), len(read_by(made))
         ran = made.run(Data([np.zeros(self.keys // read, np.int64)] * read, None, None, None, price))
-        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
+        return json.dumps(ran.answer), made.cost.final(price, ran, made.cost.most).main
+
+
+def read_by(made):
+    """The queries that a plan reads."""
+    return made.reads(SimpleNamespace(prepare=lambda query: query))
+
+
+def in_one_part(made):
+    """As if neighbours differed in one part."""
+    return replace(made, cost=PerHit(1, halts=True))
 
 
 def tests(filter_, **how):
@@ -95,7 +109,7 @@ def tests(filter_, **how):
     return Sharp(filter_, [ThresholdTest(count(), above=above, **how) for above in (-2, 0, 1, 3)], 1, {0})
 
 
-def watches(filter_, moved, **how):
+def watches(filter_, moved, forgot=as_made, **how):
     """Watches of two counts."""
     query = keyed(2, len(moved))
-    return Sharp(filter_, [Watch(query, above=above, **how) for above in (-3, 0, 2)], 2, moved)
+    return Sharp(filter_, [Watch(query, above=above, **how) for above in (-3, 0, 2)], 2, moved, forgot)

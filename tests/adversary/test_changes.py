@@ -1,5 +1,6 @@
 """Tracked values and selections by sharp tests against the best analyst."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,12 +9,11 @@ from chary import Budget, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.sharp_tests import SharpTest
 from chary.calls import Select
-from chary.calls.selection import SelectSharply
-from chary.calls.thresholds import AskChanged
 from chary.filters import RenyiFilter
 from tests.adversary.changes import Changes
+from tests.adversary.counts import as_made
 from tests.adversary.kit import Best, Moment
-from tests.adversary.sharp import Sharp
+from tests.adversary.sharp import Sharp, in_one_part, read_by
 
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
 
@@ -26,30 +26,25 @@ def test_no_analyst_gets_more_than_what_is_charged(hits, more):
         assert 1 - 1e-9 <= Best(game, Moment(2)).value(calls) <= 1 + 1e-9
 
 
-def test_a_price_of_the_test_without_its_value_is_found_out(monkeypatch):
-    def cheap(self):
-        event = self.sharpness.event
-        return SharpTest(event.order, Fraction(event.price) / 2)
+def test_a_price_of_the_test_without_its_value_is_found_out():
+    def cheap(made, seen):
+        event = made.event
+        return made if seen is None else replace(made, event=SharpTest(event.order, Fraction(event.price) / 2))
 
-    monkeypatch.setattr(AskChanged, "event", property(cheap))
-    assert Best(Changes(FILTER, (1, 2), hits=40, value="0.5"), Moment(2)).value(2) > 1.001
-
-
-def test_a_first_answer_at_a_tenth_of_its_price_is_found_out(monkeypatch):
-    event = AskChanged.event.fget
-
-    def cheap(self):
-        found = event(self)
-        return found if self.prior is not None else ZeroConcentrated(Fraction(found.rho) / 10)
-
-    monkeypatch.setattr(AskChanged, "event", property(cheap))
-    assert Best(Changes(FILTER, (1, 2), hits=40), Moment(2)).value(1) > 1.001
+    assert Best(Changes(FILTER, (1, 2), cheap, hits=40, value="0.5"), Moment(2)).value(2) > 1.001
 
 
-def selected(moved, **how):
+def test_a_first_answer_at_a_tenth_of_its_price_is_found_out():
+    def cheap(made, seen):
+        return made if seen is not None else replace(made, event=ZeroConcentrated(Fraction(made.event.rho) / 10))
+
+    assert Best(Changes(FILTER, (1, 2), cheap, hits=40), Moment(2)).value(1) > 1.001
+
+
+def selected(moved, forgot=as_made, **how):
     """Selections of two conditions."""
     calls = [Select(["flag = 0", "flag = 1"], above=above, **how) for above in (-3, 0, 2)]
-    return Sharp(FILTER, calls, 2, moved)
+    return Sharp(FILTER, calls, 2, moved, forgot)
 
 
 @pytest.mark.parametrize("moved", [{0}, {0, 1}])
@@ -58,12 +53,12 @@ def test_no_selection_tells_more_than_what_is_charged(moved):
         assert 1 - 1e-9 <= Best(selected(moved, hits=hits), Moment(2)).value(2) <= 1 + 1e-9
 
 
-def test_charging_both_conditions_as_one_is_found_out(monkeypatch):
-    monkeypatch.setattr(SelectSharply, "parallel", 1)
-    assert Best(selected({0, 1}, hits=40), Moment(2)).value(2) > 1.01
+def test_charging_both_conditions_as_one_is_found_out():
+    assert Best(selected({0, 1}, in_one_part, hits=40), Moment(2)).value(2) > 1.01
 
 
 def test_conditions_may_all_hold_of_one_unit():
-    (made, *_) = selected({0, 1}, hits=3).made
-    assert made.parallel == 2
-    assert [query.body() for query in made.queries()] == [count("flag = 0").body(), count("flag = 1").body()]
+    game = selected({0, 1}, hits=3)
+    made = game.calls[0].plan(game.spine)
+    assert made.cost.parts == 2
+    assert read_by(made) == [count("flag = 0"), count("flag = 1")]

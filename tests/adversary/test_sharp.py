@@ -1,13 +1,12 @@
 """Sharp tests and watches against the best analyst."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls import thresholds as watching
-from chary.calls.thresholds import AskSharpWatch
 from chary.filters import RenyiFilter
 from tests.adversary import sharp
 from tests.adversary.kit import Best, Moment
@@ -37,15 +36,12 @@ def test_a_test_uses_up_its_price():
     assert Best(game, cheaper(2)).value(1) > 1.0005
 
 
-def test_a_price_of_the_test_without_its_value_is_found_out(monkeypatch):
-    def cheap(self):
-        event = self.sharpness.event
-        return SharpTest(event.order, Fraction(event.price) * Fraction(1, 2))
+def test_a_price_of_the_test_without_its_value_is_found_out():
+    def cheap(made):
+        return replace(made, event=SharpTest(made.event.order, Fraction(made.event.price) * Fraction(1, 2)))
 
-    monkeypatch.setattr(AskSharpWatch, "event", property(cheap))
-    assert Best(sharp.watches(FILTER, {0}, hits=40, value="0.5"), Moment(2)).value(1) > 1.001
+    assert Best(sharp.watches(FILTER, {0}, cheap, hits=40, value="0.5"), Moment(2)).value(1) > 1.001
 
 
-def test_charging_both_keys_as_one_is_found_out(monkeypatch):
-    monkeypatch.setattr(watching.AskSharpWatch, "parallel", 1)
-    assert Best(sharp.watches(FILTER, {0, 1}, hits=40), Moment(2)).value(1) > 1.01
+def test_charging_both_keys_as_one_is_found_out():
+    assert Best(sharp.watches(FILTER, {0, 1}, sharp.in_one_part, hits=40), Moment(2)).value(1) > 1.01

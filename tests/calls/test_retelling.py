@@ -124,7 +124,7 @@ def test_known_ranges_cut_what_is_told(opened):
 def test_all_keys_of_a_watch_at_once_published_or_not(opened, truths):
     """At alpha 1e-6; the intervals of hits alone, each by itself, fail more often where there are several."""
     session, source, runs = opened(budget=BUDGET), Seeded(8), 500
-    watch = Watch(EVERY, above=100, epsilon="0.05").bind(session.spine)
+    watch = Watch(EVERY, above=100, epsilon="0.05").plan(session.spine)
     missed = 0
     for _ in range(runs):
         ran = watch.run(Data([np.array(truths)], source, None, None, PAID))
@@ -139,7 +139,7 @@ def test_all_keys_of_a_watch_at_once_published_or_not(opened, truths):
 
 def test_what_was_not_published_is_not_far_above_the_bar(opened):
     session = opened(budget=BUDGET)
-    found = Watch(EVERY, above=100, epsilon="0.05").bind(session.spine)
+    found = Watch(EVERY, above=100, epsilon="0.05").plan(session.spine)
     answer = found.present({"tested": 3, "positions": [1], "noisy": [400]}, 1)
     assert (answer.others_at_most, answer.together()["north"]) == (167, (0, 181))
     everything = found.present({"tested": 3, "positions": [0, 1, 2], "noisy": [400] * 3}, 1)
@@ -183,6 +183,6 @@ def test_error_bars_are_gone_where_they_would_be_false(told):
 
 
 def test_a_conditional_release_says_that_it_may_be_false(opened):
-    asked = ReleaseIf(count(), above=100, epsilon="0.05").bind(opened(budget=BUDGET).spine)
+    asked = ReleaseIf(count(), above=100, epsilon="0.05").plan(opened(budget=BUDGET).spine)
     near, far = (asked.present({"value": value}, 1).to_dict() for value in (110, 400))
     assert (near["caution"], far["caution"]) == ("may be a false alarm: no lower end", None)

@@ -42,15 +42,18 @@ def fails(session, call, query, truths, width, source):
         _, found = machine.step(machine.start(source), truths, BAR, source)
         above, values = found.positions, found.values
     else:
-        bound = call.bind(session.spine)
-        found = (bound.watch(None) if isinstance(call, Watch) else agreed(bound)).step(truths, source)
+        found = machine_of(session, call, query).step(truths, source)
         above, values = found.positions, found.noisy
     if list(above) != list(np.flatnonzero(truths >= BAR)):
         return True
     return any(abs(value - truths[place]) > width for place, value in zip(above, values, strict=True))
 
 
-def agreed(bound):
+def machine_of(session, call, query):
+    """The tests of a watch, or of an agreed number."""
+    if isinstance(call, Watch):
+        return call.law(session.spine, query).machine(BAR, None)
+    bound = call.bind(session.spine)
     sharpness = bound.terms.sharpness(1, bound.terms.plan.value * 0 + 1)
     value = chary.mechanisms.Gaussian.for_rho(sharpness.value_rho, l2_squared=1)
     return SharpTests(sharpness.sampler, BAR - sharpness.bar, value, None)

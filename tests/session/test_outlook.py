@@ -114,9 +114,9 @@ def test_false_alarms_come_as_often_as_foretold():
         source = noise.Seeded(5)
         with chary.open_counts(rows, column="x", ledger=":memory:", budget=budget, sensitivity=1) as session:
             call = Watch(session.series(), above=100, epsilon=epsilon)
-            bound, expected = call.bind(session.spine), session.quote(call).outlook.false_alarms
+            law, expected = call.law(session.spine, call.query), session.quote(call).outlook.false_alarms
             zeros = np.zeros(tests, dtype=np.int64)
-            counted[epsilon] = sum(len(bound.watch(None).step(zeros, source).positions) for _ in range(rounds))
+            counted[epsilon] = sum(len(law.machine(100, None).step(zeros, source).positions) for _ in range(rounds))
             if epsilon == "0.05":
                 mean, width = rounds * expected, SIX_NINES * (rounds * expected) ** 0.5
     assert abs(counted["0.05"] - mean) <= width

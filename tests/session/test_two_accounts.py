@@ -110,7 +110,7 @@ def test_runs_that_were_paid_go_on_after_the_end(session):
 def test_every_part_of_a_watch_adds_its_epsilon(session):
     session.ask(BIG)
     asked = Watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
-    parts = asked.bind(session.spine).parallel
+    parts = asked.plan(session.spine).cost.parts
     assert session.quote(asked).most_charged == pytest.approx(0.02 * parts)
     session.ask(asked)
     assert session.history[-1].share == pytest.approx(0.02 * parts)
@@ -119,7 +119,7 @@ def test_every_part_of_a_watch_adds_its_epsilon(session):
 def test_rather_fewer_hits_than_the_end_of_free_misses(session):
     """A watch that may halt takes the hits that fit the main account; only where not one does it goes over."""
     asked = Watch(count().by("clinic", CLINICS), above=-NEVER, epsilon="0.02")
-    while session.spine.left().main >= session.spine.filter.price(asked.bind(session.spine).event).hit.main:
+    while session.spine.left().main >= session.spine.filter.price(asked.plan(session.spine).event).hit.main:
         session.ask(asked)
     assert not session.spine.accounts().alone
 
@@ -158,7 +158,7 @@ def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened
 
 def test_hits_of_free_misses_are_those_that_fit_while_misses_are_free(session):
     asked = ThresholdTest(count(), above=NEVER, epsilon="0.02")
-    fitting = session.spine.filter.price(asked.bind(session.spine).event).hit.copies_in(session.spine.filter.capacity)
+    fitting = session.spine.filter.price(asked.plan(session.spine).event).hit.copies_in(session.spine.filter.capacity)
     assert 20 < fitting < 50
     assert session.quote(asked).hits_left == fitting
     assert session.quote(BIG).hits_left == 2

@@ -1,7 +1,6 @@
 """Advice: which mechanism answers a question best within a budget, and what else the price of a call would buy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -12,13 +11,13 @@ from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted,
 from chary.amounts import Amount
 from chary.calls import agreed_tests, sharpness, sparse_vector
 from chary.calls.call import Call
-from chary.core import forecast, plan
+from chary.core import forecast
+from chary.core.plan import Plan
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import SessionBase, Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
-from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
 
 # Which mechanism for so many threshold tests: advice for a new dataset, and for what is left of one.
@@ -270,93 +269,77 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
-    made, relation = call.plan(spine), spine.rows.neighbor_relation
-    bound: Any = call.law(relation) if isinstance(call, sparse_vector.SparseVector) else call.bind(spine)
+    agreed = call.bind(spine) if isinstance(call, agreed_tests.PrepaidTests) else None
+    asked = call.plan(spine)
     try:
-        expected = _hits(call, made, found) if hits is None else whole(hits, "hits")
+        expected = _hits(call, asked, found) if hits is None else whole(hits, "hits")
         ended = found.free_misses_ended or found.ends_free_misses
         filter_ = epsilons_of(spine.filter) if ended else spine.filter
         tests = found.outlook.tests
-        terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
-        asked = _Compared.of(filter_, made, bound, Wanted.asked(spine.rows.neighbor_relation, **terms), ended=ended)
-        own = [Alternative(f"{made.kind}, as quoted", asked.error, None)] if asked.fits else []
-        others = options_within(asked.wanted, asked.room)
+        terms = {"hits": min(expected, tests)} | _terms(call, asked, spine, tests)
+        wanted = Wanted.asked(spine.rows.neighbor_relation, **terms)
+        paid, own = _paid(call, agreed, asked, filter_, wanted), []
+        if paid.fits_into(filter_.capacity):
+            error = _error(call, agreed, asked, spine, wanted)
+            own = [Alternative(f"{asked.kind}, as quoted", error, None)]
+        others = options_within(wanted, Room(filter_, paid.cut_to(filter_.capacity), ended=ended))
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
     told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]
     return sorted(own + told, key=lambda each: each.error)
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """A call, what is wanted of it, and the room of its price."""
-
-    bound: Any
-    wanted: Wanted
-    room: Room
-    fits: bool
-
-    @classmethod
-    def of(cls, filter_: Filter, made: plan.Plan[Any], bound: Any, wanted: Wanted, *, ended: bool) -> "_Compared":
-        """For so many tests in all, and the hits that are expected; once free misses have `ended`, by epsilons."""
-        price, parts = made.price(filter_), wanted.paid_tests
-        if isinstance(bound, agreed_tests.OpenAgreed):
-            paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
-        else:
-            paid = price.hit if isinstance(bound, sparse_vector.SparseLaw) else price.total(wanted.paid_hits, parts)
-        whole = filter_.capacity
-        return cls(bound, wanted, Room(filter_, paid.cut_to(whole), ended=ended), paid.fits_into(whole))
-
-    @property
-    def error(self) -> float:
-        """How far off the call itself may be, all tests and values together."""
-        bound, wanted = self.bound, self.wanted
-        within, accuracy = bound.within(wanted.tests, wanted.confidence), self._accuracy
-        if within is None:
-            noise, grid = accuracy or (Laplace(Fraction(1), 1), Fraction(1))
-            return float(error_of_all_up(noise.law(), tests=wanted.tests, confidence=wanted.confidence) * grid)
-        return max(float(within.error), self._values_error)
-
-    @property
-    def _accuracy(self) -> Any:
-        return None if isinstance(self.bound, sparse_vector.SparseLaw) else self.bound.accuracy()
-
-    @property
-    def _values_error(self) -> float:
-        """Of fresh values of all hits; those of a sparse vector are among its tests."""
-        accuracy = self._accuracy
-        rho = (
-            self.bound.terms.sharpness(1, Fraction(1)).value_rho
-            if isinstance(self.bound, agreed_tests.OpenAgreed)
-            else None
-        )
-        if rho is not None:
-            return self.wanted.units(HitValues(self.wanted, rho).beside_tests)
-        if accuracy is None or not isinstance(accuracy[0], Gaussian):
-            return 0.0
-        sure = (1 + exact(self.wanted.confidence, "confidence")) / 2
-        steps = gaussian_error_up(accuracy[0].sigma_squared, tests=self.wanted.hits, confidence=sure)
-        return float(steps * accuracy[1])
+def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wanted: Wanted) -> Amount:
+    """What so many tests in all, with the hits that are expected, take under this filter."""
+    if agreed is not None:
+        paid: Amount = agreed.terms.paid + Amount(agreed.terms.charges.hit).times(wanted.paid_hits)
+        return paid
+    price = asked.price(filter_)
+    sparse = isinstance(call, sparse_vector.SparseVector)
+    return price.hit if sparse else price.total(wanted.paid_hits, wanted.paid_tests)
 
 
-def _hits(call: Any, made: plan.Plan[Any], found: Quote) -> int:
+def _error(call: Any, agreed: Any, asked: Plan[Any], spine: Spine, wanted: Wanted) -> float:
+    """How far off the call itself may be, all tests and values together."""
+    within, tested = asked.forecast().within, isinstance(call, sharpness.Threshold)
+    law: Any = call.law(spine, call.query) if tested else None
+    if within is None:
+        found = error_of_all_up(law.noise.law(), tests=wanted.tests, confidence=wanted.confidence)
+        return float(found * call.query.grid)
+    together = within(wanted.tests, wanted.confidence)
+    return max(together.error if together else 0.0, _values_error(agreed, law, wanted))
+
+
+def _values_error(agreed: Any, law: Any, wanted: Wanted) -> float:
+    """Of fresh values of all hits; those of a sparse vector are among its tests."""
+    if agreed is not None:
+        rho = agreed.terms.sharpness(1, Fraction(1)).value_rho
+        return 0.0 if rho is None else wanted.units(HitValues(wanted, rho).beside_tests)
+    if law is None or law.noise is None:
+        return 0.0
+    sure = (1 + exact(wanted.confidence, "confidence")) / 2
+    return wanted.units(gaussian_error_up(law.noise.sigma_squared, tests=wanted.hits, confidence=sure))
+
+
+def _hits(call: Any, asked: Plan[Any], found: Quote) -> int:
     """As many as the call names, or as can be charged and still fit."""
-    fitting = made.cost.most if found.hits_left is None else min(made.cost.most, found.hits_left)
+    most = asked.cost.most
+    fitting = most if found.hits_left is None else min(most, found.hits_left)
     return getattr(call, "hits", None) or max(1, fitting)
 
 
-def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
+def _terms(call: Any, asked: Plan[Any], spine: Spine, tests: int) -> dict[str, Any]:
     """What the call says of its tests, in the words of an advice."""
-    if isinstance(bound, sparse_vector.SparseLaw):
-        sizes = {name: getattr(bound.call, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
+    if isinstance(call, sparse_vector.SparseVector):
+        sizes = {name: getattr(call, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
         return sizes | {"tests": tests}
-    if isinstance(bound, agreed_tests.OpenAgreed):
+    if isinstance(call, agreed_tests.PrepaidTests):
         return {"tests": tests, "values": call.value is not None}
-    query, neighbor_relation = getattr(bound, "query", None) or bound.call.query, bound.neighbor_relation
+    query, neighbor_relation = call.query, spine.rows.neighbor_relation
     terms = {"above": call.above, "values": isinstance(call, sharpness.Valued), "grid": query.grid}
     terms["sensitivity"] = query.sensitivity(neighbor_relation) * query.grid
     terms["monotone"] = None if forecast.least_of(query, neighbor_relation) == 0 else False
     if query.keys is None:
         return terms | {"tests": tests}
-    reach = None if Wanted.is_series(neighbor_relation) else bound.parallel
+    reach = None if Wanted.is_series(neighbor_relation) else asked.cost.parts
     return terms | {"keys": len(query.keys), "reach": reach, "steps": -(-tests // len(query.keys))}

@@ -4,10 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, Literal, Self
-
-import numpy as np
 
 from chary import noise
 from chary.accounting import Event, Extendable, LargestOf, Publication, Targeted
@@ -23,7 +21,6 @@ from chary.core.plan import (
     ENCODER,
     AnswerT,
     Data,
-    Interaction,
     Json,
     PerHit,
     Plan,
@@ -32,13 +29,14 @@ from chary.core.plan import (
     laplace_for_each,
     natural,
     reading,
+    steps_at_least,
 )
 from chary.core.transaction import Spine, earlier
 from chary.data import Count, NeighborRelation, Predicate, Query
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, OneShotTopK
-from chary.mechanisms.additive import Integers, padded, unpadded
+from chary.mechanisms.additive import padded, unpadded
 from chary.mechanisms.choices import Score
 from chary.numbers import plain
 
@@ -150,8 +148,13 @@ class Cover(sharp.Valued[Coverage]):
     _: KW_ONLY
     k: Whole | None = None
 
-    def bind(self, spine: Spine) -> Interaction:
-        return self._step(spine, conditions_of(self.candidates)[0][1], [])
+    @property
+    def query(self) -> Count:
+        """The count of the first candidate."""
+        return Count(where=conditions_of(self.candidates)[0][1])
+
+    def plan(self, spine: Spine) -> Plan[Any]:
+        return self._step(conditions_of(self.candidates)[0][1], []).plan(spine)
 
     def perform(self, spine: Spine, request: str | None = None) -> Coverage:
         named = conditions_of(self.candidates)
@@ -160,7 +163,7 @@ class Cover(sharp.Valued[Coverage]):
         chosen: list[Chosen] = []
         calls: list[int] = []
         found: list[Predicate] = []
-        steps = (self._step(spine, condition, found).plan() for _, condition in named)
+        steps = (self._step(condition, found).plan(spine) for _, condition in named)
         for (name, condition), outcome in zip(named, one_after_another(spine, steps, request), strict=False):
             calls.append(outcome.call)
             if outcome.value is not None:
@@ -168,7 +171,9 @@ class Cover(sharp.Valued[Coverage]):
                 found.append(condition)
             if len(chosen) == most:
                 break
-        told = self._step(spine, named[0][1], []).published()
+        first = self.query
+        threshold = steps_at_least(self.above, first.grid)
+        told = self.law(spine, first).published(first, spine.rows.neighbor_relation, threshold)
         return handed_out(self._covered(named, chosen, calls, told), spine)
 
     def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], told: Publication) -> Coverage:
@@ -177,11 +182,9 @@ class Cover(sharp.Valued[Coverage]):
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
         return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
 
-    def _step(
-        self, spine: Spine, condition: Predicate, found: list[Predicate]
-    ) -> thresholds.AskReleaseIf | thresholds.AskSharpRelease:
+    def _step(self, condition: Predicate, found: list[Predicate]) -> thresholds.ReleaseIf:
         query = Count(where=condition, without=any_of(found))
-        return thresholds.ReleaseIf(query, above=self.above, **self.ways).bind(spine)
+        return thresholds.ReleaseIf(query, above=self.above, **self.ways)
 
 
 def one_after_another(spine: Spine, plans: Iterable[Plan[AnswerT]], request: str | None) -> Iterator[AnswerT]:
@@ -315,53 +318,28 @@ def check_room(room: int, candidates: int) -> None:
 # Public candidates against a bar: keys of a query, or conditions, each tested by itself and told with its value.
 
 
-class _PublicCandidates(thresholds.AskEachKey):
-    """What is read and told of them; of conditions, `query` is the count of the first."""
+def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]:
+    """Each candidate by this law; a unit may meet every condition."""
+    query, neighbor_relation = call.query, spine.rows.neighbor_relation
+    reads: list[Query] = [query]
+    columns, keys = query.columns, tuple(query.keys or ())
+    if query.keys is None:
+        conditions: Any = call.candidates
+        named = conditions_of(conditions)
+        reads = [Count(where=condition) for _, condition in named]
+        columns, keys = ("condition",), tuple((condition.text,) for _, condition in named)
+    threshold = steps_at_least(call.above, query.grid)
 
-    @cached_property
-    def counts(self) -> Sequence[Query]:
-        """The counts of all conditions, or the keyed query alone."""
-        if self.query.keys is not None:
-            return [self.query]
-        return [Count(where=condition) for _, condition in conditions_of(self.call.candidates)]
-
-    @cached_property
-    def candidates(self) -> tuple[Key, ...]:
-        """The keys, or the texts of the conditions."""
-        if self.query.keys is not None:
-            return tuple(self.query.keys)
-        return tuple((text,) for text, _ in conditions_of(self.call.candidates))
-
-    @cached_property
-    def parallel(self) -> int:
-        """A unit may meet every condition."""
-        return self.query.reach(self.neighbor_relation) if self.query.keys is not None else len(self.counts)
-
-    @property
-    def at_once(self) -> int:
-        return len(self.candidates)
-
-    def queries(self) -> Sequence[Query]:
-        return self.counts
-
-    def exact(self, data: Data) -> Integers:
-        return np.concatenate([data.integers(position) for position in range(len(self.counts))])
-
-    def present(self, answer: Json, call: int) -> Selected:
+    def present(answer: Json, number: int) -> Selected:
         above = tuple(
-            Chosen(scalar(self.candidates[position]), natural(steps, self.query.grid))
+            Chosen(scalar(keys[position]), natural(steps, query.grid))
             for position, steps in zip(answer["positions"], answer["noisy"], strict=True)
         )
-        columns = ("condition",) if self.query.keys is None else self.query.columns
-        return Selected(call, columns, self.candidates, above, answer["tested"], publication=self.published())
+        told = law.published(query, neighbor_relation, threshold)
+        return Selected(number, columns, keys, above, answer["tested"], publication=told)
 
-
-class SelectByNoise(_PublicCandidates, thresholds.AskWatch):
-    """By Laplace noise, which is that of the value as well."""
-
-
-class SelectSharply(_PublicCandidates, thresholds.AskSharpWatch):
-    """By sharp tests, each hit with a fresh value."""
+    parts = len(reads) if query.keys is None else query.reach(neighbor_relation)
+    return thresholds.in_order(call, spine, query, law, present, reads=reads, parts=parts, at_once=len(keys))
 
 
 # The best few of many candidates, paid by what is published, however many candidates there are.
@@ -660,16 +638,16 @@ class Select(sharp.Valued[Selected]):
         elif self.room is not None:
             check_room(self.room, len(listed(self.candidates)))
 
-    def plan(self, spine: Spine) -> Plan[Selected]:
-        return super().plan(spine) if _counted(self.candidates) else self._of_algorithms(listed(self.candidates))
+    @property
+    def query(self) -> Query:
+        """The keyed query, or of conditions the count of the first."""
+        asked: Any = self.candidates
+        return thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
 
-    def bind(self, spine: Spine) -> "SelectByNoise | SelectSharply":
-        asked, neighbor_relation = self.candidates, spine.rows.neighbor_relation
-        query = thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
-        if self.epsilon is not None:
-            return SelectByNoise(self, neighbor_relation, query)
-        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbor_relation), query.grid, self.value_share)
-        return SelectSharply(self, neighbor_relation, query, sharpness)
+    def plan(self, spine: Spine) -> Plan[Selected]:
+        if _counted(self.candidates):
+            return selected(self, spine, self.law(spine, self.query))
+        return self._of_algorithms(listed(self.candidates))
 
     def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Selected]:
         names, room, bar = names_of(algorithms), self.room, Fraction(self.above)

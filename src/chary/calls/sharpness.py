@@ -4,20 +4,24 @@ import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isqrt
 from typing import Any, ClassVar, Final, Self
 
-from chary.accounting import Event
+from chary.accounting import Event, Publication, Support, Targeted
+from chary.accounting.intervals import Tails
 from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, least_price, sharp_table
 from chary.accounting.sharp_widths import check_chance, half_width
+from chary.calls.answers import published
 from chary.calls.call import Call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.core import forecast, plan
+from chary.core.transaction import Spine
+from chary.data import NeighborRelation, Query
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import Filter, RenyiFilter
-from chary.mechanisms import Gaussian
-from chary.mechanisms.threshold_tests import SharpSampler
+from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
+from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
 from chary.numbers import Number, exact, plain
 
 # What a caller wants of a sharp test, and the test that follows from it under the session's filter.
@@ -96,6 +100,10 @@ class Sharpness:
     def tails(self) -> SharpTails:
         """How often such tests report a truth below the bar, and miss one above it."""
         return SharpTails(self.sampler.table, self.bar)
+
+    def value_noise(self, sensitivity: int) -> Gaussian:
+        """That of the value of a hit."""
+        return Gaussian.for_rho(self.value_rho or 0, l2_squared=sensitivity**2)
 
     def wrong_call(self, distance: int) -> float:
         """The chance that a value so many steps above (negative: below) the threshold is called wrongly."""
@@ -354,6 +362,19 @@ class Threshold(HowSharply[plan.AnswerT]):
     above: Exact
     below_margin: Flag | None = None
 
+    def law(self, spine: Spine, query: Query) -> "TestLaw":
+        """How a query, or each key of it, is tested; refuses noise out of range, and what has no sharp test."""
+        change = query.sensitivity(spine.rows.neighbor_relation)
+        if self.epsilon is not None:
+            return TestLaw.laplace(Laplace.for_epsilon(self.epsilon, sensitivity=change), self.epsilon)
+        found = self.sharply(spine, query)
+        return TestLaw.sharp(found, None if found.value_rho is None else found.value_noise(change))
+
+    def sharply(self, spine: Spine, query: Query) -> Sharpness:
+        """The sharp test of it, with a value at a hit where the call has one."""
+        share = self.value_share if isinstance(self, FreshlyValued) else Fraction(0)
+        return self.sharpness(spine.filter, query.sensitivity(spine.rows.neighbor_relation), query.grid, share)
+
 
 @dataclass(frozen=True)
 class Valued(FreshlyValued[plan.AnswerT], Threshold[plan.AnswerT]):
@@ -365,30 +386,50 @@ def together(call: Any, within: Callable[[int, Number], forecast.Within | None])
     return None if call.tests is None else within(call.tests, call.sure or SURE)
 
 
-class TestedTogether(plan.Interaction):
-    """A call that may say how many tests it is one of."""
+# How a value is tested against a threshold: by Laplace noise, which is that of its value too, or by a sharp test.
+
+
+@dataclass(frozen=True, eq=False)
+class TestLaw:
+    """How steps are tested against a threshold.
+
+    - `event` is what a test may reveal, with the value of its hit; `tails` how often it reports.
+    - `noise` is that of the value of a hit, None where there are none. It `decides` what is a hit in tests by Laplace
+      noise; after a sharp test it is drawn for the value alone.
+    - `machine` makes the tests of a threshold in steps, halting after so many hits where a number is given.
+    - `wrong` is the chance that a value so many steps above the threshold (negative: below) is called wrongly, and
+      `within` how far off so many sharp tests may be together.
+    """
 
     # A module of tests that imports it must not have it collected.
-    __test__ = False
+    __test__: ClassVar[bool] = False
 
-    call: HowSharply[Any]
+    event: Event
+    tails: Tails
+    noise: Additive | None
+    decides: bool
+    machine: Callable[[int, int | None], BarTests | SharpTests]
+    wrong: Callable[[int], float]
+    within: Callable[[int, Number], forecast.Within] | None = None
 
-    @property
-    def foreseen(self) -> forecast.Within | None:
-        return together(self.call, self.within)
+    @classmethod
+    def laplace(cls, noise: Additive, epsilon: Number) -> Self:
+        """By noise for this epsilon."""
+        return cls(Targeted(epsilon), noise.law(), noise, True, partial(BarTests, noise), noise.wrong_call)
 
+    @classmethod
+    def sharp(cls, found: Sharpness, noise: Additive | None) -> Self:
+        """By sharp tests, with this noise for the value of a hit."""
 
-class Sharply(TestedTogether):
-    """What every call by sharp tests tells of them."""
+        def machine(threshold: int, most_hits: int | None) -> SharpTests:
+            return SharpTests(found.sampler, threshold - found.bar, noise, most_hits)
 
-    sharpness: Sharpness
+        return cls(found.event, found.tails, noise, False, machine, found.wrong_call, found.within)
 
-    @property
-    def event(self) -> Event:
-        return self.sharpness.event
-
-    def within(self, tests: int, confidence: Number) -> forecast.Within:
-        return self.sharpness.within(tests, confidence)
-
-    def wrong_call(self, distance: int) -> float:
-        return self.sharpness.wrong_call(distance)
+    def published(self, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Publication:
+        """How the value of a hit was published: because of its noise, or with noise of its own."""
+        if self.noise is None:
+            raise TypeError("these tests publish no values")
+        if self.decides:
+            return published(self.noise, query, neighbor_relation, Support.at_least(threshold))
+        return published(self.noise, query, neighbor_relation, bar=threshold)

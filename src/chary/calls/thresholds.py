@@ -2,30 +2,47 @@
 
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from math import ceil
-from typing import Any, Final, Generic, Self
+from typing import Any, Final, NamedTuple, Self
 
-from chary.accounting import Event, NoiseLaw, Targeted, ZeroConcentrated, intervals, sharp_tests
+import numpy as np
+
+from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
 from chary.calls.answers import Conditional, Tracked, WatchResult, YesOrNo, published, silent
-from chary.calls.call import Bound, Call, CallT, call, widened
-from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
-from chary.core import forecast, plan
-from chary.core.plan import Plan
+from chary.calls.call import Call, call, widened
+from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
+from chary.core import forecast
+from chary.core.plan import (
+    ENCODER,
+    KEPT,
+    AnswerT,
+    Data,
+    Json,
+    PerHit,
+    Plan,
+    Question,
+    Result,
+    Size,
+    laplace_for,
+    laplace_for_each,
+    natural,
+    reading,
+    steps_at_least,
+    threshold_body,
+)
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
-from chary.mechanisms import Additive, BarTests, Gaussian, Held, Laplace, Published, judge, revise
-from chary.mechanisms.additive import Integers
-from chary.mechanisms.threshold_tests import SharpTests, TwoSidedSampler
+from chary.mechanisms import Additive, Held, Published, judge, revise
+from chary.mechanisms.threshold_tests import TwoSidedSampler
 from chary.numbers import Number, exact, positive
 
 # A value that is told again only when it has changed, by a two-sided sharp test against the last one that was told.
@@ -34,74 +51,60 @@ from chary.numbers import Number, exact, positive
 _MISSED: Final = Fraction(1, 40)
 
 
-@dataclass(frozen=True)
-class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
-    """The first value, or whether it is `step` or more from the `prior`, the last value told in grid steps, and then a
+def changed(
+    call: "OnChange",
+    query: Query,
+    neighbor_relation: NeighborRelation,
+    sharpness: Sharpness,
+    noise: Additive,
+    far: TwoSidedSampler,
+    prior: int | None = None,
+) -> Plan[Tracked]:
+    """The first value, or whether it is a step or more from the `prior`, the last value told in grid steps, and then a
     fresh one.
 
-    The first is an ordinary release with the noise of all later ones, and costs no more than that.
+    The first is an ordinary release with the noise of all later ones, and costs no more than that. `far` tests a
+    difference from the prior.
     """
+    grid, change = query.grid, steps_at_least(call.step or 0, query.grid, "step")
+    event = sharpness.event if prior is not None else ZeroConcentrated(sharpness.value_rho or 0)
 
-    sharpness: Sharpness
-    query: Query
-    step: Number
-    prior: int | None = None
+    def run(data: Data) -> Result:
+        value = data.integer()
+        if prior is not None and not far.step(value - prior, data.source):
+            return Result({"value": prior, "hit": False}, hits=0, tests=1)
+        return Result({"value": noise.apply_one(value, data.source), "hit": True}, hits=1, tests=1)
 
-    @cached_property
-    def noise(self) -> Gaussian:
-        """The noise of a value."""
-        change = self.query.sensitivity(self.neighbor_relation)
-        return Gaussian.for_rho(self._rho, l2_squared=change**2)
+    def present(answer: Json, number: int) -> Tracked:
+        value = natural(answer["value"], grid)
+        if answer["hit"]:
+            bar = forecast.error_bar((noise, grid))
+            return Tracked(number, value, True, bar, publication=published(noise, query, neighbor_relation))
+        # How many steps from the prior a value may be, but for a part of all times, without being told anew.
+        return Tracked(number, value, False, float(max(0, far.table.miss_reach(_MISSED) - 1) * grid))
 
-    @property
-    def _rho(self) -> Fraction:
-        return self.sharpness.value_rho or Fraction(0)
+    def foretold() -> forecast.Forecast:
+        tails, tests = sharpness.tails, call.tests or 1
+        return forecast.Forecast(
+            error_bar=forecast.error_bar((noise, grid)),
+            step=grid,
+            wrong=sharpness.wrong_call,
+            # How far the value is from the prior, against the step; a first value is told in any case.
+            tests=None if prior is None else forecast.TestForecast(tails, change, grid, tests, 0),
+            within=sharpness.within,
+            foreseen=together(call, sharpness.within),
+        )
 
-    @cached_property
-    def sampler(self) -> TwoSidedSampler:
-        """The test of a difference from the prior."""
-        change = plan.steps_at_least(self.step, self.query.grid, "step")
-        return TwoSidedSampler(sharp_tests.TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
+    # The question without the prior, so that the next time finds this answer by it.
+    body = call.question_body()
+    text = ENCODER.encode({"query": body.pop("question")} | body)
+    return Plan(call.kind, text, event, run, present, reading(query), forecast=foretold)
 
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        """How far the value is from the prior, against the step; a first value is told in any case."""
-        if self.prior is None:
-            return None
-        change = plan.steps_at_least(self.step, self.query.grid, "step")
-        return forecast.TestForecast(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
 
-    @property
-    def event(self) -> Event:
-        return ZeroConcentrated(self._rho) if self.prior is None else self.sharpness.event
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, self.query.grid
-
-    def body(self) -> plan.Json:
-        """The question without the prior, so that the next time finds this answer by it."""
-        asked: dict[str, Any] = super().body()
-        return {"query": asked.pop("question")} | asked
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: plan.Data) -> plan.Result:
-        value, prior = data.integer(), self.prior
-        if prior is not None and not self.sampler.step(value - prior, data.source):
-            return plan.Result({"value": prior, "hit": False}, hits=0, tests=1)
-        told = self.noise.apply_one(value, data.source)
-        return plan.Result({"value": told, "hit": True}, hits=1, tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> Tracked:
-        told = published(self.noise, self.query, self.neighbor_relation) if answer["hit"] else None
-        bar = self.error_bar if answer["hit"] else float(self._unnoticed * self.query.grid)
-        return Tracked(call, plan.natural(answer["value"], self.query.grid), answer["hit"], bar, publication=told)
-
-    @property
-    def _unnoticed(self) -> int:
-        """How many steps from the prior a value may be, but for a part of all times, without being told anew."""
-        return max(0, self.sampler.table.miss_reach(_MISSED) - 1)
+def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
+    """Whether values are a step or more from 0, this sharply."""
+    change = steps_at_least(step, sharpness.grid, "step")
+    return TwoSidedSampler(sharp_tests.TwoSidedTable(sharpness.sampler.table, change - sharpness.bar))
 
 
 # Asking the same again and again, and paying only when the answer changes.
@@ -138,7 +141,7 @@ class OnChange(FreshlyValued[Tracked]):
             raise InvalidParameter("an algorithm brings its own epsilon: leave hits=, price=, within= and value= out")
 
     @classmethod
-    def recorded(cls, body: plan.Json) -> Self:
+    def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"question": body.get("query")})
 
     def plan(self, spine: Spine) -> Plan[Tracked]:
@@ -154,11 +157,12 @@ class OnChange(FreshlyValued[Tracked]):
             raise InvalidQuery("track a single count or sum, or an Algorithm")
         known = None if prior is UNSAID else prior
         if self.epsilon is not None:
-            asked: Plan[Tracked] = AskTracked(self, neighbor_relation, question, known).plan()
-            return asked
+            noise = laplace_for(question, neighbor_relation, self.epsilon)
+            return rounded(self, question, neighbor_relation, noise, known)
         change = question.sensitivity(neighbor_relation)
-        sharpness = self.sharpness(spine.filter, change, question.grid, self.value_share)
-        return AskChanged(self, neighbor_relation, sharpness, question, self.step or 0, known).plan()
+        found = self.sharpness(spine.filter, change, question.grid, self.value_share)
+        fresh, far = found.value_noise(change), far_by(self.step or 0, found)
+        return changed(self, question, neighbor_relation, found, fresh, far, known)
 
 
 def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]:
@@ -166,96 +170,123 @@ def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]
     algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
     target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
-    def tell(answer: plan.Json, number: int) -> Tracked:
+    def tell(answer: Json, number: int) -> Tracked:
         return Tracked(number, answer["value"], answer["hit"], None)
 
     return compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
 
 
-@dataclass(frozen=True)
-class AskTracked(Bound[OnChange]):
+def rounded(
+    call: OnChange, query: Query, neighbor_relation: NeighborRelation, noise: Additive, prior: int | None = None
+) -> Plan[Tracked]:
     """A noisy value rounded to a multiple of the step, paid when it is not the `prior` (None: nothing is known yet)."""
+    grid, epsilon, step = query.grid, Fraction(call.epsilon or 0), Fraction(call.step or 0)
 
-    query: Query
-    prior: int | None = None
-    decides = True
+    def run(data: Data) -> Result:
+        noisy = noise.apply_one(data.integer(), data.source)
+        cell = (noisy * grid / step + Fraction(1, 2)).__floor__()
+        hit = cell != prior
+        return Result({"value": cell, "hit": hit, "prior": prior}, hits=int(hit), tests=1)
 
-    @cached_property
-    def step(self) -> Fraction:
-        """What answers are multiples of."""
-        return Fraction(self.call.step or 0)
-
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise before rounding; refuses noise out of range."""
-        return plan.laplace_for(self.query, self.neighbor_relation, self.call.epsilon or 0)
-
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.call.epsilon or 0)
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, self.query.grid
-
-    def body(self) -> plan.Json:
-        return {"query": self.query.body(), "step": str(self.step), "epsilon": str(self.call.epsilon)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: plan.Data) -> plan.Result:
-        noisy = self.noise.apply_one(data.integer(), data.source)
-        cell = (noisy * self.query.grid / self.step + Fraction(1, 2)).__floor__()
-        hit = cell != self.prior
-        return plan.Result({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> Tracked:
-        # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
-        told = self._published(answer.get("prior")) if answer["hit"] else None
-        known = told is None and ("prior" in answer or not answer["hit"])
-        bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
-        return Tracked(call, plan.natural(answer["value"], self.step), answer["hit"], bar, publication=told)
-
-    def _published(self, prior: int | None) -> intervals.Publication | None:
+    def changed_from(last: int | None) -> intervals.Publication | None:
         """A change is told where the noisy value no longer rounds to the last answer, a first answer in any case."""
-        if prior is None:
+        if last is None:
             return None
-        first, last = (ceil((2 * cell - 1) * self.step / (2 * self.query.grid)) for cell in (prior, prior + 1))
-        support = intervals.Support.outside(first, last - 1)
-        return published(self.noise, self.query, self.neighbor_relation, support, step=self.step)
+        low, high = (ceil((2 * cell - 1) * step / (2 * grid)) for cell in (last, last + 1))
+        return published(noise, query, neighbor_relation, intervals.Support.outside(low, high - 1), step=step)
+
+    def present(answer: Json, number: int) -> Tracked:
+        # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
+        told = changed_from(answer.get("prior")) if answer["hit"] else None
+        known = told is None and ("prior" in answer or not answer["hit"])
+        bar = float(step) / 2 + (forecast.error_bar((noise, grid)) or 0.0) if known else None
+        return Tracked(number, natural(answer["value"], step), answer["hit"], bar, publication=told)
+
+    def at(other: Fraction) -> Plan[Tracked]:
+        drawn = laplace_for(query, neighbor_relation, other)
+        return rounded(replace(call, epsilon=other), query, neighbor_relation, drawn, prior)
+
+    return Plan(
+        call.kind,
+        ENCODER.encode({"query": query.body(), "step": str(step), "epsilon": str(call.epsilon)}),
+        Targeted(epsilon),
+        run,
+        present,
+        reading(query),
+        forecast=lambda: forecast.Forecast(forecast.error_bar((noise, grid)), True, grid, noise.wrong_call),
+        size=Size(epsilon, at),
+    )
 
 
-# What every call against a bar foretells of it, and refuses where it would mostly buy false alarms.
+# What all tests against a threshold have in common, and a refusal of those that would mostly buy false alarms.
+
+_ALONE: Final = PerHit()
 
 
-class Barring(Bound[CallT], Generic[CallT]):
-    """A `Threshold` against its bar: many tests that are expected to report a truth where none is above are refused
-    before anything is reserved, unless the call says `below_margin`."""
+class Asked(NamedTuple):
+    """What is read of a question, the noise of its value, its threshold in steps, how it is tested, its text.
 
-    def check(self, secret: bytes | None) -> None:
-        super().check(secret)
-        said: Any = self.call
-        if self.tests > 1 and not said.below_margin and self.barred is not None:
-            self.barred.refuse_false_alarms()
+    All of it is public, so it is kept for the next time the same is asked by Laplace noise.
+    """
 
-    @property
-    def tests(self) -> int:
-        """How many tests the call is one of as it says, or makes."""
-        said: Any = self.call
-        return max(said.tests or 1, self.at_once)
+    parts: tuple[Query, ...]
+    noises: tuple[Additive, ...]
+    threshold: int
+    law: TestLaw
+    text: str
 
-    @property
-    def at_once(self) -> int:
-        """How many tests the call makes."""
-        return 1
 
-    def against(
-        self, tails: intervals.Tails, query: Query, threshold: int, shared: NoiseLaw | None = None
-    ) -> forecast.TestForecast:
-        """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
-        return forecast.TestForecast(
-            tails, threshold, query.grid, self.tests, forecast.least_of(query, self.neighbor_relation), shared
-        )
+def against_threshold(
+    call: Threshold[AnswerT],
+    spine: Spine,
+    query: Question,
+    threshold: int,
+    law: TestLaw,
+    run: Callable[[Data], Result],
+    present: Callable[[Json, int], AnswerT],
+    *,
+    reads: Sequence[Query],
+    text: str,
+    cost: PerHit = _ALONE,
+    at_once: int = 1,
+) -> Plan[AnswerT]:
+    """Tests of a query by this law, `at_once` of them, against a threshold in steps.
+
+    Many tests that are expected to report a truth where none is above are refused before anything is reserved, unless
+    the call says `below_margin`. The noise of a mean depends on the data, so nothing is foretold of that.
+    """
+    tests = max(call.tests or 1, at_once)
+
+    def expected() -> forecast.TestForecast | None:
+        if isinstance(query, Mean):
+            return None
+        least = forecast.least_of(query, spine.rows.neighbor_relation)
+        shared = law.noise.law() if law.noise and law.decides and isinstance(call, Valued) else None
+        return forecast.TestForecast(law.tails, threshold, query.grid, tests, least, shared)
+
+    def check(secret: bytes | None) -> None:
+        if tests > 1 and not call.below_margin and (found := expected()) is not None:
+            found.refuse_false_alarms()
+
+    def foretold() -> forecast.Forecast:
+        agreed = None if law.within is None else together(call, law.within)
+        if isinstance(query, Mean):
+            return forecast.Forecast(decides=law.decides, within=law.within, foreseen=agreed)
+        bar = None if law.noise is None else forecast.error_bar((law.noise, query.grid))
+        return forecast.Forecast(bar, law.decides, query.grid, law.wrong, expected(), law.within, agreed)
+
+    return Plan(
+        call.kind,
+        text,
+        law.event,
+        run,
+        present,
+        reading(*reads),
+        cost,
+        foretold,
+        check=check,
+        size=call.size(spine),
+    )
 
 
 # Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held.
@@ -280,103 +311,88 @@ class ReleaseIf(Valued[Conditional]):
 
     query: fields.AnyQuery
 
-    def bind(self, spine: Spine) -> "AskReleaseIf | AskSharpRelease":
+    def plan(self, spine: Spine) -> Plan[Conditional]:
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., hits=...)")
-        neighbor_relation = spine.rows.neighbor_relation
-        if self.epsilon is not None:
-            return AskReleaseIf(self, neighbor_relation, partial(_revised, spine))
-        tested, threshold = tested_query(self.query, neighbor_relation, exact(self.above, "above"))
-        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbor_relation), tested.grid, self.value_share)
-        return AskSharpRelease(self, neighbor_relation, sharpness, tested, threshold)
+        query, neighbor_relation = self.query, spine.rows.neighbor_relation
+        if self.epsilon is None:
+            asked, reviser = self._sharply_asked(spine), None
+        else:
+            asked = asked_release(query, neighbor_relation, self.above, self.epsilon)
+            reviser = partial(_revised, spine)
+        return released_if(self, spine, asked, reviser)
+
+    def _sharply_asked(self, spine: Spine) -> Asked:
+        """The parts of the value, the last of which is tested; for a mean none of them is, but a sum after them."""
+        query, neighbor_relation = self.query, spine.rows.neighbor_relation
+        tested, threshold = tested_query(query, neighbor_relation, exact(self.above, "above"))
+        found = self.sharply(spine, tested)
+        drawn = releases.noises(query, neighbor_relation, epsilon=None, rho=found.value_rho)
+        parts = releases.parts_of(query, neighbor_relation)
+        reads = (*parts, tested) if isinstance(query, Mean) else parts
+        return Asked(reads, drawn, threshold, TestLaw.sharp(found, drawn[0]), self.text())
 
 
-@dataclass(frozen=True)
-class AskReleaseIf(Barring[ReleaseIf]):
-    """The conditional release, as it is run."""
+def released_if(
+    call: ReleaseIf, spine: Spine, asked: Asked, reviser: Callable[..., Conditional] | None = None
+) -> Plan[Conditional]:
+    """By Laplace noise the noisy value, which is held below the bar; by a sharp test at a hit a value that is drawn for
+    that purpose alone, so that it is unbiased and its interval is an ordinary one."""
+    query, law, threshold = call.query, asked.law, asked.threshold
+    tests = law.machine(threshold, None)
 
-    reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
-    decides = True
-
-    @cached_property
-    def asked(self) -> plan.Asked:
-        """What follows from the question; refuses one that has no noise."""
-        return _release_asked(self.call.query, self.neighbor_relation, self.call.above, self.call.epsilon or 0)
-
-    @property
-    def event(self) -> Event:
-        return self.asked.event
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        query = self.call.query
-        return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
-
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        if isinstance(self.call.query, Mean):
-            return None
-        law = self.asked.noises[0].law()
-        return self.against(law, self.call.query, self.asked.threshold, shared=law)
-
-    def body(self) -> plan.Json:
-        return _body(self.call.query, self.call.above, self.call.epsilon or 0, self.asked.error_bar)
-
-    def text(self) -> str:
-        return self.asked.text
-
-    def queries(self) -> Sequence[Query]:
-        return self.asked.parts
-
-    def run(self, data: plan.Data) -> plan.Result:
-        query, noisy = self.call.query, releases.noisy_parts(self.asked.noises, data)
-        value, score = plan.natural(noisy[0], query.grid), noisy[0]
+    def run(data: Data) -> Result:
+        if not law.decides and not tests.reached(data.integer(-1), data.source):
+            return Result({"value": None}, hits=0, tests=1)
+        noisy = releases.noisy_parts(asked.noises, data)
         if isinstance(query, Mean):
-            value = query.combine(*noisy)
+            value: int | float = query.combine(*noisy)
             score = math.floor(Fraction(value) / step_of(query))
-        return settled(judge(value, score, self.asked.threshold))
+        else:
+            value, score = natural(noisy[0], query.grid), noisy[0]
+        return settled(judge(value, score, threshold) if law.decides else Published(value))
 
-    def present(self, answer: plan.Json, call: int) -> Conditional:
-        told = None if answer["value"] is None or isinstance(self.call.query, Mean) else self.published()
-        return Conditional(call, answer["value"], None, call, self.reviser, publication=told)
+    def present(answer: Json, number: int) -> Conditional:
+        if isinstance(query, Mean):
+            return Conditional(number, answer["value"], None, number, reviser)
+        bar = None if law.decides else forecast.error_bar((asked.noises[0], query.grid))
+        hit = answer["value"] is not None
+        told = law.published(query, spine.rows.neighbor_relation, threshold) if hit else None
+        return Conditional(number, answer["value"], bar, number, reviser, publication=told)
 
-    def published(self) -> intervals.Publication:
-        """A value is told from the bar on."""
-        query, support = self.asked.parts[0], intervals.Support.at_least(self.asked.threshold)
-        return published(self.asked.noises[0], query, self.neighbor_relation, support)
+    return against_threshold(call, spine, query, threshold, law, run, present, reads=asked.parts, text=asked.text)
 
 
-@lru_cache(maxsize=plan.KEPT)
-def _release_asked(
-    query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction
-) -> plan.Asked:
-    """Refuses a question that has no noise."""
+@lru_cache(maxsize=KEPT)
+def asked_release(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
+    """By Laplace noise; refuses a question that has no noise."""
     drawn = releases.noises(query, neighbor_relation, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
-    text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
-    threshold = plan.steps_at_least(above, step_of(query))
-    return plan.Asked(releases.parts_of(query, neighbor_relation), drawn, Targeted(epsilon), text, threshold, bar)
+    threshold, law = steps_at_least(above, step_of(query)), TestLaw.laplace(drawn[0], epsilon)
+    text = ENCODER.encode(_body(query, above, epsilon, bar))
+    return Asked(releases.parts_of(query, neighbor_relation), drawn, threshold, law, text)
 
 
-def _body(query: plan.Question, above: Number, epsilon: Number, bar: float | None) -> plan.Json:
+def _body(query: Question, above: Number, epsilon: Number, bar: float | None) -> Json:
     """A revision knows nothing but what is written here."""
-    return plan.threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
+    return threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
 
 
-def step_of(query: plan.Question) -> Fraction:
+def step_of(query: Question) -> Fraction:
     """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
     return query.grid / FINER if isinstance(query, Mean) else query.grid
 
 
-def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> plan.Result:
+def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> Result:
     """The public answer and the secret state after a conditional release, or after a revision of call `replaces`, whose
     last bar was `below`: what it published lies below that."""
     hit = isinstance(outcome, Published)
     secret = outcome.dump() if isinstance(outcome, Held) else None
-    answer: plan.Json = {"value": outcome.value if hit else None}
+    answer: Json = {"value": outcome.value if hit else None}
     if replaces is None:
-        return plan.Result(answer, hits=int(hit), tests=1, secret=secret)
+        return Result(answer, hits=int(hit), tests=1, secret=secret)
     told = answer | ({"below": below} if hit else {})
-    return plan.Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
+    return Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
 
 
 @call("revise", subject="thresholds")
@@ -402,22 +418,21 @@ class Revise(Call[Conditional]):
 
 def revision(
     call: Revise,
-    original: plan.Json,
+    original: Json,
     neighbor_relation: NeighborRelation,
     reviser: Callable[..., Conditional] | None = None,
 ) -> Plan[Conditional]:
     """The revision, as it is run; `original` is the public body of the call that holds the outcome."""
     grid = Fraction(original["grid"])
-    threshold = plan.steps_at_least(call.above, grid)
+    threshold = steps_at_least(call.above, grid)
 
     def check(secret: bytes) -> None:
         if threshold >= (floor := Held.load(secret).floor):
             raise InvalidParameter(
-                f"a revision must lower the bar below the last one tried: give above less than "
-                f"{plan.natural(floor, grid)}"
+                f"a revision must lower the bar below the last one tried: give above less than {natural(floor, grid)}"
             )
 
-    def run(data: plan.Data) -> plan.Result:
+    def run(data: Data) -> Result:
         held = Held.load(data.secret or b"")
         return settled(revise(held, threshold), replaces=call.held, below=held.floor)
 
@@ -426,10 +441,10 @@ def revision(
         query = query_of(current(original["query"]))
         if below is None or isinstance(query, Mean):
             return None
-        noise = plan.laplace_for(query, neighbor_relation, original["epsilon"])
+        noise = laplace_for(query, neighbor_relation, original["epsilon"])
         return published(noise, query, neighbor_relation, intervals.Support.between(threshold, below))
 
-    def present(answer: plan.Json, number: int) -> Conditional:
+    def present(answer: Json, number: int) -> Conditional:
         # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
         publication = told(answer.get("below"))
         return Conditional(number, answer["value"], None, call.held, reviser, publication=publication)
@@ -439,57 +454,6 @@ def revision(
 
 def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:
     return Revise(held, above=above).perform(spine, request)
-
-
-# A conditional release by a sharp test: at a hit the value with noise of its own, otherwise nothing, free.
-
-
-@dataclass(frozen=True)
-class AskSharpRelease(Sharply, Barring[Any]):
-    """The sharp test of `tested` against a threshold in steps, and at a hit a release of the query.
-
-    The value is drawn for that purpose alone, so it is unbiased and its interval is an ordinary one; nothing is held.
-    """
-
-    sharpness: Sharpness
-    tested: Query
-    threshold: int
-
-    @cached_property
-    def noises(self) -> tuple[Additive, ...]:
-        """The noise of each part of the value."""
-        return releases.noises(self.call.query, self.neighbor_relation, epsilon=None, rho=self.sharpness.value_rho)
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        drawn = self.noises
-        return None if isinstance(self.call.query, Mean) else (drawn[0], self.call.query.grid)
-
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        if isinstance(self.call.query, Mean):
-            return None
-        return self.against(self.sharpness.tails, self.tested, self.threshold)
-
-    def queries(self) -> Sequence[Query]:
-        """The parts of the value, the last of which is tested; for a mean none of them is, but a sum after them."""
-        parts = releases.parts_of(self.call.query, self.neighbor_relation)
-        return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
-
-    def run(self, data: plan.Data) -> plan.Result:
-        above = data.integer(-1) - self.threshold + self.sharpness.bar
-        if not self.sharpness.sampler.step(above, data.source):
-            return plan.Result({"value": None}, hits=0, tests=1)
-        noisy, query = releases.noisy_parts(self.noises, data), self.call.query
-        value = query.combine(*noisy) if isinstance(query, Mean) else plan.natural(noisy[0], query.grid)
-        return plan.Result({"value": value}, hits=1, tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> Conditional:
-        told = None if isinstance(self.call.query, Mean) else self.published()
-        return Conditional(call, answer["value"], forecast.error_bar(self.accuracy()), call, publication=told)
-
-    def published(self) -> intervals.Publication:
-        """A value with noise of its own, after a test against the bar."""
-        return published(self.noises[0], self.tested, self.neighbor_relation, bar=self.threshold)
 
 
 # Private tests, alone or over many keys: True and the published values are hits, False is free.
@@ -520,102 +484,48 @@ class ThresholdTest(Threshold[Tested]):
 
     query: fields.AnyQuery
 
-    def bind(self, spine: Spine) -> "AskTest | AskSharpTest":
+    def plan(self, spine: Spine) -> Plan[Tested]:
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., hits=...)")
         neighbor_relation = spine.rows.neighbor_relation
         if self.epsilon is not None:
-            return AskTest(self, neighbor_relation)
-        tested, threshold = tested_query(self.query, neighbor_relation, exact(self.above, "above"))
-        sharpness = self.sharpness(spine.filter, tested.sensitivity(neighbor_relation), tested.grid, Fraction(0))
-        return AskSharpTest(self, neighbor_relation, sharpness, tested, threshold)
+            return tested_once(self, spine, asked_test(self.query, neighbor_relation, self.above, self.epsilon))
+        query, threshold = tested_query(self.query, neighbor_relation, exact(self.above, "above"))
+        return tested_once(self, spine, Asked((query,), (), threshold, self.law(spine, query), self.text()))
 
 
-class AskTest(Barring[ThresholdTest]):
-    """The test, as it is run."""
+def tested_once(call: ThresholdTest, spine: Spine, asked: Asked) -> Plan[Tested]:
+    """One test, of which is told whether it hit."""
+    tests = asked.law.machine(asked.threshold, None)
 
-    decides = True
+    def run(data: Data) -> Result:
+        hit = tests.reached(data.integer(), data.source)
+        return Result({"hit": hit}, hits=int(hit), tests=1)
 
-    @cached_property
-    def asked(self) -> plan.Asked:
-        """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""
-        return _test_asked(self.call.query, self.neighbor_relation, self.call.above, self.call.epsilon or 0)
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        query = self.call.query
-        return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
-
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        if isinstance(self.call.query, Mean):
-            return None
-        return self.against(self.asked.noises[0].law(), self.call.query, self.asked.threshold)
-
-    @property
-    def event(self) -> Event:
-        return self.asked.event
-
-    def text(self) -> str:
-        return self.asked.text
-
-    def queries(self) -> Sequence[Query]:
-        return self.asked.parts
-
-    def run(self, data: plan.Data) -> plan.Result:
-        hit = BarTests(self.asked.noises[0], self.asked.threshold).reached(data.integer(), data.source)
-        return plan.Result({"hit": hit}, hits=int(hit), tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> Tested:
-        return Tested(call, bool(answer["hit"]))
+    return against_threshold(
+        call, spine, call.query, asked.threshold, asked.law, run, _tell, reads=asked.parts, text=asked.text
+    )
 
 
-@dataclass(frozen=True)
-class AskSharpTest(Sharply, Barring[ThresholdTest]):
-    """The sharp test, as it is run: of one integer against a threshold in steps."""
-
-    sharpness: Sharpness
-    tested: Query
-    threshold: int
-
-    @property
-    def bar_step(self) -> Fraction | None:
-        return None if isinstance(self.call.query, Mean) else self.tested.grid
-
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        if isinstance(self.call.query, Mean):
-            return None
-        return self.against(self.sharpness.tails, self.tested, self.threshold)
-
-    def queries(self) -> Sequence[Query]:
-        return (self.tested,)
-
-    def run(self, data: plan.Data) -> plan.Result:
-        above = data.integer() - self.threshold + self.sharpness.bar
-        hit = self.sharpness.sampler.step(above, data.source)
-        return plan.Result({"hit": hit}, hits=int(hit), tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> Tested:
-        return Tested(call, bool(answer["hit"]))
+def _tell(answer: Json, number: int) -> Tested:
+    return Tested(number, bool(answer["hit"]))
 
 
-@lru_cache(maxsize=plan.KEPT)
-def _test_asked(
-    query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction
-) -> plan.Asked:
-    """Refuses a mean that cannot be shifted by this threshold, and noise out of range."""
-    tested, threshold = tested_query(query, neighbor_relation, above)
-    noises = (plan.laplace_for_each(tested, neighbor_relation, epsilon),)
-    text = plan.ENCODER.encode(plan.threshold_body(query, above, epsilon))
-    return plan.Asked((tested,), noises, Targeted(epsilon), text, threshold)
+@lru_cache(maxsize=KEPT)
+def asked_test(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
+    """By Laplace noise; refuses a mean that cannot be shifted by this threshold, and noise out of range."""
+    read, threshold = tested_query(query, neighbor_relation, above)
+    noise = laplace_for_each(read, neighbor_relation, epsilon)
+    text = ENCODER.encode(threshold_body(query, above, epsilon))
+    return Asked((read,), (noise,), threshold, TestLaw.laplace(noise, epsilon), text)
 
 
-def tested_query(query: plan.Question, neighbor_relation: NeighborRelation, above: Fraction) -> tuple[Query, int]:
+def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fraction) -> tuple[Query, int]:
     """What is read instead of the question, and its threshold in steps."""
     if isinstance(query, Mean):
         query.parts(neighbor_relation)  # refuses a mean without a limit on rows, in the words of a mean
         return query.shifted(above), 0
-    return query, plan.steps_at_least(above, query.grid)
+    return query, steps_at_least(above, query.grid)
 
 
 # Many tests at once: one for each key of a query, in order and in one scan.
@@ -638,147 +548,69 @@ class Watch(Valued[WatchResult]):
 
     query: fields.AnyQuery
 
-    def bind(self, spine: Spine) -> "AskWatch | AskSharpWatch":
-        neighbor_relation, query = spine.rows.neighbor_relation, keyed(self.query)
-        if self.epsilon is not None:
-            return AskWatch(self, neighbor_relation, query)
-        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbor_relation), query.grid, self.value_share)
-        return AskSharpWatch(self, neighbor_relation, query, sharpness)
+    def plan(self, spine: Spine) -> Plan[WatchResult]:
+        query = keyed(self.query)
+        return watched(self, spine, query, self.law(spine, query))
 
 
-def keyed(query: plan.Question) -> Query:
+def watched(call: Watch, spine: Spine, query: Query, law: TestLaw) -> Plan[WatchResult]:
+    """Each key by this law."""
+    neighbor_relation, keys = spine.rows.neighbor_relation, tuple(query.keys or ())
+    threshold = steps_at_least(call.above, query.grid)
+
+    def present(answer: Json, number: int) -> WatchResult:
+        values = [natural(steps, query.grid) for steps in answer["noisy"]]
+        above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
+        bar = None if law.decides or law.noise is None else forecast.error_bar((law.noise, query.grid))
+        return WatchResult(
+            number,
+            query.columns,
+            keys,
+            above,
+            answer["tested"],
+            bar,
+            publication=law.published(query, neighbor_relation, threshold),
+            silence=silent(law.tails, query, neighbor_relation, threshold),
+        )
+
+    parts = query.reach(neighbor_relation)
+    return in_order(call, spine, query, law, present, reads=[query], parts=parts, at_once=len(keys))
+
+
+def in_order(
+    call: Valued[AnswerT],
+    spine: Spine,
+    query: Query,
+    law: TestLaw,
+    present: Callable[[Json, int], AnswerT],
+    *,
+    reads: Sequence[Query],
+    parts: int,
+    at_once: int,
+) -> Plan[AnswerT]:
+    """So many tests by one law, of what is read, in order; neighbours differ in so many `parts`.
+
+    `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid.
+    """
+    threshold = steps_at_least(call.above, query.grid)
+
+    def run(data: Data) -> Result:
+        values = np.concatenate([data.integers(position) for position in range(len(reads))])
+        found = law.machine(threshold, data.most_hits).step(values, data.source)
+        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
+        return Result(answer, hits=len(found.positions), tests=found.tested)
+
+    text = ENCODER.encode(call.question_body() | {"parallel": parts})
+    cost = PerHit(parts, halts=True)
+    return against_threshold(
+        call, spine, query, threshold, law, run, present, reads=reads, text=text, cost=cost, at_once=at_once
+    )
+
+
+def keyed(query: Question) -> Query:
     """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None:
         raise InvalidQuery(
             'watch needs a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
         )
     return query
-
-
-@dataclass(frozen=True)
-class AskEachKey(Barring[Any]):
-    """Many values against a bar, as they are tested: one test for each.
-
-    The call has a bar `above` and says how sharply; `query` has the sensitivity, the grid and, if any, the keys.
-    """
-
-    query: Query
-    halts = True
-
-    @cached_property
-    def parallel(self) -> int:
-        return self.query.reach(self.neighbor_relation)
-
-    @property
-    def at_once(self) -> int:
-        return len(self.query.keys or ())
-
-    def body(self) -> plan.Json:
-        return super().body() | {"parallel": self.parallel}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    @cached_property
-    def threshold(self) -> int:
-        """The bar in steps."""
-        return plan.steps_at_least(self.call.above, self.query.grid)
-
-    @abstractmethod
-    def watch(self, most_hits: int | None) -> BarTests | SharpTests:
-        """The tests of all keys."""
-
-    def run(self, data: plan.Data) -> plan.Result:
-        found = self.watch(data.most_hits).step(self.exact(data), data.source)
-        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
-        return plan.Result(answer, hits=len(found.positions), tests=found.tested)
-
-    def exact(self, data: plan.Data) -> Integers:
-        """What is tested, in order."""
-        return data.integers()
-
-    def present(self, answer: plan.Json, call: int) -> Any:
-        keys = tuple(self.query.keys or ())
-        values = [plan.natural(steps, self.query.grid) for steps in answer["noisy"]]
-        above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
-        told = self.published()
-        bar = None if told.bar is None else forecast.error_bar(self.accuracy())
-        said = (call, self.query.columns, keys, above, answer["tested"], bar)
-        return WatchResult(*said, publication=told, silence=self.silence)
-
-    @property
-    def silence(self) -> intervals.Silence:
-        """What it says of a key that it did not hit."""
-        return silent(self.tails, self.query, self.neighbor_relation, self.threshold)
-
-    @property
-    @abstractmethod
-    def tails(self) -> intervals.Tails:
-        """How often a test reports."""
-
-    @abstractmethod
-    def published(self) -> intervals.Publication:
-        """How the values of hits were published: because of their noise, or with noise of their own."""
-
-
-@dataclass(frozen=True)
-class AskWatch(AskEachKey):
-    """By Laplace noise, which is that of the value as well."""
-
-    decides = True
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, self.query.grid
-
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise of each key's value."""
-        return plan.laplace_for_each(self.query, self.neighbor_relation, self.call.epsilon or 0)
-
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.call.epsilon or 0)
-
-    @property
-    def tails(self) -> NoiseLaw:
-        return self.noise.law()
-
-    @property
-    def barred(self) -> forecast.TestForecast:
-        return self.against(self.tails, self.query, self.threshold, shared=self.tails)
-
-    def watch(self, most_hits: int | None) -> BarTests:
-        return BarTests(self.noise, self.threshold, most_hits)
-
-    def published(self) -> intervals.Publication:
-        return published(self.noise, self.query, self.neighbor_relation, intervals.Support.at_least(self.threshold))
-
-
-@dataclass(frozen=True)
-class AskSharpWatch(Sharply, AskEachKey):
-    """By sharp tests, each hit with a fresh value."""
-
-    sharpness: Sharpness
-
-    @property
-    def tails(self) -> sharp_tests.SharpTails:
-        return self.sharpness.tails
-
-    @property
-    def barred(self) -> forecast.TestForecast:
-        return self.against(self.tails, self.query, self.threshold)
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, self.query.grid
-
-    @cached_property
-    def noise(self) -> Gaussian:
-        """The noise of the value of a hit."""
-        change = self.query.sensitivity(self.neighbor_relation)
-        return Gaussian.for_rho(self.sharpness.value_rho or 0, l2_squared=change**2)
-
-    def watch(self, most_hits: int | None) -> SharpTests:
-        return SharpTests(self.sharpness.sampler, self.threshold - self.sharpness.bar, self.noise, most_hits)
-
-    def published(self) -> intervals.Publication:
-        return published(self.noise, self.query, self.neighbor_relation, bar=self.threshold)

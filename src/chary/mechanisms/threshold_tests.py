@@ -486,6 +486,10 @@ class SharpTests:
     fresh: Additive | None
     most_hits: int | None = None
 
+    def reached(self, value: int, source: noise.Source) -> bool:
+        """Test one exact value alone; no value is drawn."""
+        return self.sampler.step(value - self.threshold, source)
+
     def step(self, values: Integers, source: noise.Source) -> Watched:
         """Test the exact values; values after the last allowed hit stay untested."""
         hits = np.flatnonzero(self.sampler.hits(noise.add(values, -self.threshold), source))

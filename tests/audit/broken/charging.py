@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import pyarrow.compute as pc
 
+from chary.calls import ReleaseIf
 from chary.calls import compute as racing
 from chary.calls import individual as living_questions
-from chary.calls import thresholds as conditional_release
 from chary.data.rows import Rooms
 from chary.filters import Price
 
@@ -23,14 +23,18 @@ def forgetting_multiplicity():
 @contextmanager
 def telling_whether(charged):
     """A conditional release of which only is told whether it published its value; free even then unless `charged`."""
-    kind = conditional_release.AskReleaseIf
-    run = kind.run
+    plan = ReleaseIf.plan
 
-    def told(self, touched):
-        ran = run(self, touched)
-        return replace(ran, answer={"told": ran.answer["value"] is not None}, hits=ran.hits * charged)
+    def told(self, spine):
+        made = plan(self, spine)
 
-    with patch.object(kind, "run", told):
+        def run(data):
+            ran = made.run(data)
+            return replace(ran, answer={"told": ran.answer["value"] is not None}, hits=ran.hits * charged)
+
+        return replace(made, run=run)
+
+    with patch.object(ReleaseIf, "plan", told):
         yield
 
 

@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Algorithm, Budget, InvalidParameter, NotPriced, count
 from chary.calls import OnChange
-from chary.calls.thresholds import AskChanged
+from chary.calls.thresholds import far_by
 from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import PAID, spent, visits
@@ -41,10 +41,9 @@ def test_the_first_answer_costs_its_value_and_a_change_the_price_of_a_hit(opened
     assert (later.price_if_hit, later.price_if_miss) == (pytest.approx(0.02, rel=1e-9), 0)
 
 
-def after(session, call, prior):
-    """What is asked after this answer."""
-    sharpness = call.sharpness(session.spine.filter, 1, count().grid, call.value_share)
-    return AskChanged(call, session.spine.rows.neighbor_relation, sharpness, call.question, call.step, prior)
+def sharpness(session, call):
+    """How sharply a count is tracked."""
+    return call.sharpness(session.spine.filter, 1, count().grid, call.value_share)
 
 
 def drawn(session, call, prior, values, times):
@@ -56,7 +55,7 @@ def drawn(session, call, prior, values, times):
 
 def test_the_law_of_a_change_is_that_of_the_table_on_both_sides(opened):
     session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20, tests=100)
-    table = after(session, tracked, 1000).sampler.table
+    table = far_by(200, sharpness(session, tracked)).table
     for value, answers in zip(
         (700, 860, 1000, 1140, 1300), drawn(session, tracked, 1000, (700, 860, 1000, 1140, 1300), 3000), strict=True
     ):
@@ -70,7 +69,7 @@ def test_a_new_value_is_unbiased_however_near_the_change_was(opened):
     session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20)
     (answers,) = drawn(session, tracked, 1000, (1200,), 4000)
     noisy = np.array([answer["value"] for answer in answers if answer["hit"]])
-    sigma = float(after(session, tracked, 1000).noise.sigma_squared) ** 0.5
+    sigma = float(sharpness(session, tracked).value_noise(1).sigma_squared) ** 0.5
     assert abs(noisy.mean() - 1200) < 5 * sigma / len(noisy) ** 0.5
     assert abs(noisy.var() / sigma**2 - 1) < 5 * (2 / len(noisy)) ** 0.5
 
@@ -78,9 +77,9 @@ def test_a_new_value_is_unbiased_however_near_the_change_was(opened):
 def test_an_answer_that_stays_covers_the_truth_nearly_always(opened):
     """Just outside of its interval a change is told but for at most 2.5 in 100; just inside it is not so sure."""
     session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20)
-    bound = after(session, tracked, 1000)
+    bound = tracked._after(session.spine, 1000)
     low, high = bound.present({"value": 1000, "hit": False}, 1).interval
-    table = bound.sampler.table
+    table = far_by(200, sharpness(session, tracked)).table
     assert 1 - table.hit_chance(int(high) + 1 - 1000) <= 0.025 < 1 - table.hit_chance(int(high) - 1000)
     assert high - 1000 == 1000 - low > 200
 

@@ -1,6 +1,7 @@
 """Schedules on growing data: which runs are done, that each is done once, and that none of it is paid twice."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from chary.amounts import Amount
 from chary.calls import Rerun
 from chary.calls.releases import Release, released
 from chary.calls.schedules import BlackBox, run_of
-from chary.calls.thresholds import AskWatch, Watch
+from chary.calls.thresholds import Watch
 from chary.core.plan import Data
 from chary.filters import Price
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
@@ -167,7 +168,8 @@ class InParts(TooLoud):
     """As private as told, but in each of several keys that one unit may be in."""
 
     def plan(self, epsilon, neighbor_relation):
-        return AskWatch(Watch(WARDS.query, above=5, epsilon=epsilon), neighbor_relation, WARDS.query).plan()
+        rows = SimpleNamespace(neighbor_relation=neighbor_relation)
+        return Watch(WARDS.query, above=5, epsilon=epsilon).plan(SimpleNamespace(rows=rows))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise, Watch
-from chary.calls.thresholds import AskTracked
-from chary.core.plan import Data
+from chary.calls.thresholds import rounded
+from chary.core.plan import Data, laplace_for
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID
 
@@ -34,9 +34,9 @@ def missed(interval, truth):
 @pytest.mark.parametrize("truth", [60, 100, 140])
 def test_hits_of_a_watch_and_conditional_releases_whatever_the_truth(opened, truth):
     session, source = opened(budget=BUDGET), Seeded(3)
-    watch = Watch(EVERY, above=100, epsilon=EPSILON).bind(session.spine)
-    single = ReleaseIf(count(), above=100, epsilon=EPSILON).bind(session.spine)
-    usual, found, bar = [], [], watch.noise.error_bar()
+    watch = Watch(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
+    single = ReleaseIf(count(), above=100, epsilon=EPSILON).plan(session.spine)
+    usual, found, bar = [], [], watch.forecast().error_bar
     while len(found) < RUNS:
         many = told(watch, [truth] * 3, source)
         found += [missed((row["low"], row["high"]), truth) for row in many if row["hit"]]
@@ -50,7 +50,7 @@ def test_hits_of_a_watch_and_conditional_releases_whatever_the_truth(opened, tru
 
 def test_a_value_near_its_bar_has_no_lower_end(opened):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(2))
-    interaction = Watch(EVERY, above=100, epsilon=EPSILON).bind(session.spine)
+    interaction = Watch(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
     answer = {"tested": 3, "positions": [0, 1], "noisy": [150, 400]}
     rows = interaction.present(answer, 1).rows()
     assert [(row["low"], row["high"]) for row in rows] == [(0, 208), (340, 460), (None, None)]
@@ -75,10 +75,19 @@ def test_a_revision_knows_that_the_value_lay_below_the_last_bar(opened):
 
 def test_an_interval_is_two_ends_in_json_whoever_worked_it_out(opened):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(2))
-    interaction = ReleaseIf(count(), above=100, epsilon=EPSILON).bind(session.spine)
+    interaction = ReleaseIf(count(), above=100, epsilon=EPSILON).plan(session.spine)
     ends = [interaction.present({"value": value}, 1).to_dict()["interval"] for value in (150, 400)]
     assert ends == [[0, 208], [340, 460]]
     assert session.release(count(), epsilon=EPSILON).to_dict()["interval"][0] < 100
+
+
+def noise_of(session):
+    return laplace_for(count(), session.spine.rows.neighbor_relation, EPSILON)
+
+
+def since_zero(asked, session):
+    """The question after an answer of 0."""
+    return rounded(asked, count(), session.spine.rows.neighbor_relation, noise_of(session), 0)
 
 
 @pytest.mark.parametrize("truth", [35, 240])
@@ -86,7 +95,7 @@ def test_a_change_of_a_tracked_answer(opened, truth):
     """The last answer was 0, so most changes of a truth of 0 are noise."""
     session, source = opened(budget=BUDGET), Seeded(9)
     asked = OnChange(count(), step=80, epsilon=EPSILON)
-    interaction = AskTracked(asked, session.spine.rows.neighbor_relation, count(), 0)
+    interaction = since_zero(asked, session)
     found = []
     for _ in range(6_000):
         answer = told(interaction, truth, source)
@@ -100,11 +109,10 @@ def test_a_change_of_a_tracked_answer(opened, truth):
 def test_an_answer_that_did_not_change_misses_at_most_one_side_of_all_askings(opened):
     """Given that nothing changed it can miss always, so that is not what it says."""
     session = opened(budget=BUDGET)
-    interaction = AskTracked(
-        OnChange(count(), step=80, epsilon=EPSILON), session.spine.rows.neighbor_relation, count(), 0
-    )
+    asked = OnChange(count(), step=80, epsilon=EPSILON)
+    interaction = since_zero(asked, session)
     low, high = interaction.present({"value": 0, "hit": False, "prior": 0}, 1).interval
-    law, first, last = interaction.noise.law(), -40, 39
+    law, first, last = noise_of(session).law(), -40, 39
     unchanged_above, unchanged_below = (law.at_least_up(int(end)) for end in (high + 1 - last, first - (low - 1)))
     assert 0.015 < float(unchanged_above) < 0.025
     assert 0.015 < float(unchanged_below) < 0.025

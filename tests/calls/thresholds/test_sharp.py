@@ -46,11 +46,11 @@ def test_the_least_price_that_is_right_so_near(opened, within):
 def test_a_test_that_may_be_off_by_anything_takes_the_least_price_of_a_table(opened, within):
     """No search walks as many sensitivities as were named."""
     session = opened(budget=DELTA)
-    bound = ThresholdTest(count(), above=3, within=within, tests=3).bind(session.spine)
+    bound = ThresholdTest(count(), above=3, within=within, tests=3).plan(session.spine)
     order = session.spine.filter.order
     assert 1 <= bound.event.price / least_price(order, LEAST_SPEED) < 1.01
     with pytest.raises(InvalidParameter, match="fewer tests"):
-        ThresholdTest(count(), above=3, within=50, tests=10**300).bind(session.spine)
+        ThresholdTest(count(), above=3, within=50, tests=10**300).plan(session.spine)
 
 
 def test_a_small_budget_sells_many_hits(opened):
@@ -103,17 +103,16 @@ def test_a_watch_publishes_fresh_values_of_the_hits_alone(opened):
 
 def drawn(session, call, values, times):
     """Hits and values of so many runs on these exact values."""
-    interaction = call.bind(session.spine)
-    source = Seeded(5)
-    touched = Data([np.array(values)] * len(interaction.queries()), source, None, None, PAID)
-    return [interaction.run(touched).answer for _ in range(times)]
+    made = call.plan(session.spine)
+    touched = Data([np.array(values)] * len(made.reads(session.spine.rows)), Seeded(5), None, None, PAID)
+    return [made.run(touched).answer for _ in range(times)]
 
 
 def test_the_value_of_a_hit_has_noise_of_its_own(opened):
     """Unbiased at the bar, with the variance of its part of the price; a scale off by a tenth is found out."""
     session = opened(budget=DELTA)
     call = Watch(EVERY, above=0, hits=20)
-    sigma = float(call.bind(session.spine).noise.sigma_squared) ** 0.5
+    sigma = float(call.law(session.spine, EVERY).noise.sigma_squared) ** 0.5
     runs = drawn(session, call, [0, 0, FAR], 6000)
     noisy = np.array([run["noisy"][run["positions"].index(0)] for run in runs if 0 in run["positions"]])
     assert abs(len(noisy) - 3000) < 5 * (6000 / 4) ** 0.5
@@ -126,7 +125,7 @@ def test_the_value_of_a_hit_has_noise_of_its_own(opened):
 def test_the_law_of_a_hit_is_that_of_the_table(opened):
     session = opened(budget=DELTA)
     call = ThresholdTest(count(), above=0, hits=20, tests=100)
-    sharpness = call.bind(session.spine).sharpness
+    sharpness = call.sharply(session.spine, count())
     table = sharpness.sampler.table
     for value in (-40, 0, 60, 90):
         chance = float(table.hit_chance(value + sharpness.bar))
@@ -243,7 +242,7 @@ def test_the_value_is_told_apart_from_the_test(opened):
     session = opened(budget=DELTA)
     call = ReleaseIf(count(), above=0, hits=20)
     noisy = [found["value"] for found in drawn(session, call, 0, 4000) if found["value"] is not None]
-    sigma = float(call.bind(session.spine).noises[0].sigma_squared) ** 0.5
+    sigma = float(call.law(session.spine, count()).noise.sigma_squared) ** 0.5
     assert abs(np.mean(noisy)) < 5 * sigma / len(noisy) ** 0.5
     assert abs(np.var(noisy) / sigma**2 - 1) < 5 * (2 / len(noisy)) ** 0.5
 
