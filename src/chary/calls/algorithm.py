@@ -17,7 +17,7 @@ from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, Zer
 from chary.data import Neighbors, Query, Reading, Rows
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
-from chary.numbers import Number, exact, failing, per_call, plain, positive
+from chary.numbers import Number, checked, exact, failing, optional, per_call, plain, positive, set_fields
 
 # Any private algorithm: what its author declares, and how it is run without its data leaking through errors.
 
@@ -74,10 +74,9 @@ class Algorithm:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
             raise InvalidParameter('an algorithm needs a name and a callable: Algorithm("median", run, epsilon=0.1)')
         self._settle_size()
-        columns = None if self.columns is None else tuple(self.columns)
-        object.__setattr__(self, "columns", columns)
+        set_fields(self, columns=None if self.columns is None else tuple(self.columns))
         if isinstance(self.outcomes, np.ndarray):
-            object.__setattr__(self, "outcomes", self.outcomes.tolist())
+            set_fields(self, outcomes=self.outcomes.tolist())
         if not isinstance(self.outcomes, (list, tuple, type(None))):
             raise InvalidParameter("outcomes of an algorithm are a list of all that can come out")
         for kept in (dict(self.parameters), self.outcomes):
@@ -89,12 +88,9 @@ class Algorithm:
     def _settle_size(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("say how private the algorithm is as one of epsilon= (with a delta=) and rho=")
-        object.__setattr__(self, "delta", failing(self.delta))
-        if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", per_call(self.epsilon))
-            return
-        object.__setattr__(self, "rho", positive(self.rho or 0, "rho"))
-        if self.delta:
+        set_fields(self, epsilon=None if self.epsilon is None else per_call(self.epsilon), delta=failing(self.delta))
+        checked(self, rho=optional(positive))
+        if self.rho is not None and self.delta:
             raise InvalidParameter("an algorithm with rho= has no delta")
 
     @property
@@ -386,7 +382,7 @@ class ScoreFunction:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
             raise InvalidParameter('a score needs a name and a callable: ScoreFunction("gap", run)')
-        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
+        set_fields(self, columns=None if self.columns is None else tuple(self.columns))
         if not isinstance(self.parameters, Mapping) or not _plain(plain_outcome(dict(self.parameters))):
             raise InvalidParameter("parameters of a score must be finite JSON values")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event, UnanimousCall
+from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import Answer, scalar
@@ -297,12 +298,11 @@ def label_draws(test: SharpTest, labels: int, steps: int) -> boundaries.LabelDra
 @lru_cache(maxsize=KEPT)
 def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDraws:
     """Those of two sides so many steps apart, with as many labels as fit between the bars."""
-    low, high = 1, _MOST_PHANTOMS
-    while high - low > 0:
-        middle = (low + high + 1) // 2
-        fits = 2 * clear_depth(2**middle, test, 0.5) * steps <= zone
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return label_draws(test, 2**low, steps)
+
+    def fits(bits: int) -> bool:
+        return 2 * clear_depth(2**bits, test, 0.5) * steps <= zone
+
+    return label_draws(test, 2 ** largest(fits, 1, _MOST_PHANTOMS + 1), steps)
 
 
 # Answers that are nearly free while they are clear: between two bars, and decisions that may say "boundary".

@@ -21,7 +21,7 @@ from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Query, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import workloads
-from chary.numbers import Number, exact, plain, probability
+from chary.numbers import Number, exact, plain, probability, work_out
 
 # What noisy moments say: means, covariances, principal components, and how far all of them can be off.
 
@@ -236,7 +236,7 @@ class MatrixMechanism(Call[LinearAnswers]):
 
     def __post_init__(self) -> None:
         check_sizes(self.epsilon, self.rho, self.delta)
-        self.asked  # noqa: B018 - refuses a workload that is none
+        work_out(self.asked)  # refuses a workload that is none
 
     @property
     def asked(self) -> workloads.LinearQueries:

@@ -26,6 +26,7 @@ from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWit
 from chary.filters import Filter, Price
 from chary.ledger import CallRecord, State
 from chary.ledger import CallRecord as Stored
+from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
 
@@ -318,7 +319,7 @@ def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
     if stored.kind not in _RUNS or stored.dataset != spine.dataset or stored.state == State.VOIDED:
         raise NotWithheld(f"call {number} opened no run of this dataset")
     run = _RUNS[stored.kind](spine, number, json.loads(stored.body), brought)
-    run.state  # noqa: B018 - refuses an opening that was interrupted, and what is brought to another one
+    work_out(run.state)  # refuses an opening that was interrupted, and what is brought to another one
     return run
 
 
