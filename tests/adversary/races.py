@@ -5,9 +5,10 @@ import math
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
+from types import SimpleNamespace
 
 from chary import Algorithm
-from chary.calls.compute import race_call
+from chary.calls.compute import RaceRun
 from chary.core.plan import Data
 from tests.adversary.kit import Ask, Result, World
 
@@ -16,7 +17,8 @@ from tests.adversary.kit import Ask, Result, World
 def made(filter_, epsilon, priors, outcome):
     """The real call, of an algorithm whose outcome is known."""
     algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=epsilon)
-    return race_call(filter_, 1, tuple(range(len(priors))), algorithm, dict(enumerate(priors)))
+    race = RaceRun(SimpleNamespace(filter=filter_), 1, {"targets": range(len(priors))})
+    return race.plan(algorithm, priors=dict(enumerate(priors)))
 
 
 def start(counters):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 from chary.accounting import BestOf, Event, Targeted
@@ -12,11 +12,10 @@ from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
 from chary.calls.call import Call, call, widened
-from chary.calls.run import BoundOpening, Opening, Run, RunKind
+from chary.calls.run import Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.core.transaction import Spine, earlier
-from chary.data import Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
 from chary.filters import Filter, Price
 from chary.mechanisms.additive import padded, unpadded
@@ -320,46 +319,6 @@ Judged = tuple[Json, Mapping[str, bool]]
 """The outcome of a question as its answer tells it, and which targets it hits."""
 
 
-def counting(
-    race: int,
-    asked: tuple[str, Json, Event],
-    prices: Mapping[str, Price],
-    dearest: Price,
-    judge: Callable[[Data], Judged],
-    tell: Callable[[Json, int], Any],
-    reads: Callable[[Rows], Sequence[Reading]],
-    forecast: Callable[[], Forecast] = Forecast,
-) -> Plan[answers.RaceOutcome]:
-    """A question to a race: its kind, its body and its event, and the price of a hit of each target.
-
-    Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises. Where
-    one of them has no price per hit the call is paid in full and leaves all counters alone: were it counted as well,
-    later hits would be free on its account. The counters follow from what was published; they are kept as state so that
-    calls made at the same time cannot both count from the same ones.
-    """
-    kind, body, event = asked
-
-    def check(secret: bytes | None) -> None:
-        if secret is None:
-            raise NotWithheld(f"call {race} counts no targets: it was interrupted; open a new one")
-
-    def run(data: Data) -> Result:
-        outcome, hit = judge(data)
-        names = [name for name in prices if hit[name]]
-        before = dict(zip(prices, json.loads(data.secret or b"[]"), strict=True))
-        full = None if counts(prices) else data.price.hit.main
-        after, charged = risen(before, {name: prices[name].hit.main for name in names}, full)
-        kept: dict[int, bytes | None] = {race: json.dumps(list(after.values())).encode()}
-        answer = outcome | {"hits": names, "charged": charged}
-        return Result(answer, hits=int(len(names) == len(prices)), tests=1, secrets=kept)
-
-    def present(answer: Json, number: int) -> answers.RaceOutcome:
-        return answers.RaceOutcome(number, tell(answer, number), tuple(answer["hits"]), bool(answer["charged"]))
-
-    text, cost = ENCODER.encode(body), Counted(dearest)
-    return Plan(kind, text, event, run, present, reads, cost, forecast, state=race, check=check)
-
-
 def counts(prices: Mapping[str, Price]) -> bool:
     """Whether all targets have a price per hit."""
     return all(price.free_miss for price in prices.values())
@@ -367,6 +326,9 @@ def counts(prices: Mapping[str, Price]) -> bool:
 
 # A question to a race that is any call with one outcome, each target of which is what the call pays or its own.
 
+# Of an algorithm with a prior for each target, and of any call: the ledger tells them apart.
+CALL: Final = "best_of_call"
+ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
@@ -386,56 +348,6 @@ class Aim:
     def told(self) -> Json:
         """How a question tells it."""
         return {} if self.target is None else self.target.told
-
-
-ASK: Final = "best_of_ask"
-
-
-def raced(
-    spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Mapping[str, Any]
-) -> Plan[answers.RaceOutcome]:
-    """One call of any kind that has one outcome, with a target for each name; refuses calls that cannot be raced, and
-    targets that are none.
-
-    Guarantee: that of the call, once for each target. An outcome that failed hits all. Errors: `InvalidParameter`
-    unless each name has a target; `NotPriced` where one of them has none.
-    """
-    if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
-        raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
-    call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
-    if not isinstance(call, Call) or not call.raced:
-        raise InvalidParameter(
-            "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
-        )
-    inner: Plan[Any] = call.plan(spine)
-    aims = {name: _aim(call, inner, dict(targets[name])) for name in names}
-    prices = {name: spine.filter.price(aim.event) for name, aim in aims.items()}
-
-    def judge(data: Data) -> Judged:
-        ran = inner.run(replace(data, secret=None))
-        try:
-            value = outcome_of(inner.present(ran.answer, 0))
-            answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}
-        except AlgorithmFailed:
-            answer, hit = {"failed": True}, dict.fromkeys(aims, True)
-        raised = {name: prices[name].hit.main for name, hits in hit.items() if hits and counts(prices)}
-        return {"answer": answer, "raised": raised}, hit
-
-    def tell(answer: Json, number: int) -> Any:
-        if "failed" in answer["answer"]:
-            raise AlgorithmFailed(
-                "what was raced raised, or returned no finite JSON value, or a condition on it raised"
-            )
-        return outcome_of(inner.present(answer["answer"], number))
-
-    def forecast() -> Forecast:
-        told = inner.forecast()
-        return Forecast(told.error_bar, decides=True, step=told.step, wrong=told.wrong)
-
-    told = {name: aim.told for name, aim in aims.items()}
-    body = {"best_of": race, "asked": {"kind": inner.kind} | json.loads(inner.body), "targets": told}
-    question = (ASK, body, inner.event)
-    return counting(race, question, prices, _dearest(prices), judge, tell, inner.reads, forecast)
 
 
 def _dearest(prices: Mapping[str, Price]) -> Price:
@@ -506,61 +418,9 @@ class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
         if len(set(named)) != len(targets) or len(named) < 2:
             raise InvalidParameter('name at least two different targets, such as MultiTarget(["student", "last year"])')
 
-    def bind(self, spine: Spine) -> "OpenRace":
-        return OpenRace(self, spine.rows.neighbor_relation)
-
-
-@dataclass(frozen=True)
-class OpenRace(BoundOpening[MultiTarget]):
-    """The opening: paid once, and nothing is read."""
-
-    @cached_property
-    def targets(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(self.call.targets)
-
-    @cached_property
-    def event(self) -> Event:
-        return BestOf(len(self.targets))
-
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=json.dumps([0] * len(self.targets)).encode())
-
-
-CALL: Final = "best_of_call"
-
-
-def race_call(
-    filter_: Filter, race: int, targets: Sequence[str], algorithm: algorithms.Algorithm, priors: Mapping[str, Any]
-) -> Plan[answers.RaceOutcome]:
-    """One run of an algorithm with a prior for each target.
-
-    Guarantee: the algorithm's, with a NotPrior target for each prior.
-    """
-    if set(priors) != set(targets):
-        raise InvalidParameter(f"give a prior for each of the targets {', '.join(targets)}, and no other")
-    epsilon, delta = algorithm.size
-    event = Targeted(epsilon, None, delta)
-    price = filter_.price(event)
-    free = {name: algorithms.canonical_outcome(priors[name]) for name in targets}
-
-    def judge(data: Data) -> Judged:
-        try:
-            value = algorithm.outcome(data.values[0], data.source)
-        except AlgorithmFailed:
-            return {"failed": True}, dict.fromkeys(targets, True)
-        found = algorithms.canonical_outcome(value)
-        return {"value": value}, {name: found != prior for name, prior in free.items()}
-
-    def tell(answer: Json, number: int) -> Any:
-        if "failed" in answer:
-            raise AlgorithmFailed(f"the algorithm {algorithm.name!r} raised, or returned no finite JSON value")
-        return answer["value"]
-
-    told = {name: algorithms.plain_outcome(priors[name]) for name in targets}
-    question = (CALL, algorithm.body() | {"best_of": race, "priors": told}, event)
-    prices = dict.fromkeys(targets, price)
-    return counting(race, question, prices, price, judge, tell, lambda rows: [algorithm.prepare(rows)])
+    def plan(self, spine: Spine) -> Plan[Any]:
+        many = len(tuple(self.targets))
+        return opening(self, spine, BestOf(many), lambda data: _kept([0] * many))
 
 
 @dataclass(frozen=True)
@@ -568,6 +428,10 @@ class RaceState:
     """What is public of a race: the targets that are counted side by side."""
 
     targets: tuple[str, ...]
+
+
+def _kept(counters: Sequence[int]) -> bytes:
+    return json.dumps(counters).encode()
 
 
 class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
@@ -578,13 +442,15 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     A target is said as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
     `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
 
-    Guarantee: the call's, with each target; the sum charged is that of the target that was hit least, whichever it
+    Guarantee: the call's, once for each target; the sum charged is that of the target that was hit least, whichever it
     turns out to be. A call without a price per hit for one of its targets is paid in full. Errors: `InvalidParameter`
-    unless each target is said, and for calls with several outcomes or with a secret state.
+    unless each target is said, and for calls with several outcomes or with a secret state; `NotPriced` where a target
+    has no price.
     """
 
     kind = MultiTarget.kind
     names = "best_of"
+    keeps = "counters"
 
     def plan(
         self,
@@ -596,12 +462,112 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         if (priors is None) == (targets is None):
             raise InvalidParameter("give priors= or targets=, one of them, with an entry for each target")
         if priors is None:
-            return raced(self._spine, self.call, self.state.targets, algorithm, targets or {})
+            return self._of_call(algorithm, targets or {})
         if isinstance(algorithm, algorithms.Algorithm):
-            return race_call(self._spine.filter, self.call, self.state.targets, algorithm, priors)
-        said = {name: {"prior": prior} for name, prior in priors.items()}
-        return raced(self._spine, self.call, self.state.targets, algorithm, said)
+            return self._of_algorithm(algorithm, priors)
+        return self._of_call(algorithm, {name: {"prior": prior} for name, prior in priors.items()})
 
     @property
     def state(self) -> RaceState:
         return RaceState(tuple(self._terms["targets"]))
+
+    def _of_algorithm(self, algorithm: algorithms.Algorithm, priors: Mapping[str, Any]) -> Plan[answers.RaceOutcome]:
+        """One run of an algorithm, with a NotPrior target for each prior."""
+        names = self.state.targets
+        if set(priors) != set(names):
+            raise InvalidParameter(f"give a prior for each of the targets {', '.join(names)}, and no other")
+        event = Targeted(algorithm.size[0], None, algorithm.size[1])
+        price = self._spine.filter.price(event)
+        free = {name: algorithms.canonical_outcome(priors[name]) for name in names}
+
+        def judge(data: Data) -> Judged:
+            try:
+                value = algorithm.outcome(data.values[0], data.source)
+            except AlgorithmFailed:
+                return {"failed": True}, dict.fromkeys(names, True)
+            found = algorithms.canonical_outcome(value)
+            return {"value": value}, {name: found != prior for name, prior in free.items()}
+
+        def tell(answer: Json, number: int) -> Any:
+            if "failed" in answer:
+                raise AlgorithmFailed(f"the algorithm {algorithm.name!r} raised, or returned no finite JSON value")
+            return answer["value"]
+
+        told = {name: algorithms.plain_outcome(priors[name]) for name in names}
+        run, present = self._counting(dict.fromkeys(names, price), judge, tell)
+        return self._plan(
+            CALL,
+            algorithm.body() | {"priors": told},
+            event,
+            run,
+            present,
+            reads=lambda rows: [algorithm.prepare(rows)],
+            cost=Counted(price),
+        )
+
+    def _of_call(self, asked: Any, targets: Mapping[str, Any]) -> Plan[answers.RaceOutcome]:
+        """One call of any kind that has one outcome, with a target for each name; an outcome that failed hits all."""
+        names = self.state.targets
+        if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
+            raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
+        call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
+        if not isinstance(call, Call) or not call.raced:
+            raise InvalidParameter(
+                "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
+            )
+        inner: Plan[Any] = call.plan(self._spine)
+        aims = {name: _aim(call, inner, dict(targets[name])) for name in names}
+        prices = {name: self._spine.filter.price(aim.event) for name, aim in aims.items()}
+
+        def judge(data: Data) -> Judged:
+            ran = inner.run(replace(data, secret=None))
+            try:
+                value = outcome_of(inner.present(ran.answer, 0))
+                answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}
+            except AlgorithmFailed:
+                answer, hit = {"failed": True}, dict.fromkeys(aims, True)
+            raised = {name: prices[name].hit.main for name, hits in hit.items() if hits and counts(prices)}
+            return {"answer": answer, "raised": raised}, hit
+
+        def tell(answer: Json, number: int) -> Any:
+            if "failed" in answer["answer"]:
+                raise AlgorithmFailed(
+                    "what was raced raised, or returned no finite JSON value, or a condition on it raised"
+                )
+            return outcome_of(inner.present(answer["answer"], number))
+
+        def forecast() -> Forecast:
+            told = inner.forecast()
+            return Forecast(told.error_bar, decides=True, step=told.step, wrong=told.wrong)
+
+        told = {name: aim.told for name, aim in aims.items()}
+        body = {"asked": {"kind": inner.kind} | json.loads(inner.body), "targets": told}
+        run, present = self._counting(prices, judge, tell)
+        cost = Counted(_dearest(prices))
+        return self._plan(ASK, body, inner.event, run, present, reads=inner.reads, cost=cost, forecast=forecast)
+
+    def _counting(
+        self, prices: Mapping[str, Price], judge: Callable[[Data], Judged], tell: Callable[[Json, int], Any]
+    ) -> tuple[Callable[[Data], Result], Callable[[Json, int], answers.RaceOutcome]]:
+        """A question as it is run and told, by the price of a hit of each target.
+
+        Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises.
+        Where one of them has no price per hit the call is paid in full and leaves all counters alone: were it counted
+        as well, later hits would be free on its account. The counters follow from what was published; they are kept as
+        state so that calls made at the same time cannot both count from the same ones.
+        """
+
+        def run(data: Data) -> Result:
+            outcome, hit = judge(data)
+            names = [name for name in prices if hit[name]]
+            before = dict(zip(prices, json.loads(data.secret or b"[]"), strict=True))
+            full = None if counts(prices) else data.price.hit.main
+            after, charged = risen(before, {name: prices[name].hit.main for name in names}, full)
+            answer = outcome | {"hits": names, "charged": charged}
+            kept: dict[int, bytes | None] = {self.call: _kept(list(after.values()))}
+            return Result(answer, hits=int(len(names) == len(prices)), tests=1, secrets=kept)
+
+        def present(answer: Json, number: int) -> answers.RaceOutcome:
+            return answers.RaceOutcome(number, tell(answer, number), tuple(answer["hits"]), bool(answer["charged"]))
+
+        return run, present
