@@ -339,7 +339,7 @@ def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]
         return Selected(number, columns, keys, above, answer["tested"], publication=told)
 
     parts = len(reads) if query.keys is None else query.reach(neighbor_relation)
-    return thresholds.in_order(call, spine, query, law, present, reads=reads, parts=parts, at_once=len(keys))
+    return thresholds.in_order(call, spine, query, threshold, law, present, reads=reads, parts=parts, at_once=len(keys))
 
 
 # The best few of many candidates, paid by what is published, however many candidates there are.

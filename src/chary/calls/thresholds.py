@@ -574,13 +574,14 @@ def watched(call: Watch, spine: Spine, query: Query, law: TestLaw) -> Plan[Watch
         )
 
     parts = query.reach(neighbor_relation)
-    return in_order(call, spine, query, law, present, reads=[query], parts=parts, at_once=len(keys))
+    return in_order(call, spine, query, threshold, law, present, reads=[query], parts=parts, at_once=len(keys))
 
 
 def in_order(
     call: Valued[AnswerT],
     spine: Spine,
     query: Query,
+    threshold: int,
     law: TestLaw,
     present: Callable[[Json, int], AnswerT],
     *,
@@ -592,7 +593,6 @@ def in_order(
 
     `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid.
     """
-    threshold = steps_at_least(call.above, query.grid)
 
     def run(data: Data) -> Result:
         values = np.concatenate([data.integers(position) for position in range(len(reads))])
