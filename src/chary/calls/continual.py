@@ -1,22 +1,23 @@
 """Running counts over growing data: opening, steps and state."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, cast
 
-from chary.accounting import Event
 from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
-from chary.calls.run import BoundOpening, Opening, Run, RunKind
-from chary.core.plan import Data, Json, Paid, Result, natural
+from chary.calls.run import Opening, Run, RunKind, opening
+from chary.core.forecast import Forecast
+from chary.core.plan import Data, Json, Plan, Result, natural, reading
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
-from chary.data import Count, Neighbors, Query, Reading, Rows, Sum, count
+from chary.data import Count, NeighborRelation, Neighbors, Reading, Rows, Sum, count
 from chary.data.series import has_public_size
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import Number, plain
 
@@ -100,78 +101,6 @@ class Progress:
         return cls(**json.loads(public), state=state)
 
 
-@dataclass(frozen=True)
-class StepContinual(Paid):
-    """Tell the running count of the rows there are now; nothing is charged, it was paid at the opening.
-
-    Which step this is, and the noise and state up to it,
-    are kept beside the opening; the answer and the new state are stored in one transaction, and only if the state is
-    still the one this run began with. So no step is told twice, and an outcome that is not stored was seen by nobody.
-
-    `version` is that of the dataset before the rows are read, and `known` how many rows it has where that is public;
-    with `only_new` a step at that version is refused.
-    """
-
-    opened: int
-    started: "OpenContinual"
-    version: int
-    known: int | None
-    only_new: bool = False
-    kind = "continual_step"
-
-    @property
-    def event(self) -> Event:
-        return self.started.mechanism.event()
-
-    def check(self, secret: bytes | None) -> None:
-        progress = progress_of(secret, self.opened)
-        if self.only_new and progress.version >= self.version:
-            raise NothingNew("no rows arrived since the last step")
-        if progress.step >= self.started.call.steps:
-            raise StepsUsed(
-                f"all {self.started.call.steps} steps that were paid for are used; open another with "
-                "session.start(ContinualCount(..., steps=...)), which is charged anew"
-            )
-
-    def body(self) -> Json:
-        return {"continual_count": self.opened}
-
-    def queries(self) -> Sequence[Query]:
-        sized = has_public_size(self.started.neighbor_relation)
-        return [count(), self.started.query] if sized else [self.started.query]
-
-    def run(self, data: Data) -> Result:
-        before = progress_of(data.secret, self.opened)
-        size = data.integer() if len(data.values) > 1 else None
-        if size is not None and size < (most := max(before.size or 0, self.known or 0)):
-            raise LedgerMismatch(
-                f"there were {most} rows before and these are {size}: a stream never shrinks. What another process "
-                "appended to rows in its memory is not here: open the dataset with all its rows"
-            )
-        step, counts = before.step + 1, data.integers(-1)
-        values, state = self.started.mechanism.tell(step, before.state, counts, data.source)
-        after = Progress(step, max(self.version, before.version), size, state)
-        answer = {"step": step, "version": after.version, "size": size, "values": values}
-        return Result(answer, hits=0, tests=0, secrets={self.opened: after.dump()})
-
-    def present(self, answer: Json, call: int) -> RunningCount:
-        query = self.started.query
-        bar = float(self.started.mechanism.error_bar(answer["step"]) * query.grid)
-        values = tuple(natural(value, query.grid) for value in answer["values"])
-        told = (answer["step"], answer["version"], answer["size"], values, bar)
-        known = Known(*query.known_range(self.started.neighbor_relation))
-        if query.keys is None:
-            return RunningCount(call, *told, known=known)
-        return RunningCounts(call, query.columns, tuple(query.keys), *told, known=known)
-
-
-def progress_of(secret: bytes | None, opened: int) -> Progress:
-    """What is kept beside the opening; `NotWithheld` where it was interrupted."""
-    if secret is None:
-        raise NotWithheld(f"call {opened} keeps no continual count: it was interrupted; open a new one")
-    return Progress.load(secret)
-
-
 # The continual counts of a session: opening one, its steps, and what they told.
 
 Method = Literal["tree", "root"]
@@ -182,12 +111,11 @@ MOST_MOVED: Final = 2**31
 class CountingState:
     """What is public of a continual count. Steps are numbered from 1; `steps` is how many there are in all."""
 
-    def __init__(self, spine: Spine, call: int, started: "OpenContinual") -> None:
-        self.steps, self._call, self._spine, self._mechanism = started.call.steps, call, spine, started.mechanism
-        self._grid = started.query.grid
-        self._told: AnswerLog[RunningCount] = AnswerLog(
-            spine, StepContinual(call, started, version=0, known=None), after=call
-        )
+    def __init__(
+        self, opened: "ContinualCount", noise: Continual, now: Callable[[], Progress], told: AnswerLog[RunningCount]
+    ) -> None:
+        self.steps, self._grid = opened.steps, Fraction(opened.counted.grid)
+        self._noise, self._now, self._told = noise, now, told
 
     @property
     def latest(self) -> RunningCount | None:
@@ -203,22 +131,19 @@ class CountingState:
     @property
     def steps_left(self) -> int:
         """How many steps are left."""
-        return self.steps - self._progress().step
+        return self.steps - self._now().step
 
     def error_bar(self, step: int, *, confidence: Number = 0.95) -> int | float:
         """By how much the count of a key at this step is off at most, with this probability. Nothing is read."""
-        return natural(self._mechanism.error_bar(step, confidence), self._grid)
+        return natural(self._noise.error_bar(step, confidence), self._grid)
 
     def worst_error(self, *, confidence: Number = 0.95) -> int | float:
         """By how much any count at any step is off at most, with this probability. Nothing is read."""
-        return natural(self._mechanism.worst_error(confidence), self._grid)
+        return natural(self._noise.worst_error(confidence), self._grid)
 
     def deviation(self, step: int) -> float:
         """The standard deviation of the count of a key at this step; at most that, for Gaussian noise."""
-        return self._mechanism.deviation(step) * float(self._grid)
-
-    def _progress(self) -> Progress:
-        return progress_of(self._spine.ledger.secret(self._call), self._call)
+        return self._noise.deviation(step) * float(self._grid)
 
 
 @call("continual_count", subject="growing")
@@ -266,55 +191,42 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
         """The mechanism, also where it was left out."""
         return self.mechanism or ("tree" if self.rho is None else "root")
 
-    def bind(self, spine: Spine) -> "OpenContinual":
-        return OpenContinual(replace(self, mechanism=self._usual), spine.rows.neighbor_relation)
+    @property
+    def counted(self) -> Count | Sum:
+        """What is counted, or added up."""
+        return cast("Count | Sum", self.query)
 
+    def noise(self, neighbor_relation: NeighborRelation) -> Continual:
+        """That of all steps."""
+        query, rule = self.counted, BinaryTree if self._usual == "tree" else RootFactorisation
+        moved = {"l1": query.l1(neighbor_relation), "largest": query.sensitivity(neighbor_relation)}
+        size = {"steps": self.steps, "keys": len(query.keys or ((),))} | moved
+        return BinaryTree.for_epsilon(self.epsilon or 0, **size) if self.rho is None else rule.for_rho(self.rho, **size)
 
-class OpenContinual(BoundOpening[ContinualCount]):
-    """Reserve the budget of all steps of a continual count; nothing is read."""
-
-    def __post_init__(self) -> None:
-        if self.neighbor_relation.unit is not None or self.neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE:
+    def plan(self, spine: Spine) -> Plan[Any]:
+        query, neighbor_relation = self.counted, spine.rows.neighbor_relation
+        if neighbor_relation.unit is not None or neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidQuery(
                 "one row must be in one step: open rows that are units, with privacy_unit=None; a unit with rows in "
                 "several steps would be paid for in each"
             )
-        if self.query.sensitivity(self.neighbor_relation) > MOST_MOVED:
+        if query.sensitivity(neighbor_relation) > MOST_MOVED:
             raise InvalidQuery("a running sum may move by at most 2**31 steps of its grid: give a coarser grid=")
-        super().__post_init__()
+        noise, said = self.noise(neighbor_relation), replace(self, mechanism=self._usual)
 
-    @cached_property
-    def query(self) -> Count | Sum:
-        """What is counted, or added up."""
-        return cast("Count | Sum", self.call.query)
+        def checked(rows: Rows) -> Sequence[Reading]:
+            rows.prepare(query)
+            return ()
 
-    @cached_property
-    def mechanism(self) -> Continual:
-        """The noise of all steps."""
-        keys, asked = len(self.query.keys or ((),)), self.call
-        moved = {"l1": self.query.l1(self.neighbor_relation), "largest": self.query.sensitivity(self.neighbor_relation)}
-        size = {"steps": asked.steps, "keys": keys} | moved
-        if asked.rho is None:
-            return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
-        rule = BinaryTree if asked.mechanism == "tree" else RootFactorisation
-        return rule.for_rho(asked.rho, **size)
+        def forecast() -> Forecast:
+            last, worst = (
+                plain(natural(most, query.grid)) for most in (noise.error_bar(self.steps), noise.worst_error())
+            )
+            told = f"the last of {self.steps} steps is within {last} of the truth 95 times in 100"
+            return Forecast(interval=f"{told}, all together within {worst}")
 
-    @property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def foretold(self) -> str:
-        grid, steps = self.query.grid, self.call.steps
-        last, worst = (natural(most, grid) for most in (self.mechanism.error_bar(steps), self.mechanism.worst_error()))
-        told = f"the last of {steps} steps is within {plain(last)} of the truth 95 times in 100"
-        return f"{told}, all together within {plain(worst)}"
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        rows.prepare(self.query)
-        return []
-
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
+        start = Progress(state=noise.start()).dump()
+        return opening(said, spine, noise.event(), lambda data: start, reads=checked, forecast=forecast)
 
 
 class ContinualRun(RunKind[RunningCount, CountingState]):
@@ -328,24 +240,84 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
 
     kind = ContinualCount.kind
     names = "continual_count"
+    keeps = "continual count"
 
     @cached_property
-    def started(self) -> OpenContinual:
+    def opened(self) -> ContinualCount:
         """The opening."""
-        return OpenContinual(ContinualCount.recorded(self._terms), self._spine.rows.neighbor_relation)
+        return ContinualCount.recorded(self._terms)
+
+    @cached_property
+    def noise(self) -> Continual:
+        """That of all steps."""
+        return self.opened.noise(self._spine.rows.neighbor_relation)
 
     @cached_property
     def state(self) -> CountingState:
-        progress_of(self._spine.ledger.secret(self.call), self.call)
-        return CountingState(self._spine, self.call, self.started)
+        self._progress()
+        return CountingState(self.opened, self.noise, self._progress, self._answered("continual_step", self._present))
 
-    def plan(self, *, only_new: bool = False) -> StepContinual:
+    def plan(self, *, only_new: bool = False) -> Plan[RunningCount]:
+        """With `only_new` a step is refused where no rows arrived since the last."""
         last = Arrivals(self._spine.ledger, self._spine.dataset, self._spine.rows).last()
-        return StepContinual(self.call, self.started, last.number, last.size, only_new)
+        return self._step(last.number, last.size, only_new)
 
-    def recorded(self, body: Json) -> StepContinual:
+    def recorded(self, body: Json) -> Plan[RunningCount]:
         """Which step it was, and of which rows, is told by the answer."""
-        return StepContinual(self.call, self.started, 0, None)
+        return self._step(0, None)
+
+    def _step(self, version: int, known: int | None, only_new: bool = False) -> Plan[RunningCount]:
+        """The running count of the rows there are now; nothing is charged, it was paid at the opening.
+
+        Which step this is, and the noise and state up to it, are kept beside the opening; the answer and the new state
+        are stored in one transaction, and only if the state is still the one this run began with. So no step is told
+        twice, and an outcome that is not stored was seen by nobody.
+
+        `version` is that of the dataset before the rows are read, and `known` how many rows it has where that is
+        public.
+        """
+        query, noise, steps = self.opened.counted, self.noise, self.opened.steps
+        sized = has_public_size(self._spine.rows.neighbor_relation)
+
+        def check(held: bytes) -> None:
+            now = Progress.load(held)
+            if only_new and now.version >= version:
+                raise NothingNew("no rows arrived since the last step")
+            if now.step >= steps:
+                raise StepsUsed(
+                    f"all {steps} steps that were paid for are used; open another with "
+                    "session.start(ContinualCount(..., steps=...)), which is charged anew"
+                )
+
+        def run(data: Data) -> Result:
+            before = Progress.load(data.secret or b"")
+            size = data.integer() if sized else None
+            if size is not None and size < (most := max(before.size or 0, known or 0)):
+                raise LedgerMismatch(
+                    f"there were {most} rows before and these are {size}: a stream never shrinks. What another process "
+                    "appended to rows in its memory is not here: open the dataset with all its rows"
+                )
+            step = before.step + 1
+            values, state = noise.tell(step, before.state, data.integers(-1), data.source)
+            after = Progress(step, max(version, before.version), size, state)
+            answer = {"step": step, "version": after.version, "size": size, "values": values}
+            return Result(answer, hits=0, tests=0, secrets={self.call: after.dump()})
+
+        reads = reading(count(), query) if sized else reading(query)
+        return self._plan("continual_step", {}, noise.event(), run, self._present, reads=reads, check=check)
+
+    def _present(self, answer: Json, number: int) -> RunningCount:
+        query = self.opened.counted
+        bar = float(self.noise.error_bar(answer["step"]) * query.grid)
+        values = tuple(natural(value, query.grid) for value in answer["values"])
+        told = (answer["step"], answer["version"], answer["size"], values, bar)
+        known = Known(*query.known_range(self._spine.rows.neighbor_relation))
+        if query.keys is None:
+            return RunningCount(number, *told, known=known)
+        return RunningCounts(number, query.columns, tuple(query.keys), *told, known=known)
+
+    def _progress(self) -> Progress:
+        return Progress.load(self._secret())
 
     def _follow(self) -> RunningCount | None:
         """One step if rows arrived since the last one and there are steps left, otherwise None.

@@ -18,7 +18,7 @@ from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, FREE, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
 from chary.core.quote import Quote, quote
-from chary.core.transaction import Spine, numbered, openings
+from chary.core.transaction import AnswerLog, Spine, numbered, openings
 from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
@@ -93,6 +93,7 @@ class FreeOpening(BoundOpening[OpeningT]):
 
 AnswerT = TypeVar("AnswerT")
 StateT = TypeVar("StateT")
+ToldT = TypeVar("ToldT")
 
 
 class Run(ABC, Generic[AnswerT, StateT]):
@@ -243,6 +244,10 @@ class RunKind(Run[AnswerT, StateT]):
         return Plan(
             kind, text, event, run, present, reads, cost, forecast, self.call, lambda held: check(self._kept(held))
         )
+
+    def _answered(self, kind: str, present: Callable[[Json, int], ToldT]) -> AnswerLog[ToldT]:
+        """What it answered to the one question that it is asked again and again."""
+        return AnswerLog(self._spine, kind, ENCODER.encode({self.names: self.call}), present, after=self.call)
 
     def _kept(self, held: bytes | None) -> bytes:
         """What is kept beside the opening; `NotWithheld` where that was interrupted."""

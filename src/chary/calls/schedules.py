@@ -2,8 +2,8 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
@@ -15,12 +15,12 @@ from chary.accounting.schedules import EpochRuns, EveryRun, Law, ScheduleRuns, b
 from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
-from chary.calls.run import BoundOpening, Opening, Run, RunKind
-from chary.core.plan import Data, Json, Paid, Plan, Result
+from chary.calls.run import Opening, Run, RunKind, opening
+from chary.core.plan import Data, Json, Plan, Result
 from chary.core.transaction import AnswerLog, Spine
-from chary.data import NeighborRelation, Query, Reading, Rows
+from chary.data import NeighborRelation, Reading, Rows
 from chary.data.series import public_size
-from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
+from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.numbers import Number, whole
 
 # A static private algorithm as a black box, and its runs on a growing database, which were paid for beforehand.
@@ -92,79 +92,6 @@ class ScheduledRun(Answer):
         return self.answer.interval if isinstance(self.answer, Answer) else None
 
 
-@dataclass(frozen=True)
-class RunSchedule(Paid):
-    """The latest run that is due, with its share of the budget and that of the runs before it that were never done.
-
-    Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still
-    to be done is kept beside the opening. An answer and the new number are stored in one transaction, and only if the
-    number is still the one this run began with; so no share is used for two answers. An outcome that is not stored was
-    seen by nobody, and its share is used again.
-    """
-
-    opened: int
-    box: BlackBox
-    neighbor_relation: NeighborRelation
-    runs: ScheduleRuns
-    first: int | None
-    last: int | None
-    size: int
-    kind = "scheduled_run"
-
-    @cached_property
-    def inner(self) -> Plan[Any]:
-        """The plan of the black box."""
-        return run_of(self.box, self.neighbor_relation, self.runs, *self._due)
-
-    @property
-    def _due(self) -> tuple[int, int]:
-        if self.first is None:
-            raise NotWithheld(f"call {self.opened} keeps no schedule: it was interrupted; open a new one")
-        if self.last is None or self.last < self.first:
-            raise NothingDue("no run is due at this size")
-        return self.first, self.last
-
-    @property
-    def event(self) -> Event:
-        """That of the next run where none is due, which `check` refuses."""
-        first = self.first or 0
-        return run_of(self.box, self.neighbor_relation, self.runs, first, max(first, self.last or 0)).event
-
-    def check(self, secret: bytes | None) -> None:
-        if read_first(secret) != self.first:
-            raise RunTaken("another process has done this run meanwhile")
-        self._due  # noqa: B018 - refuses when nothing is due
-
-    def body(self) -> Json:
-        return {"schedule": self.opened}
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return self.inner.reads(rows)
-
-    def run(self, data: Data) -> Result:
-        ran, (first, last) = self.inner.run(replace(data, secret=None)), self._due
-        epsilon = self.runs.epsilon_down(first, last)
-        answer = {"run": last, "size": self.size, "epsilon": str(epsilon), "answer": ran.answer}
-        return Result(answer, hits=0, tests=0, secrets={self.opened: dumped_first(last + 1)})
-
-    def present(self, answer: Json, call: int) -> ScheduledRun:
-        return presented(self.box, self.neighbor_relation, answer, call)
-
-
-def presented(box: BlackBox, neighbor_relation: NeighborRelation, answer: Json, call: int) -> ScheduledRun:
-    """A run as the analyst sees it, from what the ledger keeps of it."""
-    epsilon = Fraction(answer["epsilon"])
-    told = (call, answer["run"], answer["size"], epsilon)
-    try:
-        own = box.of_run(answer["run"])
-        return ScheduledRun(*told, own.plan(epsilon, neighbor_relation).present(answer["answer"], call))
-    except AlgorithmFailed:
-        return ScheduledRun(*told, None, failed=True)
-
-
 def run_of(box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int) -> Plan[Any]:
     """The plan of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
     epsilon = runs.epsilon_down(first, last)
@@ -184,16 +111,6 @@ def _within(event: Event, epsilon: Fraction, runs: ScheduleRuns) -> bool:
     if not isinstance(event, ZeroConcentrated) or not isinstance(runs.event, ZeroConcentrated):
         return False
     return 2 * Fraction(event.rho) <= epsilon**2
-
-
-def read_first(secret: bytes | None) -> int | None:
-    """The first run that is still to be done, from what is kept beside the opening; None where nothing is."""
-    return None if secret is None else int(secret)
-
-
-def dumped_first(first: int) -> bytes:
-    """What is kept beside the opening."""
-    return str(first).encode()
 
 
 # What is public of a schedule: the runs that were done, and those to come.
@@ -218,17 +135,22 @@ class PlannedRun:
 class ScheduleState:
     """What is public of a schedule: its runs, those that were done, and what is due."""
 
-    def __init__(self, spine: Spine, box: BlackBox, call: int, runs: ScheduleRuns, law: Law) -> None:
-        self.runs, self.law = runs, law
-        self._spine, self._box, self._call = spine, box, call
-        asked = RunSchedule(call, box, spine.rows.neighbor_relation, runs, first=None, last=None, size=0)
-        self._told: AnswerLog[ScheduledRun] = AnswerLog(spine, asked, after=call)
+    def __init__(
+        self,
+        spine: Spine,
+        box: BlackBox,
+        opened: tuple[ScheduleRuns, Law],
+        first: Callable[[], int],
+        told: AnswerLog[ScheduledRun],
+    ) -> None:
+        self.runs, self.law = opened
+        self._spine, self._box, self._first, self._told = spine, box, first, told
 
     @property
     def due(self) -> int | None:
         """The run that would be done now, by the public size; None if the answer there is still serves."""
-        first, last = read_first(self._spine.ledger.secret(self._call)), self.runs.last(public_size(self._spine.rows))
-        return None if first is None or last is None or last < first else last
+        first, last = self._first(), self.runs.last(public_size(self._spine.rows))
+        return None if last is None or last < first else last
 
     @property
     def results(self) -> list[ScheduledRun]:
@@ -310,8 +232,24 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
         if Fraction(self.growth or 0) > MOST_GROWTH:
             raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
 
-    def bind(self, spine: Spine) -> "StartSchedule":
-        return StartSchedule(self, spine.rows.neighbor_relation, self.runs(public_size(spine.rows)))
+    def plan(self, spine: Spine) -> Plan[Any]:
+        neighbor_relation, runs, told = (
+            spine.rows.neighbor_relation,
+            self.runs(public_size(spine.rows)),
+            self.question_body(),
+        )
+        made = [run_of(self.box, neighbor_relation, runs, run, run) for run in self.box.changes]
+
+        def checked(rows: Rows) -> Sequence[Reading]:
+            for each in made:
+                each.reads(rows)
+            return ()
+
+        told = self.question_body()
+        law: Json = told.pop("box")
+        body = {"black_box": self.box.body(neighbor_relation), "law": law} | told
+        start = str(FIRST).encode()
+        return opening(self, spine, runs.event, lambda data: start, body=body, answer=runs.body(), reads=checked)
 
     def brought(self) -> BlackBox:
         return self.box
@@ -336,37 +274,6 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
         return said | {"rho": rho}
 
 
-@dataclass(frozen=True)
-class StartSchedule(BoundOpening[Rerun]):
-    """Reserve the budget of all runs of a black box, for ever; nothing is read.
-
-    `runs` is what was made of the call at the public size of that time, which is told by the answer.
-    """
-
-    runs: ScheduleRuns = field(compare=False)
-
-    def __post_init__(self) -> None:
-        for run in self.call.box.changes:
-            run_of(self.call.box, self.neighbor_relation, self.runs, run, run)
-
-    @property
-    def event(self) -> Event:
-        return self.runs.event
-
-    def body(self) -> Json:
-        told = super().body()
-        law: Json = told.pop("box")
-        return {"black_box": self.call.box.body(self.neighbor_relation), "law": law} | told
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        for run in self.call.box.changes:
-            run_of(self.call.box, self.neighbor_relation, self.runs, run, run).reads(rows)
-        return []
-
-    def run(self, data: Data) -> Result:
-        return Result(self.runs.body(), hits=0, tests=0, secret=dumped_first(FIRST))
-
-
 class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
     """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
 
@@ -377,15 +284,14 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
 
     kind = Rerun.kind
     names = "schedule"
+    keeps = "schedule"
 
     @cached_property
     def state(self) -> ScheduleState:
-        box, answer = self._box, self._spine.ledger.call(self.call).answer
-        if answer is None:
-            raise NotWithheld(f"call {self.call} keeps no schedule: it was interrupted; open a new one")
+        box, runs = self._box, runs_of_body(self._opening())
         began = next(law for law in box.laws if law.body() == self._terms["law"])
-        runs = runs_of_body(json.loads(answer))
-        return ScheduleState(self._spine, box, self.call, runs, box.law.either(began))
+        told = self._answered("scheduled_run", self._present)
+        return ScheduleState(self._spine, box, (runs, box.law.either(began)), self._first, told)
 
     @cached_property
     def _box(self) -> BlackBox:
@@ -397,10 +303,47 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
             raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
         return box
 
-    def plan(self) -> RunSchedule:
-        rows, runs = self._spine.rows, self.state.runs
-        first, size = read_first(self._spine.ledger.secret(self.call)), public_size(rows)
-        return RunSchedule(self.call, self._box, rows.neighbor_relation, runs, first, runs.last(size), size)
+    def plan(self) -> Plan[ScheduledRun]:
+        """The latest run that is due, with its share of the budget and that of the runs before it that were never done.
+
+        Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still
+        to be done is kept beside the opening. An answer and the new number are stored in one transaction, and only if
+        the number is still the one this run began with; so no share is used for two answers. An outcome that is not
+        stored was seen by nobody, and its share is used again.
+        """
+        box, rows, runs = self._box, self._spine.rows, self.state.runs
+        first, size = self._first(), public_size(rows)
+        due = runs.last(size)
+        # Where none is due, which `check` refuses, what is said is of the next.
+        last = max(first, due or 0)
+        inner = run_of(box, rows.neighbor_relation, runs, first, last)
+
+        def check(held: bytes) -> None:
+            if int(held) != first:
+                raise RunTaken("another process has done this run meanwhile")
+            if due is None or due < first:
+                raise NothingDue("no run is due at this size")
+
+        def run(data: Data) -> Result:
+            answer = {"run": last, "size": size, "epsilon": str(runs.epsilon_down(first, last))}
+            answer["answer"] = inner.run(replace(data, secret=None)).answer
+            return Result(answer, hits=0, tests=0, secrets={self.call: str(last + 1).encode()})
+
+        return self._plan("scheduled_run", {}, inner.event, run, self._present, reads=inner.reads, check=check)
+
+    def _present(self, answer: Json, number: int) -> ScheduledRun:
+        """A run as the analyst sees it, from what the ledger keeps of it."""
+        epsilon = Fraction(answer["epsilon"])
+        told = (number, answer["run"], answer["size"], epsilon)
+        try:
+            own = self._box.of_run(answer["run"]).plan(epsilon, self._spine.rows.neighbor_relation)
+            return ScheduledRun(*told, own.present(answer["answer"], number))
+        except AlgorithmFailed:
+            return ScheduledRun(*told, None, failed=True)
+
+    def _first(self) -> int:
+        """The first run that is still to be done."""
+        return int(self._secret())
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         while True:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from chary.accounting import Finding, Findings, Publication, Support
 from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
-from chary.calls import answers, schedules, thresholds
+from chary.calls import answers, thresholds
 from chary.calls.call import kinds, titled
 from chary.calls.releases import Release
 from chary.calls.run import RunKind, run_kinds, run_of, told_so_far
@@ -116,7 +116,7 @@ class Rebuilder:
         """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
         stored: Any = readable(lambda: call.outcome, None, [])
         try:
-            if call.kind == schedules.RunSchedule.kind:
+            if call.kind == "scheduled_run":
                 return self._scheduled(call, stored)
             plan = self._plan(call)
             if plan is not None:

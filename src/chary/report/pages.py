@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chary.answers import raw
-from chary.calls import continual, schedules, thresholds
+from chary.calls import thresholds
 from chary.charts import Chart, Shape, Spot
 from chary.numbers import plain
 from chary.plots import svg
@@ -23,7 +23,7 @@ from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 # A picture takes a tenth of a second and some tens of kilobytes: the latest are drawn, all are in the table.
 MOST_PICTURES: Final = 24
 # What is asked in the same words as time goes on.
-_AGAIN: Final = frozenset({thresholds.OnChange.kind, continual.StepContinual.kind, schedules.RunSchedule.kind})
+_AGAIN: Final = frozenset({thresholds.OnChange.kind, "continual_step", "scheduled_run"})
 
 
 def budget_chart(found: ReportedDataset) -> Chart | None:

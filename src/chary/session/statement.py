@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from chary.amounts import Accounts
-from chary.calls import schedules, weights
+from chary.calls import weights
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import LedgerCorrupted
@@ -17,7 +17,7 @@ from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
 
 T = TypeVar("T")
 # Their answers tell an epsilon that is a part of what the opening was charged.
-_PAID_BEFORE = frozenset({schedules.RunSchedule.kind, weights.AskSparseWeights.kind})
+_PAID_BEFORE = frozenset({"scheduled_run", weights.AskSparseWeights.kind})
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def test_the_handle_and_its_secret_show_nothing(grown):
         counting = session.start(ContinualCount("ward = 0", steps=9, **terms))
         counting.ask()
         asked = counting.plan()
-        assert not [shown for shown in (counting, counting.state._progress(), asked) if "34" in repr(shown)]
+        assert not [shown for shown in (counting, counting._progress(), asked) if "34" in repr(shown)]
 
 
 def test_errors_are_known_before_anything_is_read(grown):
