@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from chary import noise
 from chary.accounting import Event, Extendable
@@ -12,14 +13,15 @@ from chary.amounts import Amount
 from chary.answers import Ends, Known, around
 from chary.calls import answers, fields
 from chary.calls.call import call
-from chary.calls.run import FreeOpening, Opening, Run, RunKind
-from chary.core.plan import FREE, Data, Interaction, Json, Result
+from chary.calls.run import Opening, Run, RunKind, opening
+from chary.core.forecast import Forecast
+from chary.core.plan import PREPAID, AsReported, Data, Json, Plan, Prepaid, Result
 from chary.core.transaction import Spine
-from chary.data import Predicate, Query, Reading, Rows, RowTable
+from chary.data import NeighborRelation, Predicate, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading
 from chary.data.queries.ordered import Elements, Mark
-from chary.errors import InvalidQuery, NotWithheld
-from chary.filters import Filter, Price
+from chary.errors import InvalidQuery
+from chary.filters import Price
 from chary.mechanisms import Distinct, Phantoms
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.numbers import Number, exact, plain
@@ -138,107 +140,39 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
         """What is counted."""
         return Elements(self.of, Predicate.of(self.where), self.max_groups_per_unit, self.assumed_groups_per_unit)
 
-    def bind(self, spine: Spine) -> "StartSketch":
-        return StartSketch(self, spine.rows.neighbor_relation)
-
-
-class StartSketch(FreeOpening[DistinctSketch]):
-    """A sketch with a fresh key and fresh phantoms. Nothing is read and nothing is charged: nothing is published.
-
-    `event` is what all answers about the sketch together may reveal about one unit.
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.distinct  # noqa: B018 - refuses parameters that make no sketch
-
-    @cached_property
-    def distinct(self) -> Distinct:
-        """The parameters of the sketch, its epsilon for one element being the unit's share."""
-        return Distinct(
-            Fraction(self.call.epsilon) / self.call.elements.reach(self.neighbor_relation), self.call.registers
-        )
-
     @property
     def event(self) -> Event:
-        return Extendable(self.call.epsilon)
+        """What all answers about the sketch together may reveal about one unit."""
+        return Extendable(self.epsilon)
 
-    def foretold(self) -> str:
-        few = plain(float(f"{self.distinct.error_bar(0):.3g}"))
-        return f"an estimate of few elements is within {few} 95 times in 100; for few take fewer registers"
+    def distinct(self, neighbor_relation: NeighborRelation) -> Distinct:
+        """The parameters of the sketch, its epsilon for one element being the unit's share."""
+        return Distinct(Fraction(self.epsilon) / self.elements.reach(neighbor_relation), self.registers)
 
-    def body(self) -> Json:
-        return self.call.elements.body() | super().body()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
+    def reads(self, rows: Rows) -> Sequence[Reading]:
+        """The elements, in any number of parts."""
         if not isinstance(rows, RowTable):
             raise InvalidQuery("only a table has distinct elements to sketch")
-        return [rows.elements(self.call.elements)]
+        return [rows.elements(self.elements)]
 
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=Line(self.distinct.start(data.source)).dump())
+    def plan(self, spine: Spine) -> Plan[Any]:
+        distinct = self.distinct(spine.rows.neighbor_relation)
 
+        def forecast() -> Forecast:
+            few = plain(float(f"{distinct.error_bar(0):.3g}"))
+            told = f"an estimate of few elements is within {few} 95 times in 100; for few take fewer registers"
+            return Forecast(interval=told)
 
-@dataclass(frozen=True)
-class AskSketch(Interaction):
-    """Publish the estimate of a sketch if it reaches a bar, otherwise nothing.
-
-    Guarantee: all questions to one sketch together, before and after the table grows, are the parts in which one
-    epsilon-DP outcome is published (`Extendable`): the first that hits is charged, none after it, misses are free
-    (docs/sketches.md). Where the filter charges hit or miss, the first question is charged and none after it.
-
-    `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
-    """
-
-    opened: int
-    started: StartSketch
-    above: Fraction
-    version: int
-    paid: bool
-    kind = "sketch_release_if"
-
-    @property
-    def event(self) -> Event:
-        return self.started.event
-
-    def price(self, filter_: Filter) -> Price:
-        return FREE if self.paid else super().price(filter_)
-
-    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
-        return Amount(0) if ran.answer["paid"] else super().final(price, ran, reserved_hits)
-
-    @property
-    def held(self) -> int:
-        return self.opened
-
-    def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise NotWithheld(f"call {self.opened} holds no sketch: it was interrupted; start a new one")
-
-    def body(self) -> Json:
-        return {"sketch": self.opened, "above": str(self.above)}
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return self.started.prepare(rows)
-
-    def run(self, data: Data) -> Result:
-        line = Line.load(data.secret or b"")
-        if line.seen < 0 or (self.version > line.seen and self.started.call.elements.grows):
-            line = line.reading(data.values[0], self.version, data.source)
-        estimate = round(line.sketch.estimate())
-        published = estimate >= self.above
-        answer: Json = {"value": None, "error_bar": None, "paid": line.paid}
-        if published:
-            answer |= {"value": estimate, "error_bar": line.error_bar(estimate)}
-        kept = replace(line, paid=line.paid or published or not data.price.free_miss)
-        tests = int(not line.paid)
-        return Result(answer, hits=tests * int(published), tests=tests, secrets={self.opened: kept.dump()})
-
-    def present(self, answer: Json, call: int) -> DistinctEstimate:
-        return DistinctEstimate(call, answer["value"], answer["error_bar"], barred=self.above > 0)
+        return opening(
+            self,
+            spine,
+            self.event,
+            lambda data: Line(distinct.start(data.source)).dump(),
+            body=self.elements.body() | self.question_body(),
+            cost=PREPAID,
+            reads=self.reads,
+            forecast=forecast,
+        )
 
 
 class SketchRun(RunKind[DistinctEstimate, SketchState]):
@@ -251,21 +185,60 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
 
     kind = DistinctSketch.kind
     names = "sketch"
+    keeps = "sketch"
 
     @cached_property
-    def started(self) -> StartSketch:
+    def opened(self) -> DistinctSketch:
         """The opening."""
-        return StartSketch(DistinctSketch.recorded(self._terms), self._spine.rows.neighbor_relation)
+        return DistinctSketch.recorded(self._terms)
 
-    def plan(self, *, above: Number = 0) -> AskSketch:
+    @cached_property
+    def distinct(self) -> Distinct:
+        """The parameters of the sketch."""
+        return self.opened.distinct(self._spine.rows.neighbor_relation)
+
+    def plan(self, *, above: Number = 0) -> Plan[DistinctEstimate]:
         version = self._spine.ledger.version(self._spine.dataset)
-        return AskSketch(self.call, self.started, exact(above, "above"), version, self.state.paid)
+        return self._estimate(exact(above, "above"), version, self.state.paid)
 
-    def recorded(self, body: Json) -> AskSketch:
+    def recorded(self, body: Json) -> Plan[DistinctEstimate]:
         """Of which rows it was asked, and whether that was paid, changes nothing in the answer."""
-        return AskSketch(self.call, self.started, exact(body["above"], "above"), 0, False)
+        return self._estimate(exact(body["above"], "above"), 0, False)
+
+    def _estimate(self, above: Fraction, version: int, paid: bool) -> Plan[DistinctEstimate]:
+        """Publish the estimate if it reaches a bar, otherwise nothing.
+
+        Guarantee: all questions to one sketch together, before and after the table grows, are the parts in which one
+        epsilon-DP outcome is published (`Extendable`): the first that hits is charged, none after it, misses are free
+        (docs/sketches.md). Where the filter charges hit or miss, the first question is charged and none after it.
+
+        `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
+        """
+        opened = self.opened
+
+        def run(data: Data) -> Result:
+            line = Line.load(data.secret or b"")
+            if line.seen < 0 or (version > line.seen and opened.elements.grows):
+                line = line.reading(data.values[0], version, data.source)
+            estimate = round(line.sketch.estimate())
+            published = estimate >= above
+            answer: Json = {"value": None, "error_bar": None, "paid": line.paid}
+            if published:
+                answer |= {"value": estimate, "error_bar": line.error_bar(estimate)}
+            kept = replace(line, paid=line.paid or published or not data.price.free_miss)
+            tests = int(not line.paid)
+            return Result(answer, hits=tests * int(published), tests=tests, secrets={self.call: kept.dump()})
+
+        def charged(price: Price, result: Result) -> Amount:
+            return Amount(0) if result.answer["paid"] else price.total(result.hits, 1)
+
+        def present(answer: Json, number: int) -> DistinctEstimate:
+            return DistinctEstimate(number, answer["value"], answer["error_bar"], barred=above > 0)
+
+        cost = Prepaid(adds_up=False) if paid else AsReported(of=charged)
+        asked = {"above": str(above)}
+        return self._plan("sketch_release_if", asked, opened.event, run, present, reads=opened.reads, cost=cost)
 
     @property
     def state(self) -> SketchState:
-        secret = self._spine.ledger.secret(self.call)
-        return SketchState(self.started.distinct, secret is not None and Line.load(secret).paid)
+        return SketchState(self.distinct, Line.load(self._secret()).paid)

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -145,6 +145,18 @@ class PerHit:
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
         return price.total(min(result.hits, reserved), self.parts)
+
+
+@dataclass(frozen=True)
+class AsReported(PerHit):
+    """The price of the event is reserved, and what `of` makes of it and of what came out is charged; never more."""
+
+    adds_up: bool = False
+    _: KW_ONLY
+    of: Callable[[Price, Result], Amount]
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return self.of(price, result)
 
 
 @dataclass(frozen=True)

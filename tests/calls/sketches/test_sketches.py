@@ -19,7 +19,7 @@ from chary import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
 from chary.calls import DistinctSketch
-from chary.calls.sketch import AskSketch, Line
+from chary.calls.sketch import Line
 from chary.data import NeighborRelation, Predicate, RowTable
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
@@ -294,7 +294,7 @@ def test_a_paid_line_can_be_asked_when_the_budget_is_gone(opened):
 def test_a_race_for_the_first_hit_is_charged_once(opened):
     session = opened(people(0, 300), **ROOMY)
     sketch = session.start(DistinctSketch(**FEW))
-    unpaid = AskSketch(sketch.call, sketch.started, Fraction(0), 0, paid=False)
+    unpaid = sketch.plan()
     sketch.ask()
     before = spent(session)
     assert session.spine.perform(unpaid).published
