@@ -48,7 +48,7 @@ def race_told(race, price, left, source, value):
     secret, told = b"[0, 0]", []
     while len(told) < 6 and price.hit.main <= left:
         ran = race.run(Data((value,), source, secret, None, price))
-        left, secret = left - race.final(price, ran, 1).main, ran.secrets[race.race]
+        left, secret = left - race.cost.final(price, ran, 1).main, ran.secrets[race.state]
         told.append(ran.answer["value"])
     return [len(told), told.count("odd")]
 
@@ -61,7 +61,7 @@ def shown_of_a_race(times, epsilon):
         race = session.start(MultiTarget(list(PRIORS))).plan(DEAR, priors=PRIORS)
         price, left = race.price(session.spine.filter), (session.spine.filter.capacity - session.spent.amount).main
         assert not price.free_miss
-        [value] = (plan.run() for plan in race.prepare(rows))
+        [value] = (reading.run() for reading in race.reads(rows))
         sides.append([race_told(race, price, left, source, value) for _ in range(times)])
     return most_shown(*matrices(*sides), float(DELTA)).epsilon
 

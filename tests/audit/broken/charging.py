@@ -53,8 +53,5 @@ def forgetting_to_drop():
 def counting_what_is_paid_in_full():
     """A race that raises its counters also for calls without a price per hit, and takes no more than these rise."""
 
-    def counted(before, hit, price):
-        after = [count + price.hit.main * hits for count, hits in zip(before, hit, strict=True)]
-        return after, min(after) - min(before)
-
-    return patch.object(racing, "counted", counted)
+    risen = racing.risen
+    return patch.object(racing, "risen", lambda before, hits, full: risen(before, hits, None))
