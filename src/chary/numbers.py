@@ -101,6 +101,13 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     return read
 
 
+def flag(value: bool, name: str) -> bool:
+    """True or False, and nothing that only counts as one of them."""
+    if type(value) is not bool:
+        raise InvalidParameter(f"{name} is True or False")
+    return value
+
+
 def plain(value: Fraction | float) -> str:
     """A short decimal that never shows a small number as zero.
 

@@ -12,7 +12,7 @@ import numpy as np
 from chary.accounting import sparse_vector
 from chary.accounting.numerics import LARGEST_ERROR, decimal, doubled, least, precise, rounded_down
 from chary.errors import InvalidParameter
-from chary.numbers import Number, checked, exact, per_call, positive, probability, set_fields, whole
+from chary.numbers import Number, checked, exact, flag, per_call, positive, probability, set_fields, whole
 
 # Rounds of a sparse vector on a growing table: what each costs, its noise, and how far off it may be.
 #
@@ -74,8 +74,7 @@ class GrowingRounds:
         set_fields(self, epsilon=per_call(self.epsilon), exponent=exact(self.exponent, "exponent"))
         if not 0 <= Fraction(self.exponent) <= MOST_EXPONENT:
             raise InvalidParameter(f"exponent must lie between 0 and {MOST_EXPONENT}; above 1 later rounds cost more")
-        if type(self.values) is not bool:
-            raise InvalidParameter("values is True or False")
+        checked(self, values=flag)
         if self.form not in get_args(sparse_vector.Form):
             raise InvalidParameter('form must be "tuned" or "published"')
 
@@ -268,11 +267,9 @@ class StepwiseNoise:
         def read(values: Sequence[Number], name: str) -> tuple[Fraction, ...]:
             return tuple(positive(value, name) for value in values)
 
-        checked(self, sensitivities=read, noises=read)
+        checked(self, sensitivities=read, noises=read, values=flag)
         if not 1 <= len(self.sensitivities) <= MOST_STEPS or len(self.sensitivities) != len(self.noises):
             raise InvalidParameter(f"give as many sensitivities as noises, 1 to {MOST_STEPS:,}")
-        if type(self.values) is not bool:
-            raise InvalidParameter("values is True or False")
 
     @property
     def steps(self) -> int:

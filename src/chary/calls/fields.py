@@ -5,7 +5,7 @@ from dataclasses import fields
 from datetime import date, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary.calls.algorithm import Algorithm, When
 from chary.core.plan import Question, check_question
@@ -17,7 +17,7 @@ from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
 from chary.data.universe.regions import Region, located
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, exact, flag, positive, probability, whole
 
 # Queries over a universe as callers write them: one, all rows, or a list to make an answer for.
 
@@ -91,52 +91,31 @@ _OF_QUERY: Final = {"required": ["kind"], "properties": {"kind": {"enum": list(K
 _DATES: Final[dict[Any, Callable[[Any], date]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 
 
-def _name(info: ValidationInfo) -> str:
-    return str(info.field_name)
+def _named(check: Callable[[Any, str], Any]) -> PlainValidator:
+    """What reads a field by a check that tells the field's name."""
+    return PlainValidator(lambda value, info: check(value, str(info.field_name)))
 
 
-def _exact(value: Any, info: ValidationInfo) -> Any:
-    return exact(value, _name(info))
-
-
-def _positive(value: Any, info: ValidationInfo) -> Any:
-    return positive(value, _name(info))
-
-
-def _probability(value: Any, info: ValidationInfo) -> Any:
-    return probability(value, _name(info))
-
-
-def _whole(value: Any, info: ValidationInfo) -> int:
-    return whole(value, _name(info))
-
-
-def _flag(value: Any, info: ValidationInfo) -> bool:
-    if type(value) is not bool:
-        raise InvalidParameter(f"{_name(info)} is True or False")
-    return value
-
-
-def _text(value: Any, info: ValidationInfo) -> str:
+def _text(value: Any, name: str) -> str:
     if isinstance(value, str) and value:
         return value
-    raise InvalidParameter(f"{_name(info)} is a name, such as {_name(info)}='age'")
+    raise InvalidParameter(f"{name} is a name, such as {name}='age'")
 
 
-def _numbers(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
-    return tuple(exact(number, _name(info)) for number in _values(value, info))
+def _numbers(value: Any, name: str) -> tuple[Any, ...]:
+    return tuple(exact(number, name) for number in _values(value, name))
 
 
-def _values(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
+def _values(value: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
-        raise InvalidParameter(f"{_name(info)} is a list, such as {_name(info)}=[...]")
+        raise InvalidParameter(f"{name} is a list, such as {name}=[...]")
     return tuple(value)
 
 
-def _edges(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
-    edges = _numbers(value, info)
+def _edges(value: Any, name: str) -> tuple[Any, ...]:
+    edges = _numbers(value, name)
     if len(edges) != 2:
-        raise InvalidParameter(f"{_name(info)} are two numbers, such as {_name(info)}=(0, 120)")
+        raise InvalidParameter(f"{name} are two numbers, such as {name}=(0, 120)")
     return edges
 
 
@@ -171,10 +150,10 @@ def _listed(values: Any) -> Any:
     return tuple(_said(value) for value in values) if isinstance(values, (list, tuple, range)) else values
 
 
-def _columns(value: Any, info: ValidationInfo) -> Any:
+def _columns(value: Any, name: str) -> Any:
     if not isinstance(value, Mapping):
-        raise InvalidQuery(f'{_name(info)} are names and values, such as {_name(info)}={{"sex": ["f", "m"]}}')
-    return {name: _listed(values) for name, values in value.items()}
+        raise InvalidQuery(f'{name} are names and values, such as {name}={{"sex": ["f", "m"]}}')
+    return {column: _listed(values) for column, values in value.items()}
 
 
 def _texts(values: Iterable[Any] | None) -> list[str] | None:
@@ -185,34 +164,34 @@ _AS_TEXT = PlainSerializer(str, return_type=str, when_used="json")
 _AS_TEXTS = PlainSerializer(_texts, when_used="json")
 _AS_LIST = PlainSerializer(list, when_used="json")
 
-Exact = Annotated[Number, PlainValidator(_exact), _AS_TEXT, WithJsonSchema(_NUMBER)]
-Positive = Annotated[Number, PlainValidator(_positive), _AS_TEXT, WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0})]
+Exact = Annotated[Number, _named(exact), _AS_TEXT, WithJsonSchema(_NUMBER)]
+Positive = Annotated[Number, _named(positive), _AS_TEXT, WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0})]
 Probability = Annotated[
     Number,
-    PlainValidator(_probability),
+    _named(probability),
     _AS_TEXT,
     WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 ]
-Whole = Annotated[int, PlainValidator(_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
-Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
-Name = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string", "minLength": 1})]
-Numbers = Annotated[Sequence[Number], PlainValidator(_numbers), _AS_TEXTS, WithJsonSchema(_NUMBERS)]
+Whole = Annotated[int, _named(whole), WithJsonSchema({"type": "integer", "minimum": 1})]
+Flag = Annotated[bool, _named(flag), WithJsonSchema({"type": "boolean"})]
+Name = Annotated[str, _named(_text), WithJsonSchema({"type": "string", "minLength": 1})]
+Numbers = Annotated[Sequence[Number], _named(_numbers), _AS_TEXTS, WithJsonSchema(_NUMBERS)]
 Edges = Annotated[
     tuple[Number, Number],
-    PlainValidator(_edges),
+    _named(_edges),
     _AS_TEXTS,
     WithJsonSchema(_NUMBERS | {"minItems": 2, "maxItems": 2}),
 ]
-Values = Annotated[Iterable[Any], PlainValidator(_values), _AS_LIST, WithJsonSchema({"type": "array"})]
+Values = Annotated[Iterable[Any], _named(_values), _AS_LIST, WithJsonSchema({"type": "array"})]
 Keys = Annotated[
     Iterable[Any],
-    PlainValidator(lambda value, info: _listed(_values(value, info))),
+    _named(lambda value, name: _listed(_values(value, name))),
     PlainSerializer(lambda keys: [_public(key) for key in keys], when_used="json"),
     WithJsonSchema({"type": "array"}),
 ]
 Columns = Annotated[
     Mapping[str, Sequence[Any]],
-    PlainValidator(_columns),
+    _named(_columns),
     PlainSerializer(lambda columns: {name: [_public(key) for key in keys] for name, keys in columns.items()}),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "array"}}),
 ]
@@ -260,15 +239,15 @@ Brought = Annotated[
 ]
 
 
-def _condition(value: Any, info: ValidationInfo) -> When:
+def _condition(value: Any, name: str) -> When:
     if not isinstance(value, When):
-        raise InvalidParameter(f"{_name(info)} is a condition on outcomes: When('large', lambda outcome: outcome > 9)")
+        raise InvalidParameter(f"{name} is a condition on outcomes: When('large', lambda outcome: outcome > 9)")
     return value
 
 
 Condition = Annotated[
     When,
-    PlainValidator(_condition),
+    _named(_condition),
     PlainSerializer(lambda when: when.name, when_used="json"),
     WithJsonSchema({"not": {}, "description": "A condition of your own; it cannot be read from JSON."}),
 ]
@@ -368,10 +347,10 @@ Running = Annotated[
 ]
 
 
-def _word(value: Any, info: ValidationInfo) -> str | int:
+def _word(value: Any, name: str) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InvalidParameter(f"{_name(info)} is a text or a whole number")
+        raise InvalidParameter(f"{name} is a text or a whole number")
     return value
 
 
-Word = Annotated[str | int, PlainValidator(_word), WithJsonSchema({"type": ["string", "integer"]})]
+Word = Annotated[str | int, _named(_word), WithJsonSchema({"type": ["string", "integer"]})]

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from chary.data.csv_reader import CSVFormat
 from chary.errors import InvalidParameter, SchemaMismatch, quietly
+from chary.numbers import flag
 
 # Folders and patterns of Parquet files: which files are meant, found once and in the order of their names.
 
@@ -229,8 +230,7 @@ def _check_texts(
 ) -> None:
     if said is not None and not isinstance(said, CSVFormat):
         raise InvalidParameter('csv= says how a CSV is written, such as csv=chary.CSVFormat(delimiter=";")')
-    if not isinstance(infers, bool):
-        raise InvalidParameter("infer_types is True or False")
+    flag(infers, "infer_types")
     if kind != "csv" and not objects and types is not None:
         raise InvalidParameter("columns= declares the types of a CSV; other sources carry their own")
     if kind == "csv" and said is not None and not said.header and not types:

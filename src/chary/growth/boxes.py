@@ -19,7 +19,7 @@ from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, HalvedQuantiles
 from chary.mechanisms.small_database import Measure, SmallDatabases
-from chary.numbers import Number, probability, set_fields, whole, work_out
+from chary.numbers import Number, flag, probability, set_fields, whole, work_out
 
 # Black boxes for schedules: static private algorithms with the accuracy law of each.
 
@@ -175,9 +175,7 @@ class MWEMBox(schedules.BlackBox):
         gaussian: bool = False,
     ) -> None:
         call = synthesis.MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1)
-        set_fields(self, call=call, gaussian=gaussian)
-        if type(gaussian) is not bool:
-            raise InvalidParameter("gaussian is True or False")
+        set_fields(self, call=call, gaussian=flag(gaussian, "gaussian"))
 
     @cached_property
     def law(self) -> Law:
@@ -232,8 +230,7 @@ class SmallDatabaseBox(schedules.BlackBox):
         measure: Measure = "classes",
         concentrated: bool = False,
     ) -> None:
-        if type(concentrated) is not bool:
-            raise InvalidParameter("concentrated is True or False")
+        flag(concentrated, "concentrated")
         made = synthesis.SmallDatabase(
             universe=universe, queries=queries, epsilon=1, rows=whole(rows, "rows"), measure=measure
         )
