@@ -93,20 +93,23 @@ def chosen_of(names: Sequence[str], answer: Json) -> tuple[Chosen, ...]:
     return tuple(Chosen(names[position], *outcome) for position, *outcome in parts)
 
 
-def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Result:
-    """What is published of so many candidates; each of them is a hit."""
-    scores = [None if outcome is None else outcome[0] for outcome in outcomes]
-    solutions = [None if outcome is None else outcome[1] for outcome in outcomes]
-    answer = {"positions": positions, "scores": scores, "solutions": solutions, "tested": tests}
-    return Result(answer, hits=len(positions), tests=tests)
+def published(found: Mapping[int, Scored], *, tests: int) -> Result:
+    """What is published of so many candidates, by their positions; each of them is a hit."""
+    scores, solutions = ([None if outcome is None else outcome[part] for outcome in found.values()] for part in (0, 1))
+    answer = {"positions": list(found), "scores": scores, "solutions": solutions, "tested": tests}
+    return Result(answer, hits=len(found), tests=tests)
 
 
 def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
     """The score and the solution of one run; None if it raised or returned no such pair."""
     try:
-        outcome = algorithm.outcome(rows, source)
+        return scored_of(algorithm.outcome(rows, source))
     except AlgorithmFailed:
         return None
+
+
+def scored_of(outcome: Any) -> Scored:
+    """An outcome as its score and its solution; None for what is no such pair."""
     pair = isinstance(outcome, list) and len(outcome) == 2
     if not pair or isinstance(outcome[0], bool) or not isinstance(outcome[0], (int, float)):
         return None
@@ -225,8 +228,6 @@ def _check_number(candidates: int) -> None:
 
 # Beside each outcome its position and what separates it from the next.
 _BESIDE: Final = 32
-# All of it is written whenever a selection holds outcomes.
-MOST_ROOM: Final = 2**24
 
 Pairs = dict[int, tuple[Any, Any]]
 
@@ -270,7 +271,7 @@ class Reselect(Call[Selected]):
                     outcome = kept.pop(tested)
                     found[tested] = outcome if met else None
                 tested += 1
-            told = published(list(found), list(found.values()), tests=tested)
+            told = published(found, tests=tested)
             return replace(told, secrets={self.held: stored(kept, original["room"], parts)})
 
         def present(answer: Json, number: int) -> Selected:
@@ -311,8 +312,10 @@ def restored(secret: bytes) -> Pairs:
 
 def check_room(room: int, candidates: int) -> None:
     """Refuse more than a ledger should hold."""
-    if room * candidates > MOST_ROOM:
-        raise InvalidParameter(f"room for all candidates must be at most {MOST_ROOM} bytes, which they take together")
+    if room * candidates > compute.MOST_ROOM:
+        raise InvalidParameter(
+            f"room for all candidates must be at most {compute.MOST_ROOM} bytes, which they take together"
+        )
 
 
 # Public candidates against a bar: keys of a query, or conditions, each tested by itself and told with its value.
@@ -396,8 +399,7 @@ class TopK(Call[Ranking]):
             outcomes = [outcome_of(position) for position in range(len(names))]
             ranked = self.rule.choose([None if outcome is None else outcome[0] for outcome in outcomes])
             kept, failed = self.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
-            best = ranked[:kept]
-            found = published(best, [outcomes[position] for position in best], tests=len(names))
+            found = published({position: outcomes[position] for position in ranked[:kept]}, tests=len(names))
             return replace(found, answer=found.answer | failed)
 
         def present(answer: Json, number: int) -> Ranking:
@@ -583,7 +585,7 @@ class Greedy(Call[Gathered]):
         if self.mechanism == "best":
             return TopK(told, k=1, above=self.above)
         bar = Fraction(self.above)
-        return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
+        return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _reaches(outcome, bar)))
 
     def _told(self, answer: Any, first: Algorithm) -> tuple[int, Chosen | None]:
         """The number of the call, and what it chose; in turn that is of the first algorithm that is left."""
@@ -597,12 +599,9 @@ def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
     return replace(algorithm, parameters=parameters)
 
 
-def _score(outcome: Any) -> float | Fraction:
-    """The score of an outcome; below all bars for what is no [score, solution]."""
-    pair = isinstance(outcome, list) and len(outcome) == 2
-    if not pair or isinstance(outcome[0], bool) or not isinstance(outcome[0], (int, float)):
-        return float("-inf")
-    return Fraction(outcome[0])
+def _reaches(outcome: Any, bar: Fraction) -> bool:
+    pair = scored_of(outcome)
+    return pair is not None and bool(pair[0] >= bar)
 
 
 # All candidates that reach a bar, paid by what is published.
@@ -663,7 +662,7 @@ class Select(sharp.Valued[Selected]):
                 elif room is not None and (kept := fitting(outcome, room)) is not None:
                     held[tested] = kept
                 tested += 1
-            told = published(list(found), list(found.values()), tests=tested)
+            told = published(found, tests=tested)
             return told if room is None else replace(told, secret=stored(held, room, len(names)))
 
         def present(answer: Json, number: int) -> Selected:
