@@ -43,7 +43,7 @@ from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, Held, Published, judge, revise
 from chary.mechanisms.threshold_tests import TwoSidedSampler
-from chary.numbers import Number, exact, positive
+from chary.numbers import Number, exact, positive, work_out
 
 # A value that is told again only when it has changed, by a two-sided sharp test against the last one that was told.
 
@@ -167,7 +167,7 @@ class OnChange(FreshlyValued[Tracked]):
 
 def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]:
     """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
-    algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
+    work_out(algorithm.size)  # refuses a rho, which the second time could have no prior
     target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
     def tell(answer: Json, number: int) -> Tracked:
