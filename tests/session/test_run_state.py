@@ -8,8 +8,7 @@ import pytest
 
 from chary.accounting import gaussian_selection
 from chary.calls import GaussianAboveThreshold
-from chary.calls.gaussian_runs import OpenThreshold, RunState
-from chary.data import NeighborRelation
+from chary.calls.gaussian_runs import RunState
 from chary.noise import Deviate, Seeded, deviate
 
 
@@ -20,7 +19,6 @@ def terms(threshold, threshold_noise, query_noise, low, high, sensitivity=None):
 
 
 RUN = {"threshold": "1/3", "threshold_noise": 2, "low": 0, "high": 1}
-USUAL = NeighborRelation("add_remove", "u")
 TERMS = terms("0.5", "0.2", None, 0, 1)
 
 
@@ -58,10 +56,10 @@ def test_losses_of_a_growing_run_are_computed_seldom_and_agree(monkeypatch):
 
 def test_terms_are_stored_and_read():
     for given in (RUN, RUN | {"query_noise": 7, "low": "-1/7", "high": Fraction(22, 7), "sensitivity": "0.25"}):
-        opening = OpenThreshold(GaussianAboveThreshold(**given), USUAL)
-        again = OpenThreshold(GaussianAboveThreshold(**json.loads(opening.text())), USUAL)
-        assert again.body() == opening.body()
-        assert again.call.terms == opening.call.terms
+        opening = GaussianAboveThreshold(**given)
+        again = GaussianAboveThreshold(**json.loads(opening.text()))
+        assert again.question_body() == opening.question_body()
+        assert again.terms == opening.terms
 
 
 def test_a_state_is_stored_and_read_bit_by_bit():

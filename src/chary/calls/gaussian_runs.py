@@ -1,7 +1,8 @@
 """Runs of Gaussian noise: above threshold, stopping rules, and self-reporting."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -13,13 +14,14 @@ from chary.amounts import Amount
 from chary.answers import Answer, Key, Table, scalar
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
-from chary.calls.run import BoundOpening, KeyedRun, Opening
+from chary.calls.run import KeyedRun, Opening, opening
 from chary.calls.thresholds import Tested
-from chary.core.plan import FREE, Data, Interaction, Json, Result
+from chary.core.plan import FREE, AnswerT, AsReported, Data, Json, PerHit, Plan, Prepaid, Result, reading
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import NeighborRelation, Query, Series, ValueAt, Values
+from chary.data import Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
 from chary.mechanisms import additive, gaussian
+from chary.noise import Source
 from chary.noise.gaussian import Deviate, deviate
 from chary.numbers import Number, failing, plain
 
@@ -51,6 +53,10 @@ class RunTerms:
     def clipped_to(self) -> tuple[float, float]:
         """The bounds, as they are told."""
         return float(self.low), float(self.high)
+
+    def clipped(self, value: Fraction) -> Fraction:
+        """Within the bounds."""
+        return min(max(value, self.low), self.high)
 
     @property
     def noise(self) -> gaussian_runs.RunNoise:
@@ -172,104 +178,61 @@ class Moved(errors.LedgerLocked):
 
 
 @dataclass(frozen=True)
-class AskAbove(Interaction):
-    """The next step of a run.
+class Steps:
+    """The next steps of a run from a state, at most so many: what they can lose, and how far it is after them.
 
-    Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
-    Reserved is the most that any outcome of these steps can have lost, less what the run was charged before; charged is
-    the loss of the outcome, less the same. At most `limit` keys are tested, so many as the budget can pay for. A run
-    that is charged `by_hits` is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile is
-    thrown away by the spine, unseen.
+    `sensitivity` is the largest of the run's queries with this one.
     """
 
-    run_call: int
     terms: RunTerms
-    query: Query
-    neighbor_relation: NeighborRelation
-    state: RunState = field(compare=False, repr=False)
-    filter: Filter = field(compare=False, repr=False)
+    state: RunState = field(repr=False)
+    sensitivity: Fraction
     limit: int
-    by_hits: bool = False
-    kind = "above_threshold_test"
-
-    def __post_init__(self) -> None:
-        self.sensitivity  # noqa: B018 - refuses a query that the run was not opened for, before anything is reserved
-
-    @cached_property
-    def sensitivity(self) -> Fraction:
-        """The largest of the run's queries with this one."""
-        own = self.query.sensitivity(self.neighbor_relation) * self.query.grid
-        return max(self.state.sensitivity, self.terms.allowed(own))
 
     @cached_property
     def losses(self) -> gaussian_runs.Losses:
-        """Of all steps up to the last of this call."""
+        """Of all steps up to the last of these."""
         return self.terms.losses(self.sensitivity, self.state.steps + self.limit)
 
-    @cached_property
-    def event(self) -> events.Event:
-        if self.by_hits:
-            return gaussian_runs.RunHit(self.terms.noise)
+    @property
+    def event(self) -> events.ExPost:
+        """The most that any outcome can have lost, less what the run was charged before."""
         first = self.state.steps + 1
         return events.ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
 
-    @property
-    def most_hits(self) -> int:
-        return 1
-
-    @property
-    def held(self) -> int:
-        return self.run_call
-
-    def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise errors.NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
-        now = RunState.load(secret)
-        if now.halted:
-            raise errors.NotWithheld(f"run {self.run_call} halted at step {now.steps}: open a new one")
-        if now != self.state:
-            raise Moved(f"another test of run {self.run_call} came first: ask again")
-
-    def body(self) -> Json:
-        return {"query": self.query.body(), "above_threshold": self.run_call}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
+    def run(self, values: Iterable[Fraction], source: Source) -> tuple[RunState, int]:
+        """The state after the first True, or after all of them; and how many were tested."""
         held, above, tested = self.state.held, False, 0
-        for value in data.integers()[: self.limit].tolist():
-            clipped = min(max(value * self.query.grid, self.terms.low), self.terms.high)
-            above, held = self.terms.mechanism.step(clipped, held, data.source)
+        for value in values:
+            above, held = self.terms.mechanism.step(self.terms.clipped(value), held, source)
             tested += 1
             if above:
                 break
-        after = replace(self._after(tested, above), held=held)
-        answer = {"above": above, "tested": tested, "step": after.steps}
-        return Result(answer, hits=int(above), tests=tested, secrets={self.run_call: after.dump()})
+        return replace(self.after(tested, above), held=held), tested
 
-    def _after(self, tested: int, above: bool) -> RunState:
+    def after(self, tested: int, above: bool) -> RunState:
+        """The state after so many, of which the last was above or not."""
         steps = self.state.steps + tested
         charged = max(self.state.charged, self.losses.of(steps, halted=above))
         return replace(self.state, steps=steps, charged=charged, sensitivity=self.sensitivity, halted=above)
 
-    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
-        if self.by_hits:
-            return super().final(price, ran, reserved_hits)
-        after = self._after(ran.tests, bool(ran.hits))
-        return self.filter.price(events.ExPost(self.state.increment(after.charged))).hit
 
-    def present(self, answer: Json, call: int) -> Answer:
-        return Tested(call, bool(answer["above"]))
+def _again(ask: Callable[[], AnswerT]) -> AnswerT:
+    """Ask until no other test comes first, a few times."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(Moved):
+            return ask()
+    return ask()
 
 
-class WatchAbove(AskAbove):
-    """As many steps as there are keys, up to the first True."""
+def _tested(query: Any) -> Query:
+    if not isinstance(query, Query):
+        raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
+    return query
 
-    def present(self, answer: Json, call: int) -> Answer:
-        keys, tested = tuple(self.query.keys or ()), answer["tested"]
-        found = keys[tested - 1] if answer["above"] else None
-        return FirstAbove(call, self.query.columns, keys, found, tested, self.terms.clipped_to)
+
+def _one(answer: Json, number: int) -> Tested:
+    return Tested(number, bool(answer["above"]))
 
 
 # The tests of runs that restart themselves: their state, their answers, and what each batch of tests is charged.
@@ -337,6 +300,13 @@ class ReportingProgress:
         """The state of the mechanism."""
         return gaussian.RunsState(self.held, self.told)
 
+    def after(self, found: gaussian.Scanned, machine: gaussian.RestartingThreshold, first: int) -> "ReportingProgress":
+        """The state once so much was found, from the position `first` of a series on."""
+        told = found.state.told
+        lost = told.loss(machine.losses(max(told.steps, 1)))
+        tested, day = self.tested + found.tested, max(self.day, first + found.tested)
+        return ReportingProgress(found.state.held, told, tested, day, max(self.charged, lost))
+
     def dump(self) -> bytes:
         """The state for the ledger's secret table."""
         told = self.told
@@ -351,95 +321,6 @@ class ReportingProgress:
         return cls(
             Deviate(*held), gaussian_runs.Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged)
         )
-
-
-@dataclass(frozen=True)
-class AskReporting(Interaction):
-    """One test, or one for each key in turn, with a new run after each that is above.
-
-    Guarantee: that of the opening, which holds whatever is asked. Where the opening was charged whole, this is free.
-    Otherwise (`as_told`) reserved is the most that these tests can add to the loss of all answers so far, for several
-    all that is left of `total`, and charged is what they added. An outcome on a state that moved meanwhile is thrown
-    away by the spine, unseen.
-    """
-
-    run_call: int
-    terms: RunTerms
-    machine: gaussian.RestartingThreshold
-    total: Fraction
-    as_told: bool
-    query: Query
-    state: ReportingProgress = field(compare=False, repr=False)
-    filter: Filter = field(compare=False, repr=False)
-    kind = "self_reporting_test"
-
-    @property
-    def _keys(self) -> int:
-        return len(self.query.keys or ((),))
-
-    @cached_property
-    def event(self) -> events.Event:
-        return events.ExPost(max(Fraction(0), self._worst - self.state.charged))
-
-    @property
-    def _worst(self) -> Fraction:
-        """The most that all answers can have lost after these tests."""
-        told = self.state.told
-        return told.worst(self.machine.losses(told.steps + 1)) if self._keys == 1 else self.total
-
-    def price(self, filter_: Filter) -> Price:
-        return filter_.price(self.event) if self.as_told else FREE
-
-    @property
-    def held(self) -> int:
-        return self.run_call
-
-    def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise errors.NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
-        if ReportingProgress.load(secret) != self.state:
-            raise Moved(f"another test of run {self.run_call} came first: ask again")
-        if not self.machine.admits(self.state.told):
-            raise errors.BudgetExceeded(
-                f"the runs of call {self.run_call} stopped: their total cannot pay for another test"
-            )
-
-    def body(self) -> Json:
-        return {"query": self.query.body(), "self_reporting": self.run_call}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, data: Data) -> Result:
-        low, high, grid = self.terms.low, self.terms.high, self.query.grid
-        values = [min(max(value * grid, low), high) for value in data.integers().tolist()]
-        found = self.machine.scan(values, self.state.runs, data.source)
-        after = replace(self._after(found.state.told, found.tested), held=found.state.held)
-        answer = {"above": list(found.above), "tested": found.tested, "lost": str(after.charged)}
-        return Result(answer, hits=len(found.above), tests=found.tested, secrets={self.run_call: after.dump()})
-
-    def _after(self, told: gaussian_runs.Reported, tested: int) -> ReportingProgress:
-        lost = told.loss(self.machine.losses(max(told.steps, 1)))
-        charged = max(self.state.charged, lost)
-        day = max(self.state.day, _first(self.query) + tested)
-        return replace(self.state, told=told, tested=self.state.tested + tested, day=day, charged=charged)
-
-    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
-        if not self.as_told:
-            return Amount(0)
-        return self.filter.price(events.ExPost(Fraction(ran.answer["lost"]) - self.state.charged)).hit
-
-    def present(self, answer: Json, call: int) -> Answer:
-        return Tested(call, bool(answer["above"]))
-
-
-class ScanReporting(AskReporting):
-    """As many tests as there are keys."""
-
-    def present(self, answer: Json, call: int) -> Answer:
-        keys = tuple(self.query.keys or ())
-        above = tuple(keys[position] for position in answer["above"])
-        return AllAbove(call, self.query.columns, keys, above, answer["tested"], self.terms.clipped_to)
 
 
 def _first(query: Query) -> int:
@@ -590,35 +471,28 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
         return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
 
-    def bind(self, spine: Spine) -> "OpenReporting":
-        return OpenReporting(self, spine.rows.neighbor_relation)
-
-
-class OpenReporting(BoundOpening[SelfReporting]):
-    """Draw the noise of a first threshold, which is secret state from then on. Nothing is read."""
-
-    def __post_init__(self) -> None:
-        self.call.terms.check()
-        if not self.call.machine.admits(gaussian_runs.NOTHING_TOLD):
+    def plan(self, spine: Spine) -> Plan[Any]:
+        self.terms.check()
+        if not self.machine.admits(gaussian_runs.NOTHING_TOLD):
             raise errors.InvalidParameter(
                 "no test fits into epsilon: give more noise, closer bounds or a larger epsilon"
             )
-
-    @property
-    def event(self) -> events.Event:
-        return (
-            events.Pure(self.call.epsilon)
-            if self.call.stop == "pure"
-            else events.Approximate(self.call.epsilon, self.call.delta)
+        pure = self.stop == "pure"
+        event = events.Pure(self.epsilon) if pure else events.Approximate(self.epsilon, self.delta)
+        cost = Prepaid(adds_up=False) if pays_as_told(self, spine.filter) else PerHit(adds_up=False)
+        return opening(
+            self, spine, event, lambda data: ReportingProgress(self.machine.start(data.source).held).dump(), cost=cost
         )
 
-    def price(self, filter_: Filter) -> Price:
-        """Nothing where answers pay the losses they report."""
-        price = super().price(filter_)
-        return FREE if pays_as_told(self.call, filter_) else price
 
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(data.source).held).dump())
+@dataclass(frozen=True)
+class _ChargedWhole(Prepaid):
+    """Free, since the opening was charged whole; so the losses that answers report need no price."""
+
+    adds_up: bool = False
+
+    def price(self, event: events.Event, filter_: Filter) -> Price:
+        return FREE
 
 
 class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
@@ -637,23 +511,58 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         """The opening."""
         return SelfReporting(**self._terms)
 
-    def plan(self, query: Any) -> AskReporting:
-        if not isinstance(query, Query):
-            raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
-        opened, spine = self.started, self._spine
-        opened.terms.allowed(query.sensitivity(spine.rows.neighbor_relation) * query.grid)
-        step = AskReporting if query.keys is None else ScanReporting
-        now, as_told = self._progress(), pays_as_told(opened, spine.filter)
+    def plan(self, query: Any) -> Plan[Any]:
+        """One test, or one for each key in turn, with a new run after each that is above.
+
+        Guarantee: that of the opening, which holds whatever is asked. Where the opening was charged whole, this is
+        free. Otherwise reserved is the most that these tests can add to the loss of all answers so far, for several all
+        that is left of the total, and charged is what they added. An outcome on a state that moved meanwhile is thrown
+        away by the transaction, unseen.
+        """
+        asked, terms, filter_ = _tested(query), self.started.terms, self._spine.filter
+        terms.allowed(asked.sensitivity(self._spine.rows.neighbor_relation) * asked.grid)
+        now, keys = self._progress(), None if asked.keys is None else tuple(asked.keys)
         total = self._total(now)
-        return step(self.call, opened.terms, self._machine(total), total, as_told, query, now, spine.filter)
+        machine = self._machine(total)
+        alone = keys is None or len(keys) == 1
+        # The most that all answers can have lost after these tests.
+        worst = now.told.worst(machine.losses(now.told.steps + 1)) if alone else total
+
+        def check(held: bytes) -> None:
+            if ReportingProgress.load(held) != now:
+                raise Moved(f"another test of run {self.call} came first: ask again")
+            if not machine.admits(now.told):
+                raise errors.BudgetExceeded(
+                    f"the runs of call {self.call} stopped: their total cannot pay for another test"
+                )
+
+        def run(data: Data) -> Result:
+            values = [terms.clipped(value * asked.grid) for value in data.integers().tolist()]
+            found = machine.scan(values, now.runs, data.source)
+            after = now.after(found, machine, _first(asked))
+            answer = {"above": list(found.above), "tested": found.tested, "lost": str(after.charged)}
+            return Result(answer, hits=len(found.above), tests=found.tested, secrets={self.call: after.dump()})
+
+        def charged(price: Price, result: Result) -> Amount:
+            return filter_.price(events.ExPost(Fraction(result.answer["lost"]) - now.charged)).hit
+
+        def table(answer: Json, number: int) -> AllAbove:
+            above = tuple((keys or ())[position] for position in answer["above"])
+            return AllAbove(number, asked.columns, keys or (), above, answer["tested"], terms.clipped_to)
+
+        return self._plan(
+            "self_reporting_test",
+            {"query": asked.body()},
+            events.ExPost(max(Fraction(0), worst - now.charged)),
+            run,
+            _one if keys is None else table,
+            reads=reading(asked),
+            cost=AsReported(of=charged) if pays_as_told(self.started, filter_) else _ChargedWhole(),
+            check=check,
+        )
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return super()._ask(asked, options, request)
-            except Moved:
-                continue
-        return super()._ask(asked, options, request)
+        return _again(partial(super()._ask, asked, options, request))
 
     def _follow(self) -> Answer | None:
         """Test the days of a series that were not asked yet; None where there are none, or the runs stopped."""
@@ -779,9 +688,25 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
                 raise
             return replace(self, charged="losses").perform(spine, request)
 
-    def bind(self, spine: Spine) -> "OpenThreshold":
-        charged = self.charged or self._cheaper(spine.filter)
-        return OpenThreshold(replace(self, charged=charged), spine.rows.neighbor_relation)
+    def question_body(self) -> Json:
+        sensitivity = None if self.sensitivity is None else str(self.sensitivity)
+        found = super().question_body() | {
+            "query_noise": str(self.terms.mechanism.scales[1]),
+            "sensitivity": sensitivity,
+        }
+        # A body that says nothing is of a run that is charged by losses, as all were once.
+        return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
+
+    def plan(self, spine: Spine) -> Plan[Any]:
+        """The opening draws the noise of the threshold, which is secret state from then on. Nothing is read; charged is
+        what the opening of a run that is charged by hits costs.
+
+        A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
+        """
+        said = replace(self, charged=self.charged or self._cheaper(spine.filter))
+        self.terms.check()
+        event = gaussian_runs.RunOpening(self.terms.noise) if said.charged == "hits" else events.ExPost(0)
+        return opening(said, spine, event, lambda data: RunState(deviate(data.source)).dump())
 
     def _cheaper(self, filter_: Filter) -> Charged:
         """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
@@ -790,33 +715,6 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
         found = self.terms.noise.moments_up(filter_.order)
         lost = self.terms.losses(Fraction(self.sensitivity), USUAL_TESTS).of(USUAL_TESTS, halted=True)
         return "losses" if found is None or found.opening + found.hit > (filter_.order - 1) * lost else "hits"
-
-
-class OpenThreshold(BoundOpening[GaussianAboveThreshold]):
-    """Draw the noise of a threshold, which is secret state from then on. Nothing is read; charged is the opening of a
-    run that is charged by hits.
-
-    A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
-    """
-
-    def __post_init__(self) -> None:
-        self.call.terms.check()
-
-    @property
-    def event(self) -> events.Event:
-        return gaussian_runs.RunOpening(self.call.terms.noise) if self.call.charged == "hits" else events.ExPost(0)
-
-    def body(self) -> Json:
-        other, sensitivity = self.call.terms.mechanism.scales[1], self.call.sensitivity
-        found = super().body() | {
-            "query_noise": str(other),
-            "sensitivity": None if sensitivity is None else str(sensitivity),
-        }
-        # A body that says nothing is of a run that is charged by losses, as all were once.
-        return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
-
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=RunState(deviate(data.source)).dump())
 
 
 class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
@@ -840,21 +738,61 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         """Whether it is charged by hits."""
         return self._terms.get("charged") == "hits"
 
-    def plan(self, query: Any) -> AskAbove:
-        if not isinstance(query, Query):
-            raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
-        spine, terms, now = self._spine, self.terms_of_run, self._progress()
-        step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
-        made = step(self.call, terms, query, spine.rows.neighbor_relation, now, spine.filter, keys, self.by_hits)
-        return made if now.halted else self._affordable(made)
+    def plan(self, query: Any) -> Plan[Any]:
+        return self._steps(query)[0]
+
+    def _steps(self, query: Any) -> tuple[Plan[Any], int]:
+        """The next step, or as many as there are keys, up to the first True; and how many are tested at most.
+
+        Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
+        Reserved is the most that any outcome of these steps can have lost, less what the run was charged before;
+        charged is the loss of the outcome, less the same. At most so many keys are tested as the budget can pay for. A
+        run that is charged by hits is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile is
+        thrown away by the transaction, unseen.
+        """
+        asked, terms, now, filter_ = _tested(query), self.terms_of_run, self._progress(), self._spine.filter
+        keys = None if asked.keys is None else tuple(asked.keys)
+        # Refuses a query that the run was not opened for.
+        own = terms.allowed(asked.sensitivity(self._spine.rows.neighbor_relation) * asked.grid)
+        steps = Steps(terms, now, max(now.sensitivity, own), 1 if keys is None else len(keys))
+        steps = steps if now.halted else self._affordable(steps)
+
+        def check(held: bytes) -> None:
+            found = RunState.load(held)
+            if found.halted:
+                raise errors.NotWithheld(f"run {self.call} halted at step {found.steps}: open a new one")
+            if found != now:
+                raise Moved(f"another test of run {self.call} came first: ask again")
+
+        def run(data: Data) -> Result:
+            values = (value * asked.grid for value in data.integers()[: steps.limit].tolist())
+            after, tested = steps.run(values, data.source)
+            answer = {"above": after.halted, "tested": tested, "step": after.steps}
+            return Result(answer, hits=int(after.halted), tests=tested, secrets={self.call: after.dump()})
+
+        def charged(price: Price, result: Result) -> Amount:
+            after = steps.after(result.tests, bool(result.hits))
+            return filter_.price(events.ExPost(now.increment(after.charged))).hit
+
+        def table(answer: Json, number: int) -> FirstAbove:
+            tested, listed = answer["tested"], keys or ()
+            found = listed[tested - 1] if answer["above"] else None
+            return FirstAbove(number, asked.columns, listed, found, tested, terms.clipped_to)
+
+        made = self._plan(
+            "above_threshold_test",
+            {"query": asked.body()},
+            self._event(steps),
+            run,
+            _one if keys is None else table,
+            reads=reading(asked),
+            cost=PerHit(adds_up=False) if self.by_hits else AsReported(of=charged),
+            check=check,
+        )
+        return made, steps.limit
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return self._asked(asked, options, request)
-            except Moved:
-                continue
-        return self._asked(asked, options, request)
+        return _again(partial(self._asked, asked, options, request))
 
     @property
     def state(self) -> ThresholdState:
@@ -862,28 +800,31 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         return ThresholdState(now.steps, now.charged, float(self._next(now)), clipped_to, self._told(now))
 
     def _asked(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
-        made = self.plan(*asked, **options)
+        made, limit = self._steps(*asked, **options)
         try:
             answer: Answer = self._spine.perform(made, request)
             return answer
         except errors.NotPriced:
             raise
         except errors.BudgetExceeded as error:
-            if made.limit > 1:
+            if limit > 1:
                 raise Moved("another call took the room for these keys: ask again") from None
             told = f"{self._stopped(self._progress().steps + 1)}; {error}"
         raise errors.BudgetExceeded(told)
 
-    def _affordable(self, made: AskAbove) -> AskAbove:
+    def _event(self, steps: Steps) -> events.Event:
+        return gaussian_runs.RunHit(steps.terms.noise) if self.by_hits else steps.event
+
+    def _affordable(self, steps: Steps) -> Steps:
         """As many keys as can be paid for, at least one: the price never falls with their number."""
-        if made.limit == 1:
-            return made
-        left, least, beyond = self._spine.left(), 1, made.limit + 1
+        if steps.limit == 1:
+            return steps
+        left, least, beyond = self._spine.left(), 1, steps.limit + 1
         while beyond - least > 1:
             middle = (least + beyond) // 2
-            fits = self._spine.filter.price(replace(made, limit=middle).event).hit.fits_into(left)
+            fits = self._spine.filter.price(self._event(replace(steps, limit=middle))).hit.fits_into(left)
             least, beyond = (middle, beyond) if fits else (least, middle)
-        return replace(made, limit=least)
+        return replace(steps, limit=least)
 
     def _progress(self) -> RunState:
         return RunState.load(self._secret())

@@ -24,7 +24,6 @@ from chary.accounting import (
 from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import GaussianAboveThreshold, NoisyMax
-from chary.calls import gaussian_runs as gaussian_steps
 from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
 from chary.calls.gaussian_runs import RunState
@@ -684,10 +683,8 @@ def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
         session.statement(),
     ]
     state = RunState.load(session.spine.ledger.secret(run.call))
-    asked = gaussian_steps.AskAbove(
-        run.call, run.terms_of_run, count(), session.spine.rows.neighbor_relation, state, session.spine.filter, 1
-    )
-    shown += [state, asked, asked.body(), vars(run)]
+    asked = run.plan(count())
+    shown += [state, asked, asked.body, vars(run)]
     shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]
     session.spine.rows.held.database.close()
     with pytest.raises(chary.CharyError) as caught:
