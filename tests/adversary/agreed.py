@@ -2,6 +2,7 @@
 
 import json
 from copy import copy
+from fractions import Fraction
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
@@ -9,12 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from chary import BudgetExceeded, count
-from chary.calls.agreed_tests import AskAgreedKeys, AskAgreedOnce
+from chary.calls.agreed_tests import PrepaidRun
 from chary.core.plan import Data
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Heard, law, with_fields
 
 
 class Agreed:
@@ -23,14 +24,17 @@ class Agreed:
     `charged` is what the opening was charged. What an analyst sees is the answer; the state is public.
     """
 
-    def __init__(self, filter_, call, bars, keys, moved):
-        opening = call.bind(SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_))
+    def __init__(self, filter_, call, bars, keys, moved, reach=None):
+        session = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED), filter=filter_)
+        opening = call.plan(session)
         price = opening.price(filter_)
         ran = opening.run(Data([], None, None, None, price))
-        self.charged = opening.final(price, ran, opening.most_hits).main
-        self.filter, self.keys, self.moved = filter_, keys, moved
-        kind, query = (AskAgreedOnce, count()) if keys == 1 else (AskAgreedKeys, keyed(keys, len(moved)))
-        self.made = [kind(1, opening.terms, query, ADDED, above) for above in bars]
+        self.charged = opening.cost.final(price, ran, opening.cost.most).main
+        self.filter, self.keys, self.moved, self.bars = filter_, keys, moved, bars
+        self.query = count() if keys == 1 else keyed(keys, reach or len(moved))
+        self.run = PrepaidRun(session, 1, {})
+        self.run.agreed = self.terms = call.terms(filter_)
+        self.made = [self.run.plan(self.query, above=above) for above in bars]
         self.start = (ran.secret, tuple(World(side, 1.0, None) for side in (0, 1)))
         self.ran = cache(self._ran)
 
@@ -43,22 +47,23 @@ class Agreed:
 
         def play(side, kept):
             for hits in product((False, True), repeat=self.keys):
-                chance = np.prod([self._chance(made, side, key, hit) for key, hit in enumerate(hits)])
-                for noisy, part in self._values(made, side, hits):
+                chance = np.prod([self._chance(asked, side, key, hit) for key, hit in enumerate(hits)])
+                for noisy, part in self._values(side, hits):
                     yield Result(float(chance * part), *self.ran(asked, seen, hits, noisy), None)
 
         return Ask(made.worst(made.price(self.filter)).main, play)
 
-    def _chance(self, made, side, key, hit):
-        table, moved = made.sharpness.sampler.table, side * (key in self.moved)
-        chance = table.hit_chance(moved - made.threshold + made.sharpness.bar)
+    def _chance(self, asked, side, key, hit):
+        test, moved = self.terms.sharpness(1, Fraction(1)), side * (key in self.moved)
+        chance = test.sampler.table.hit_chance(moved - self.bars[asked] + test.bar)
         return float(chance if hit else 1 - chance)
 
-    def _values(self, made, side, hits):
+    def _values(self, side, hits):
         """The fresh values of the hits, with their chances."""
-        if made.noise is None:
+        noise = self.terms.noise(1)
+        if noise is None:
             return [((), 1.0)]
-        laws = [law(made.noise, side * (key in self.moved), -1, 2) for key, hit in enumerate(hits) if hit]
+        laws = [law(noise, side * (key in self.moved), -1, 2) for key, hit in enumerate(hits) if hit]
         return [
             (noisy, np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)]))
             for noisy in product(*laws)
@@ -66,14 +71,30 @@ class Agreed:
 
     def _ran(self, asked, seen, hits, noisy):
         """What is told, what is charged, and the state then."""
-        made, sharpness = copy(self.made[asked]), copy(self.made[asked].sharpness)
-        fresh = None if made.noise is None else Told(noisy)
-        made = with_fields(
-            made, sharpness=with_fields(sharpness, sampler=ToldHits(sharpness.sampler, hits)), noise=fresh
-        )
+        self.run.agreed = ToldTerms(self.terms, hits, noisy)
+        made = self.run.plan(self.query, above=self.bars[asked])
         price = made.price(self.filter)
         ran = made.run(Data([np.zeros(self.keys, np.int64)], None, seen, None, price))
-        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main, ran.secrets[1]
+        return json.dumps(ran.answer), made.cost.final(price, ran, made.cost.most).main, ran.secrets[1]
+
+
+class ToldTerms:
+    """Stands for the terms of a run: its tests and its values come out as they were told."""
+
+    def __init__(self, terms, hits, noisy):
+        self._terms, self._hits, self._noisy = terms, hits, noisy
+
+    def sharpness(self, *steps):
+        """The test."""
+        found = copy(self._terms.sharpness(*steps))
+        return with_fields(found, sampler=ToldHits(found.sampler, self._hits))
+
+    def noise(self, *steps):
+        """The noise of a value."""
+        return None if self._terms.noise(*steps) is None else Heard(self._noisy, self._terms.noise(*steps))
+
+    def __getattr__(self, name):
+        return getattr(self._terms, name)
 
 
 def answers(made, seen):

@@ -5,26 +5,24 @@ The real calls run on the exact values of each neighbour; their samplers are tol
 
 import json
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from chary import count
 from chary.calls import PMW, GrowingTests, IndividualTests
 from chary.calls.growing_tests import GrowingRoundState, GrowingRun, HitsLaw
-from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndividual
+from chary.calls.individual import CounterMemory, IndividualRun
 from chary.calls.sharpness import HitTerms
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Data, plan_of
 from chary.data import Bins, NeighborRelation
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Heard, law, with_fields
 
 ROW = NeighborRelation("replace", None)
 
@@ -44,17 +42,6 @@ class Remembering:
     def step(self, value, source):
         """The single one."""
         return bool(self.hits([value], source)[0])
-
-
-@dataclass(frozen=True)
-class Heard(Told):
-    """Values that were told, and how exact the noise would have made them."""
-
-    noise: Any
-
-    def error_bar(self, confidence=0.95):
-        """That of the noise."""
-        return self.noise.error_bar(confidence)
 
 
 def told_of(made, hits, noisy):
@@ -176,25 +163,29 @@ class SharpStream(Stream):
     """A stream of sharp tests over one or two keys; only neighbour 1 has the unit."""
 
     def __init__(self, filter_, price, hits, keys):
-        call = IndividualTests(price=price, hits=hits)
-        self._open(OpenSharpIndividual(call, ADDED, terms(filter_, price)), filter_, keys)
+        self._open(IndividualTests(price=price, hits=hits), filter_, keys)
+        self.hit = terms(filter_, price)
 
-    def _made(self, above):
-        query = count() if self.keys == 1 else count().by("key", list(range(self.keys)))
-        return AskSharpLiving(1, query, ADDED, Fraction(above), CounterMemory(None), hit=self.opening.hit)
+    def _run(self):
+        run = IndividualRun(None, 1, {})
+        run.hit = self.hit
+        return run
 
     def _play(self, side, kept, above):
-        made, plan = self._made(above), OneUnit(side == 1, self.keys)
+        noise, plan = self._run().law(self._query, ADDED).noise, OneUnit(side == 1, self.keys)
         with plan.at(CounterMemory(None).standing(kept)[1]):
             counts = plan.answers()
         for hits in product((False, True), repeat=self.keys):
-            laws = [law(made.noise, int(value), -1, 2) for value, hit in zip(counts, hits, strict=True) if hit]
+            laws = [law(noise, int(value), -1, 2) for value, hit in zip(counts, hits, strict=True) if hit]
             for noisy in product(*laws):
                 chance = prod(chances[value] for chances, value in zip(laws, noisy, strict=True))
                 told, secret, likely = self.ran(side, kept, above, hits, noisy)
                 yield Result(chance * likely, told, 0, None, secret)
 
     def _ran(self, side, kept, above, hits, noisy):
-        made, sampler = told_of(self._made(above), hits, noisy)
+        run = self._run()
+        run.hit = ToldTerms(self.hit, hits, noisy)
+        made = self._made(above, run.law(self._query, ADDED))
+        sampler = run.hit.sampler
         ran = made.run(Data([OneUnit(side == 1, self.keys)], None, kept, None, made.price(self.filter)))
         return json.dumps(ran.answer), ran.secrets[1], sampler.chance

@@ -2,8 +2,9 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from types import SimpleNamespace
 
@@ -12,14 +13,14 @@ import pyarrow as pa
 
 from chary import count
 from chary.calls import IndividualTests
-from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
+from chary.calls.individual import CounterMemory, IndividualRun
 from chary.calls.sparse_vector import SparseRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
-from chary.mechanisms import HiddenThreshold
+from chary.mechanisms import BarTests, HiddenThreshold
 from chary.noise import Seeded
 from tests.adversary.kit import Ask, Result, World
-from tests.adversary.told import Told, law, with_fields
+from tests.adversary.told import Told, law
 
 ADDED = NeighborRelation("add_remove", "unit")
 SESSION = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
@@ -52,12 +53,14 @@ class Stream:
     """A stream asked again and again over one or two keys; only neighbour 1 has the unit. Opening paid for all."""
 
     def __init__(self, filter_, epsilon, hits, keys):
-        self._open(OpenIndividual(IndividualTests(epsilon=epsilon, hits=hits), ADDED), filter_, keys)
+        self.epsilon = epsilon
+        self._open(IndividualTests(epsilon=epsilon, hits=hits), filter_, keys)
 
-    def _open(self, opening, filter_, keys):
-        self.opening, price = opening, opening.price(filter_)
-        ran = self.opening.run(Data([], None, None, None, price))
-        self.charged = self.opening.final(price, ran, self.opening.most_hits).main
+    def _open(self, call, filter_, keys):
+        opening = call.plan(SimpleNamespace(rows=SESSION.rows, filter=filter_))
+        price = opening.price(filter_)
+        ran = opening.run(Data([], None, None, None, price))
+        self.charged = opening.cost.final(price, ran, opening.cost.most).main
         self.keys, self.filter = keys, filter_
         self.start = (None, tuple(World(side, 1.0, ran.secret) for side in (0, 1)))
         self.ran = cache(self._ran)
@@ -66,13 +69,20 @@ class Stream:
         """Every bar."""
         return [Ask(0, lambda side, kept, above=above: self._play(side, kept, above)) for above in (0, 1, 2)]
 
-    def _made(self, above):
-        query = count() if self.keys == 1 else count().by("key", list(range(self.keys)))
-        asked = (1, query, ADDED, Fraction(above), CounterMemory(None))
-        return AskLiving(*asked, epsilon=self.opening.call.epsilon)
+    def _run(self):
+        return IndividualRun(None, 1, {"epsilon_per_call": self.epsilon})
+
+    @property
+    def _query(self):
+        return count() if self.keys == 1 else count().by("key", list(range(self.keys)))
+
+    def _made(self, above, law):
+        run = self._run()
+        run.memory, run.law = CounterMemory(None), lambda *asked: law
+        return run._test(self._query, Fraction(above), ADDED)
 
     def _play(self, side, kept, above):
-        noise, plan = self._made(above).noise, OneUnit(side == 1, self.keys)
+        noise, plan = self._run().law(self._query, ADDED).noise, OneUnit(side == 1, self.keys)
         rooms = CounterMemory(None).standing(kept)[1]
         with plan.at(rooms):
             laws = [law(noise, int(value), -1, 2) for value in plan.answers()]
@@ -82,10 +92,11 @@ class Stream:
             yield Result(chance, told, 0, None, secret)
 
     def _ran(self, side, kept, above, noisy):
-        made = with_fields(self._made(above), noise=Told(noisy))
+        law = self._run().law(self._query, ADDED)
+        made = self._made(above, replace(law, machine=partial(BarTests, Told(noisy))))
         price = made.price(self.filter)
         ran = made.run(Data([OneUnit(side == 1, self.keys)], None, kept, None, price))
-        assert made.final(price, ran, made.most_hits).main == 0
+        assert made.cost.final(price, ran, made.cost.most).main == 0
         return json.dumps(ran.answer), ran.secrets[1]
 
 

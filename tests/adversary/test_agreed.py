@@ -9,7 +9,8 @@ from chary import Budget
 from chary.amounts import Amount
 from chary.calls import PrepaidTests
 from chary.calls import agreed_tests as agreed_questions
-from chary.calls.agreed_tests import AgreedTerms, AskAgreed, AskAgreedKeys
+from chary.calls.agreed_tests import AgreedTerms
+from chary.core.plan import PerHit
 from chary.filters import Price, RenyiFilter
 from tests.adversary.agreed import Agreed
 from tests.adversary.kit import STEPS, Best, Delta, Moment
@@ -91,7 +92,7 @@ def test_an_opening_that_is_charged_half_the_misses_is_found_out(monkeypatch):
 def test_a_test_more_than_was_agreed_is_found_out(monkeypatch):
     monkeypatch.setattr(AgreedTerms, "tests", property(lambda self: self.plan.tests + 1))
     game = alone()
-    game.charged -= game.made[0].terms.charges.miss
+    game.charged -= game.terms.charges.miss
     assert worth(game, 3) <= 1 + 1e-9
     assert worth(game, 4) > 1.01
 
@@ -103,24 +104,21 @@ def test_questions_that_use_up_no_tests_are_found_out(monkeypatch):
 
 
 def test_a_hit_that_is_charged_a_tenth_less_is_found_out(monkeypatch):
-    def cheap(self, filter_):
-        return Price(Amount(self.terms.charges.hit * 9 // 10), Amount(0))
-
-    monkeypatch.setattr(AskAgreed, "price", cheap)
-    assert worth(alone(), 3) > 1.01
+    game = alone()
+    hit = Price(Amount(game.terms.charges.hit * 9 // 10), Amount(0))
+    monkeypatch.setattr(PerHit, "price", lambda *asked: hit)
+    assert worth(game, 3) > 1.01
 
 
 def test_a_test_that_is_paid_by_its_hit_alone_is_no_sharper(monkeypatch):
     """A hit that is charged its whole price again, though its miss was paid, leaves a miss of room for each."""
 
-    def dear(self, filter_):
-        return Price(Amount(self.terms.charges.hit + self.terms.charges.miss), Amount(0))
+    game = alone()
+    hit = Price(Amount(game.terms.charges.hit + game.terms.charges.miss), Amount(0))
+    monkeypatch.setattr(PerHit, "price", lambda *asked: hit)
+    assert worth(game, 3) < 0.99
 
-    monkeypatch.setattr(AskAgreed, "price", dear)
-    assert worth(alone(), 3) < 0.99
 
-
-@pytest.mark.parametrize("kind", [AskAgreed, AskAgreedKeys])
-def test_counting_both_keys_as_one_is_found_out(monkeypatch, kind):
-    monkeypatch.setattr(kind, "parallel", 1, raising=False)
-    assert worth(both(), 4) > 1.01
+def test_counting_both_keys_as_one_is_found_out():
+    """Somebody asserts that a unit is in one group at most, and it is in two."""
+    assert worth(Agreed(FILTER, PrepaidTests(tests=4, hits=2), (-1, 2), 2, {0, 1}, reach=1), 4) > 1.01

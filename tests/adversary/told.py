@@ -23,6 +23,17 @@ class Told:
         return noisy
 
 
+@dataclass(frozen=True)
+class Heard(Told):
+    """Values that were told, and how exact the noise would have made them."""
+
+    noise: Any
+
+    def error_bar(self, confidence=0.95):
+        """That of the noise."""
+        return self.noise.error_bar(confidence)
+
+
 def law(noise, value, low, high):
     """The chances of all noisy values of an exact one, those beyond `low` and `high` counted there.
 

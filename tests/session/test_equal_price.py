@@ -1,6 +1,7 @@
 """The alternative that a quote names cheapest is the cheapest in a simulation at equal price."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -53,10 +54,9 @@ def machine_of(session, call, query):
     """The tests of a watch, or of an agreed number."""
     if isinstance(call, Watch):
         return call.law(session.spine, query).machine(BAR, None)
-    bound = call.bind(session.spine)
-    sharpness = bound.terms.sharpness(1, bound.terms.plan.value * 0 + 1)
-    value = chary.mechanisms.Gaussian.for_rho(sharpness.value_rho, l2_squared=1)
-    return SharpTests(sharpness.sampler, BAR - sharpness.bar, value, None)
+    terms = call.terms(session.spine.filter)
+    test = terms.sharpness(1, Fraction(1))
+    return SharpTests(test.sampler, BAR - test.bar, terms.noise(1), None)
 
 
 def failures(session, query, quote, hits, width):

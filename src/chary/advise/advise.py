@@ -269,7 +269,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
-    agreed = call.bind(spine) if isinstance(call, agreed_tests.PrepaidTests) else None
+    agreed = call.terms(spine.filter) if isinstance(call, agreed_tests.PrepaidTests) else None
     asked = call.plan(spine)
     try:
         expected = _hits(call, asked, found) if hits is None else whole(hits, "hits")
@@ -292,7 +292,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
 def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wanted: Wanted) -> Amount:
     """What so many tests in all, with the hits that are expected, take under this filter."""
     if agreed is not None:
-        paid: Amount = agreed.terms.paid + Amount(agreed.terms.charges.hit).times(wanted.paid_hits)
+        paid: Amount = agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)
         return paid
     price = asked.price(filter_)
     sparse = isinstance(call, sparse_vector.SparseVector)
@@ -313,7 +313,7 @@ def _error(call: Any, agreed: Any, asked: Plan[Any], spine: Spine, wanted: Wante
 def _values_error(agreed: Any, law: Any, wanted: Wanted) -> float:
     """Of fresh values of all hits; those of a sparse vector are among its tests."""
     if agreed is not None:
-        rho = agreed.terms.sharpness(1, Fraction(1)).value_rho
+        rho = agreed.sharpness(1, Fraction(1)).value_rho
         return 0.0 if rho is None else wanted.units(HitValues(wanted, rho).beside_tests)
     if law is None or law.noise is None:
         return 0.0

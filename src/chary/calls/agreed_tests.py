@@ -2,29 +2,26 @@
 
 import json
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Self
+from functools import cached_property, lru_cache, partial
+from typing import Any, Self
 
-from chary.accounting import Event, Publication
 from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price, sharp_table
 from chary.accounting.sharp_widths import best_share, check_chance, half_width
 from chary.amounts import Amount
 from chary.answers import Value
 from chary.calls import answers, fields, run, thresholds
 from chary.calls.call import call
-from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rho_of
+from chary.calls.sharpness import SURE, Sharpness, TestLaw, chance_of_each, priced_by, rho_of
 from chary.core import forecast
-from chary.core import plan as core_plan
-from chary.core.transaction import Spine, numbered
+from chary.core.plan import KEPT, Data, Json, PerHit, Plan, Question, Result, check_question, natural, reading
+from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Query
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price, RenyiFilter
-from chary.mechanisms import Additive, Gaussian
-from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
+from chary.mechanisms import Gaussian
+from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number, exact, whole
 
 # What a number of sharp tests is agreed at: what each miss and each hit costs, and the law of each test.
@@ -74,7 +71,7 @@ class Charges:
         hit, miss = Fraction(self.hit, filter_.steps), Fraction(self.miss, filter_.steps)
         return SharpTest(filter_.order, (hit + miss) * (1 - value), miss)
 
-    def body(self) -> core_plan.Json:
+    def body(self) -> Json:
         """What the ledger keeps of them: they are found in floats, so they are read again and never found anew."""
         return {"hit": self.hit, "miss": self.miss}
 
@@ -111,12 +108,17 @@ class AgreedTerms:
         """The test of values that one unit moves by so many steps."""
         return _sharpness(self, sensitivity, grid)
 
+    def noise(self, sensitivity: int) -> Gaussian | None:
+        """That of the value of a hit; None where no values are published."""
+        rho = self.sharpness(1, Fraction(1)).value_rho
+        return None if rho is None else Gaussian.for_rho(rho, l2_squared=sensitivity**2)
+
     def within(self, tests: int, confidence: Number) -> forecast.Within:
         """How far off so many tests may be together, in sensitivities."""
         return self.sharpness(1, Fraction(1)).within(tests, confidence)
 
 
-@lru_cache(maxsize=core_plan.KEPT)
+@lru_cache(maxsize=KEPT)
 def _charges(plan: AgreedPlan, filter_: RenyiFilter) -> Charges:
     check_chance(plan.chance)
 
@@ -142,7 +144,7 @@ def _has_table(test: SharpTest) -> bool:
     return Fraction(test.price) >= least_price(Fraction(test.order), LEAST_SPEED)
 
 
-@lru_cache(maxsize=core_plan.KEPT)
+@lru_cache(maxsize=KEPT)
 def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpness:
     filter_, value = terms.filter, terms.plan.value
     test = terms.charges.of(filter_, value)
@@ -182,174 +184,10 @@ def used(tests: int) -> bytes:
     return json.dumps([tests]).encode()
 
 
-def used_up(state: bytes | None, opened: int) -> int:
-    """What `used` wrote for the run of that call; `NotWithheld` for an opening that was interrupted."""
-    if state is None:
-        raise NotWithheld(f"call {opened} agreed on no tests: it was interrupted; open a new run")
+def used_up(state: bytes) -> int:
+    """What `used` wrote."""
     (tests,) = json.loads(state)
     return int(tests)
-
-
-@dataclass(frozen=True)
-class AskAgreed(core_plan.Interaction):
-    """One question to the run, or one for each key in order.
-
-    Guarantee: each key is the test of the run's terms. Its miss was charged by the opening, for as many keys as one
-    unit can be in (`parallel`); at most as many hits concern it (theory 1.6), and each is reserved before anything is
-    read. The number of tests that are used up is stored with the answer, in one transaction, and only if no other
-    question was faster: otherwise the outcome is thrown away by the spine, unseen. So no more are answered than were
-    agreed on, whatever fails or races. A question that got no answer uses up none.
-    """
-
-    opened: int
-    terms: AgreedTerms
-    query: core_plan.Question
-    neighbor_relation: NeighborRelation
-    above: Number
-    halts = True
-
-    def __post_init__(self) -> None:
-        core_plan.check_question(self.query)
-        object.__setattr__(self, "above", exact(self.above, "above"))
-        if self.terms.plan.value and isinstance(self.query, Mean):
-            raise InvalidQuery("a mean has no fresh value: ask its sum, or agree on tests without value=")
-        self.sharpness, self.accuracy()
-
-    @cached_property
-    def _tested(self) -> tuple[Query, int]:
-        return thresholds.tested_query(self.query, self.neighbor_relation, Fraction(self.above))
-
-    @property
-    def tested(self) -> Query:
-        """What is read."""
-        return self._tested[0]
-
-    @property
-    def threshold(self) -> int:
-        """The bar, in steps of what is read."""
-        return self._tested[1]
-
-    @cached_property
-    def sharpness(self) -> Sharpness:
-        """The test of each key."""
-        return self.terms.sharpness(self.tested.sensitivity(self.neighbor_relation), self.tested.grid)
-
-    @cached_property
-    def noise(self) -> Gaussian | None:
-        """The noise of the value of a hit; None where no values are published."""
-        rho = self.sharpness.value_rho
-        if rho is None:
-            return None
-        return Gaussian.for_rho(rho, l2_squared=self.tested.sensitivity(self.neighbor_relation) ** 2)
-
-    def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if self.noise is None else (self.noise, self.sharpness.grid)
-
-    @property
-    def event(self) -> Event:
-        return self.sharpness.event
-
-    @cached_property
-    def parallel(self) -> int:
-        return self.tested.reach(self.neighbor_relation)
-
-    def price(self, filter_: Filter) -> Price:
-        return Price(Amount(self.terms.charges.hit), Amount(0))
-
-    def within(self, tests: int, confidence: Number) -> forecast.Within:
-        return self.sharpness.within(tests, confidence)
-
-    @property
-    def barred(self) -> forecast.TestForecast | None:
-        if isinstance(self.query, Mean):
-            return None
-        tests, least = (
-            max(self.terms.tests, len(self.tested.keys or (None,))),
-            forecast.least_of(self.tested, self.neighbor_relation),
-        )
-        return forecast.TestForecast(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
-
-    @property
-    def foreseen(self) -> forecast.Within:
-        return self.within(self.terms.tests, self.terms.plan.sure)
-
-    def wrong_call(self, distance: int) -> float:
-        return self.sharpness.wrong_call(distance)
-
-    @property
-    def held(self) -> int:
-        return self.opened
-
-    def check(self, secret: bytes | None) -> None:
-        left = self.terms.tests - used_up(secret, self.opened)
-        if left < self.parallel:
-            raise BudgetExceeded(
-                f"{left} of the {self.terms.tests} tests of call {self.opened} are left, and this question takes "
-                f"{self.parallel}: open another run, or ask ThresholdTest or Watch with hits=, whose misses are free"
-            )
-
-    def body(self) -> core_plan.Json:
-        asked = {"query": self.query.body(), "above": str(self.above)}
-        return asked | {"agreed_tests": self.opened, "parallel": self.parallel}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.tested]
-
-    def run(self, data: core_plan.Data) -> core_plan.Result:
-        bar = self.threshold - self.sharpness.bar
-        tests = SharpTests(self.sharpness.sampler, bar, self.noise, data.most_hits)
-        found = tests.step(data.integers(), data.source)
-        after = used_up(data.secret, self.opened) + self.parallel
-        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
-        answer["tests_left"] = self.terms.tests - after
-        return core_plan.Result(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
-
-    @property
-    def published(self) -> Publication | None:
-        """How the values of hits were published; None where none are."""
-        if self.noise is None:
-            return None
-        return answers.published(self.noise, self.tested, self.neighbor_relation, bar=self.threshold)
-
-    def _values(self, answer: core_plan.Json) -> list[Value | None]:
-        if self.noise is None:
-            return [None] * len(answer["positions"])
-        return [core_plan.natural(steps, self.sharpness.grid) for steps in answer["noisy"]]
-
-    @abstractmethod
-    def present(self, answer: core_plan.Json, call: int) -> AgreedTest | AgreedWatch: ...
-
-
-class AskAgreedOnce(AskAgreed):
-    """A question with a single answer."""
-
-    kind = "agreed_test"
-
-    def present(self, answer: core_plan.Json, call: int) -> AgreedTest:
-        values = self._values(answer)
-        value = values[0] if values else None
-        bar, left = forecast.error_bar(self.accuracy()), answer["tests_left"]
-        return AgreedTest(call, bool(values), value, bar, left, publication=self.published)
-
-
-class AskAgreedKeys(AskAgreed):
-    """A keyed question, in one scan."""
-
-    kind = "agreed_watch"
-
-    def __post_init__(self) -> None:
-        thresholds.keyed(self.query)
-        super().__post_init__()
-
-    def present(self, answer: core_plan.Json, call: int) -> AgreedWatch:
-        keys = tuple(self.query.keys or ())
-        above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
-        found = (above, answer["tested"], forecast.error_bar(self.accuracy()))
-        left, silence = (
-            answer["tests_left"],
-            answers.silent(self.sharpness.tails, self.tested, self.neighbor_relation, self.threshold),
-        )
-        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published, silence=silence)
 
 
 # A run of an agreed number of sharp tests: all their misses are paid at once, each hit when it comes.
@@ -413,55 +251,37 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
         if self.hits > self.tests:
             raise InvalidParameter("hits must be at most tests")
 
-    def bind(self, spine: Spine) -> "OpenAgreed":
-        filter_ = priced_by(spine.filter, "start SparseVector(above=, hits=, epsilon=)")
-        return OpenAgreed(self, spine.rows.neighbor_relation, AgreedTerms.planned(self.paid(filter_), filter_))
+    def plan(self, spine: Spine) -> Plan[Any]:
+        terms = self.terms(spine.filter)
+        one = terms.sharpness(1, Fraction(1))  # refuses, before it is paid, what no question could be asked of
+        price, later = Price(terms.paid, terms.paid), Price(Amount(terms.charges.hit), Amount(terms.charges.miss))
+
+        def told() -> forecast.Forecast:
+            """In sensitivities; each question brings its threshold."""
+            alarms = forecast.TestForecast(one.tails, None, Fraction(1), terms.tests, bought=True)
+            agreed = terms.within(terms.tests, terms.plan.sure)
+            return forecast.Forecast(tests=alarms, within=terms.within, foreseen=agreed, later=later)
+
+        return run.opening(
+            self,
+            spine,
+            terms.event,
+            lambda data: used(0),
+            answer=terms.charges.body(),
+            cost=PerHit(adds_up=False, agreed=price),
+            forecast=told,
+        )
+
+    def terms(self, filter_: Filter) -> AgreedTerms:
+        """What each miss and each hit would cost under this filter, and the law of each test."""
+        known = priced_by(filter_, "start SparseVector(above=, hits=, epsilon=)")
+        return AgreedTerms.planned(self.paid(known), known)
 
     def paid(self, filter_: Filter) -> AgreedPlan:
         """What is to be paid for under this filter, in its steps."""
         main = (filter_.capacity if self.part is None else filter_.shares.cap(Fraction(self.part))).main
         misses = None if self.misses is None else Fraction(self.misses)
         return AgreedPlan(self.tests, self.hits, main, misses, Fraction(self.value or 0), Fraction(self.sure or SURE))
-
-
-@dataclass(frozen=True)
-class OpenAgreed(run.BoundOpening[PrepaidTests]):
-    """The opening: nothing is read, and all misses are charged."""
-
-    terms: AgreedTerms
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.terms.sharpness(1, Fraction(1))  # refuses, before it is paid, what no question could be asked of
-
-    @property
-    def event(self) -> Event:
-        return self.terms.event
-
-    def price(self, filter_: Filter) -> Price:
-        return Price(self.terms.paid, self.terms.paid)
-
-    @property
-    def later(self) -> Price:
-        return Price(Amount(self.terms.charges.hit), Amount(self.terms.charges.miss))
-
-    def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """In sensitivities."""
-        return self.terms.within(tests, confidence)
-
-    @property
-    def barred(self) -> forecast.TestForecast:
-        """In sensitivities; each question brings its bar."""
-        return forecast.TestForecast(
-            self.terms.sharpness(1, Fraction(1)).tails, None, Fraction(1), self.terms.tests, bought=True
-        )
-
-    @property
-    def foreseen(self) -> forecast.Within:
-        return self.within(self.terms.tests, self.terms.plan.sure)
-
-    def run(self, data: core_plan.Data) -> core_plan.Result:
-        return core_plan.Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
 
 
 class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
@@ -472,23 +292,105 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     for a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then
     nothing was told or charged, and the question may be asked again."""
 
-    kind = PrepaidTests.kind
+    kind = "agreed_tests"
     names = "agreed_tests"
+    keeps = "tests"
 
     @cached_property
     def agreed(self) -> AgreedTerms:
         """What was agreed on; the charges are those that the opening stored."""
         filter_ = priced_by(self._spine.filter, "open another run")
-        charges = Charges(**json.loads(numbered(self._spine, self.call).answer or "{}"))
-        return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), charges, filter_)
+        return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), Charges(**self._opening()), filter_)
 
-    def plan(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
-        kind = AskAgreedKeys if getattr(query, "keys", None) is not None else AskAgreedOnce
-        return kind(self.call, self.agreed, query, self._spine.rows.neighbor_relation, above)
+    def plan(self, query: Question, *, above: Number) -> Plan[Any]:
+        """One question to the run, or one for each group in order.
+
+        Guarantee: each group is the test of the run's terms. Its miss was charged by the opening, for as many groups as
+        one unit can be in; at most as many hits concern it (theory 1.6), and each is reserved before anything is read.
+        The number of tests that are used up is stored with the answer, in one transaction, and only if no other
+        question was faster: otherwise the outcome is thrown away by the transaction, unseen. So no more are answered
+        than were agreed on, whatever fails or races. A question that got no answer uses up none.
+        """
+        grouped = getattr(query, "keys", None) is not None
+        check_question(query)
+        if grouped:
+            thresholds.keyed(query)
+        terms, neighbor_relation, bar = self.agreed, self._spine.rows.neighbor_relation, exact(above, "above")
+        if terms.plan.value and isinstance(query, Mean):
+            raise InvalidQuery("a mean has no fresh value: ask its sum, or agree on tests without value=")
+        tested, threshold = thresholds.tested_query(query, neighbor_relation, bar)
+        change, parts = tested.sensitivity(neighbor_relation), tested.reach(neighbor_relation)
+        test, noise = terms.sharpness(change, tested.grid), terms.noise(change)
+        law = TestLaw.sharp(test, noise)
+        error = law.error_bar(tested.grid)
+
+        def check(held: bytes) -> None:
+            left = terms.tests - used_up(held)
+            if left < parts:
+                raise BudgetExceeded(
+                    f"{left} of the {terms.tests} tests of call {self.call} are left, and this question takes "
+                    f"{parts}: open another run, or ask ThresholdTest or Watch with hits=, whose misses are free"
+                )
+
+        def ask(data: Data) -> Result:
+            found = law.machine(threshold, data.most_hits).step(data.integers(), data.source)
+            after = used_up(data.secret or b"") + parts
+            answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
+            answer["tests_left"] = terms.tests - after
+            return Result(answer, len(found.positions), found.tested, secrets={self.call: used(after)})
+
+        def foretold() -> forecast.Forecast:
+            tests, alarms = max(terms.tests, len(tested.keys or (None,))), None
+            if not isinstance(query, Mean):
+                least = forecast.least_of(tested, neighbor_relation)
+                alarms = forecast.TestForecast(law.tails, threshold, tested.grid, tests, least)
+            step = None if noise is None else test.grid
+            agreed = test.within(terms.tests, terms.plan.sure)
+            return forecast.Forecast(error, False, step, law.wrong, alarms, law.within, agreed)
+
+        return self._plan(
+            "agreed_watch" if grouped else "agreed_test",
+            {"query": query.body(), "above": str(bar), "parallel": parts},
+            law.event,
+            ask,
+            partial(_table if grouped else _one, law, tested, neighbor_relation, threshold),
+            reads=reading(tested),
+            cost=PerHit(parts, halts=True, adds_up=False, agreed=Price(Amount(terms.charges.hit), Amount(0))),
+            forecast=foretold,
+            check=check,
+        )
 
     @property
     def state(self) -> AgreedState:
-        done = used_up(self._spine.ledger.secret(self.call), self.call)
+        done = used_up(self._secret())
         terms, shares = self.agreed, self._spine.filter.shares
         paid, hit = shares.taken(terms.paid), shares.taken(Amount(terms.charges.hit))
         return AgreedState(terms.tests, terms.tests - done, paid, hit, terms)
+
+
+def _values(law: TestLaw, tested: Query, answer: Json) -> list[Value | None]:
+    if law.noise is None:
+        return [None] * len(answer["positions"])
+    return [natural(steps, tested.grid) for steps in answer["noisy"]]
+
+
+def _one(
+    law: TestLaw, tested: Query, neighbor_relation: NeighborRelation, threshold: int, answer: Json, number: int
+) -> AgreedTest:
+    found = _values(law, tested, answer)
+    value, left, told = found[0] if found else None, answer["tests_left"], None
+    if law.noise is not None:
+        told = law.published(tested, neighbor_relation, threshold)
+    return AgreedTest(number, bool(found), value, law.error_bar(tested.grid), left, publication=told)
+
+
+def _table(
+    law: TestLaw, tested: Query, neighbor_relation: NeighborRelation, threshold: int, answer: Json, number: int
+) -> AgreedWatch:
+    keys = tuple(tested.keys or ())
+    hits = dict(zip((keys[place] for place in answer["positions"]), _values(law, tested, answer), strict=True))
+    silence = answers.silent(law.tails, tested, neighbor_relation, threshold)
+    found, told = (hits, answer["tested"], law.error_bar(tested.grid), answer["tests_left"]), None
+    if law.noise is not None:
+        told = law.published(tested, neighbor_relation, threshold)
+    return AgreedWatch(number, tested.columns, keys, *found, publication=told, silence=silence)

@@ -426,6 +426,10 @@ class TestLaw:
 
         return cls(found.event, found.tails, noise, False, machine, found.wrong_call, found.within)
 
+    def error_bar(self, grid: Fraction) -> float | None:
+        """That of the value of a hit, in the units of the query; None where none is published."""
+        return None if self.noise is None else forecast.error_bar((self.noise, grid))
+
     def published(self, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Publication:
         """How the value of a hit was published: because of its noise, or with noise of its own."""
         if self.noise is None:

@@ -15,7 +15,7 @@ from chary.amounts import LIMIT, Amount
 from chary.core.forecast import Accuracy, Forecast, TestForecast, Within, error_bar
 from chary.data import Mean, NeighborRelation, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
-from chary.errors import InvalidQuery
+from chary.errors import InvalidQuery, NotPriced
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
@@ -126,6 +126,7 @@ class PerHit:
 
     `hits` limits how many parts can hit (default: all). `bounds` are the events that each bound the call, where there
     are several: the cheapest is charged. One that `extends` an earlier call is free where that was charged hit or miss.
+    `agreed` is the price where an opening has fixed it.
     """
 
     parts: int = 1
@@ -134,12 +135,15 @@ class PerHit:
     adds_up: bool = True
     bounds: tuple[Event, ...] = ()
     extends: bool = False
+    agreed: Price | None = None
 
     @property
     def most(self) -> int:
         return self.parts if self.hits is None else self.hits
 
     def price(self, event: Event, filter_: Filter) -> Price:
+        if self.agreed is not None:
+            return self.agreed
         price = filter_.cheapest(*self.bounds) if self.bounds else filter_.price(event)
         return FREE if self.extends and not price.free_miss else price
 
@@ -180,6 +184,33 @@ class Prepaid:
 
 
 PREPAID: Final = Prepaid()
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The price of a hit for each part, whatever comes out: what is asked later is charged nothing.
+
+    All that is told later, hit or miss, is within no number of epsilons, unless it `adds_up`. Where it never ends,
+    misses must be free: `endless` is what is said where they are not.
+    """
+
+    parts: int
+    endless: str | None = None
+    halts: bool = False
+    adds_up: bool = False
+
+    @property
+    def most(self) -> int:
+        return self.parts
+
+    def price(self, event: Event, filter_: Filter) -> Price:
+        price = filter_.price(event)
+        if self.endless is not None and not price.free_miss:
+            raise NotPriced(self.endless)
+        return price
+
+    def final(self, price: Price, result: Result, reserved: int) -> Amount:
+        return price.total(self.parts, self.parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,12 @@ import chary
 from chary import Budget, BudgetExceeded, count
 from chary.accounting import Targeted, hit_price_up
 from chary.calls import IndividualTests, ThresholdTest
-from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
+from chary.calls.individual import CounterMemory, IndividualRun, LivingCount
 from chary.core.plan import Data
 from chary.data import NeighborRelation, RowTable
 from chary.data.engines.allowances import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
+from chary.filters import RenyiFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters
 from chary.session import plain_composition
@@ -182,7 +184,9 @@ class Pair:
 
     def _really(self, side, query, above, noisy, secret):
         table, memory = self.tables[side]
-        asked = AskLiving(1, query, table.neighbor_relation, Fraction(above), memory, epsilon=self.epsilon)
+        run = IndividualRun(None, 1, {"epsilon_per_call": str(self.epsilon)})
+        run.memory = memory
+        asked = run._test(query, Fraction(above), table.neighbor_relation)
         self.script.noisy = noisy
         ran = asked.run(Data([memory.plan(query)], None, secret, None, None))
         return self.script.exact, ran.secrets[1]
@@ -268,7 +272,9 @@ def test_no_stream_reveals_more_than_was_charged(monkeypatch, neighbors, hits):
 
 def charged(neighbors, hits):
     """What opening the stream costs, as log-moments."""
-    parallel = OpenIndividual(IndividualTests(epsilon=EPSILON, hits=hits), NeighborRelation(neighbors, "u")).parallel
+    near, filter_ = NeighborRelation(neighbors, "u"), RenyiFilter.best(Budget(epsilon=1, delta="1e-6"))
+    session = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=near), filter=filter_)
+    parallel = IndividualTests(epsilon=EPSILON, hits=hits).plan(session).cost.parts
     return np.array([float(parallel * hit_price_up(Targeted(EPSILON), Fraction(order))) for order in ORDERS])
 
 

@@ -11,9 +11,8 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
-from chary.calls.agreed_tests import AskAgreedOnce
 from chary.core.plan import Data
-from chary.core.transaction import ATTEMPTS
+from chary.core.transaction import ATTEMPTS, Spine
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
 from tests.session.interruption_kit import Interruption, Stop, in_between
@@ -392,17 +391,17 @@ def test_the_last_test_is_answered_once_when_another_question_takes_it_in_betwee
 def test_a_question_that_others_always_outrun_is_told_so_and_charged_nothing(opened, monkeypatch):
     session = opened(budget=DELTA)
     run = run_of(session)
-    charged, ran, busy = spent(session), AskAgreedOnce.run, []
+    charged, ran, busy = spent(session), Spine._run, []
 
-    def outrun(self, touched):
-        found = ran(self, touched)
+    def outrun(self, running):
+        found = ran(self, running)
         if not busy:
             busy.append(True)
             run.ask(count(), above=FAR)
             busy.clear()
         return found
 
-    monkeypatch.setattr(AskAgreedOnce, "run", outrun)
+    monkeypatch.setattr(Spine, "_run", outrun)
     with pytest.raises(SecretMoved):
         run.ask(count(), above=-FAR)
     assert spent(session) == charged
