@@ -4,24 +4,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting import Event, Targeted
+from chary.accounting import Targeted
 from chary.answers import Spending
-from chary.core import charges, plan
-from chary.data import Query, Votes
+from chary.core import charges
+from chary.core.plan import ENCODER, Data, Json, Plan, Result, Size, reading
+from chary.data import Votes
 from chary.data.votes import Poll
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.filters import Budget, largest_call
 from chary.mechanisms import CountSketch, Estimator, Exponential, Grid, SecondMoment, new_key, rank_utilities
 from chary.mechanisms.sketches import Element, canonical, checked_key
 from chary.noise import OperatingSystem, Source
-from chary.numbers import Number, float_or_nan, positive, probability, whole
+from chary.numbers import Number, exact, float_or_nan, positive, probability, whole
 from chary.session import open_votes
 
 __all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
@@ -29,43 +29,27 @@ __all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
 # The private median of many copies, published when it has changed.
 
 
-@dataclass(frozen=True)
-class ChangedMedian(plan.Interaction):
+def changed_median(poll: Poll, epsilon: Number, last: int, band: int) -> Plan[tuple[int, bool]]:
     """A cell by the exponential mechanism on rank utilities, if it is more than `band` cells from the last one.
 
     The cell of 0 is within no other cell's band. Guarantee: one epsilon-DP call, for the votes of one copy, with the
     NotPrior target "changed": utilities are integers that one copy changes by at most 1, and every cell within the
     band is published as the same outcome.
     """
+    choice = Exponential(epsilon, sensitivity=1)
 
-    poll: Poll
-    epsilon: Number
-    last: int
-    band: int
-    kind = "robust_answer"
+    def run(data: Data) -> Result:
+        cell = choice.step(rank_utilities(data.integers()), data.source)
+        changed = abs(cell - last) > band or (cell == 0) != (last == 0)
+        return Result({"cell": cell if changed else last, "changed": changed}, hits=int(changed), tests=1)
 
-    @cached_property
-    def choice(self) -> Exponential:
-        """The mechanism."""
-        return Exponential(self.epsilon, sensitivity=1)
-
-    @property
-    def event(self) -> Event:
-        return Targeted(self.epsilon)
-
-    def body(self) -> plan.Json:
-        return {"answer": self.poll.question, "last": self.last, "band": self.band, "epsilon": str(self.epsilon)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.poll]
-
-    def run(self, data: plan.Data) -> plan.Result:
-        cell = self.choice.step(rank_utilities(data.integers()), data.source)
-        changed = abs(cell - self.last) > self.band or (cell == 0) != (self.last == 0)
-        return plan.Result({"cell": cell if changed else self.last, "changed": changed}, hits=int(changed), tests=1)
-
-    def present(self, answer: plan.Json, call: int) -> tuple[int, bool]:
+    def present(answer: Json, number: int) -> tuple[int, bool]:
         return answer["cell"], answer["changed"]
+
+    body = {"answer": poll.question, "last": last, "band": band, "epsilon": str(epsilon)}
+    size = Size(Fraction(exact(epsilon, "epsilon")), lambda other: changed_median(poll, other, last, band))
+    text, event = ENCODER.encode(body), Targeted(epsilon)
+    return Plan("robust_answer", text, event, run, present, reading(poll), size=size)
 
 
 # Many copies of one estimator that see the same stream, each with its own key.
@@ -246,7 +230,7 @@ class RobustStream:
     def answer(self) -> RobustAnswer:
         """The number for the stream so far. `BudgetExceeded` once no further change could be paid."""
         spine, poll = self._session.spine, self._votes.poll(self._answers + 1)
-        median = ChangedMedian(poll, self._epsilon, self._last, self._band).plan()
+        median = changed_median(poll, self._epsilon, self._last, self._band)
         # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
         if charges.ends_free_misses(median, spine.filter, spine.accounts()):
             raise self._used_up()

@@ -16,7 +16,6 @@ from chary.data import Votes
 from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
 from chary.noise import Seeded
 from chary.streaming import (
-    ChangedMedian,
     Copies,
     ItemFrequency,
     RobustStream,
@@ -24,6 +23,7 @@ from chary.streaming import (
     _many_wrong,
     bank_of,
     cancelling,
+    changed_median,
 )
 from tests.noise.helpers import ALPHA
 
@@ -290,7 +290,7 @@ def test_one_copy_changes_the_law_of_an_answer_by_epsilon(last, band):
 @pytest.mark.statistical
 def test_an_answer_has_its_law():
     votes, last = [1, 2, 5, 0, 3], 1
-    made = ChangedMedian(Votes(lambda answer: votes, range(5), voter="copy").poll(1), "0.5", last, 1)
+    made = changed_median(Votes(lambda answer: votes, range(5), voter="copy").poll(1), "0.5", last, 1)
     source = Seeded(9)
     found = Counter(made.run(Data([votes], source, None, None, None)).answer["cell"] for _ in range(4000))
     law = changed(votes, last, 1)
