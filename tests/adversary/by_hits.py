@@ -16,10 +16,12 @@ from chary import count
 from chary.calls import PMW, GrowingTests, IndividualTests
 from chary.calls.growing_tests import GrowingRoundState, GrowingRun, HitsLaw
 from chary.calls.individual import CounterMemory, IndividualRun
+from chary.calls.public_histograms import HistogramMemory, SharpHits
 from chary.calls.sharpness import HitTerms
-from chary.calls.weights import HistogramMemory, OpenSharpWeights
-from chary.core.plan import Data, plan_of
+from chary.calls.weights import PMWRun
+from chary.core.plan import Data
 from chary.data import Bins, NeighborRelation
+from chary.mechanisms.weights import Transcript
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
 from tests.adversary.told import Heard, law, with_fields
@@ -44,25 +46,6 @@ class Remembering:
         return bool(self.hits([value], source)[0])
 
 
-def told_of(made, hits, noisy):
-    """The call with what comes out, and the sampler that remembers how likely that was."""
-    sharpness, noise = copy(made.sharpness), None if made.noise is None else Heard(noisy, made.noise)
-    sampler = Remembering(sharpness.sampler.table, hits)
-    return with_fields(copy(made), sharpness=with_fields(sharpness, sampler=sampler), noise=noise), sampler
-
-
-class Interaction:
-    """A question that is still a class of its own."""
-
-    def __init__(self, made):
-        self._made, self.plan, self.noise = made, plan_of(made), made.noise
-
-    def told(self, hits, noisy):
-        """The question with what comes out, and the sampler that remembers how likely that was."""
-        made, sampler = told_of(self._made, hits, noisy)
-        return plan_of(made), sampler
-
-
 class ToldTerms:
     """Stands for the terms of a hit: its tests and its values come out as they were told."""
 
@@ -81,6 +64,25 @@ class ToldTerms:
 
     def __getattr__(self, name):
         return getattr(self._own, name)
+
+
+class Weighed:
+    """A question to a public histogram, at one size."""
+
+    def __init__(self, law, size):
+        self._law, self._size = law, size
+        self.plan, self.noise = self._made(law), law.at(size).noise
+
+    def told(self, hits, noisy):
+        """The question with what comes out, and the sampler that remembers how likely that was."""
+        own = ToldTerms(self._law.at(self._size).terms, hits, noisy)
+        made = SharpHits(own, self._law.hits.wanted)
+        return self._made(with_fields(copy(self._law), at=lambda size: made)), own.sampler
+
+    def _made(self, law):
+        run = PMWRun(None, 1, {})
+        run.law, run.memory = law, HistogramMemory(law, {"age": "int64"})
+        return run.planned(run.memory.asked("age >= 1", self._size))
 
 
 class Average:
@@ -145,10 +147,8 @@ def terms(filter_, price, value="0.25", chance=None):
 def weights(filter_, price, size=40, counts=(20, 21), **how):
     """A public histogram of 20 rows then, asked at a size about a condition that one row moves, and about another."""
     call = PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.1", price=price, **how)
-    opened = OpenSharpWeights(call, ROW, 20, terms(filter_, price))
-    memory = HistogramMemory(opened, {"age": "int64"})
-    made = Interaction(opened.asked(1, "age >= 1", size, memory))
-    return ByHits(filter_, [made], opened.fresh, counts)
+    made = Weighed(call.sharply(terms(filter_, price), 20), size)
+    return ByHits(filter_, [made], Transcript().dump(), counts)
 
 
 def growing(filter_, price, size=40, **how):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chary.calls.weights import OpenWeights
+from chary.mechanisms.weights import Transcript
 
 SECRET = "987654321"
 
@@ -98,7 +98,7 @@ def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch
     """With the epsilon that it was reserved with, though by now another would be derived."""
     line = f"pmw {visits} {SIZED} {CELLS} --json"
     with monkeypatch.context() as patched:
-        patched.setattr(OpenWeights, "fresh", property(lambda opening: (_ for _ in ()).throw(KeyboardInterrupt)))
+        patched.setattr(Transcript, "dump", lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
         call(line, *WOMEN)
     assert json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["calls"][0]["state"] == "reserved"
     assert call(f"release {visits} {ROWS.replace('0.02', '0.1')} --count")[0] == 0

@@ -13,7 +13,7 @@ import pytest
 
 import chary
 from chary.calls import PrepaidPMW
-from chary.calls.weights import HistogramRound
+from chary.calls.public_histograms import HistogramRound
 from chary.errors import BudgetExceeded
 from chary.ledger import SecretMoved
 

@@ -56,9 +56,9 @@ from chary.calls import (
 from chary.calls.continual import Progress
 from chary.calls.gaussian_runs import ReportingProgress, RunState
 from chary.calls.growing_tests import GrowingRoundState as GrowingState
+from chary.calls.public_histograms import HistogramRound as WeightsState
 from chary.calls.selection import stored
 from chary.calls.sketch import Line
-from chary.calls.weights import HistogramRound as WeightsState
 from chary.data.queries.ordered import Mark
 from chary.growth import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from chary.amounts import Accounts
-from chary.calls import weights
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import LedgerCorrupted
@@ -17,7 +16,7 @@ from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
 
 T = TypeVar("T")
 # Their answers tell an epsilon that is a part of what the opening was charged.
-_PAID_BEFORE = frozenset({"scheduled_run", weights.AskSparseWeights.kind})
+_PAID_BEFORE = frozenset({"scheduled_run", "sparse_weights_ask"})
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from chary import Bins, Budget, InvalidParameter
 from chary.accounting import LaplaceLaw
 from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
 from chary.calls import PMW, PrepaidPMW
+from chary.calls.public_histograms import PrepaidPMWLaw, SharpHits
 from chary.core.quote import NOT_KEPT, warns
 from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
@@ -29,23 +30,18 @@ FORMS = [
 ]
 
 
-class Spine:
-    """What binding an opening looks at."""
-
-    filter = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
-
-    class rows:  # noqa: N801 - stands for an attribute
-        neighbor_relation, size, schema = ROW, SIZE, {"age": "int64"}
+FILTER = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
 
 
-def bound(call, monkeypatch):
-    monkeypatch.setattr("chary.data.series.public_size", lambda rows: rows.size)
-    return call.bind(Spine)
+def opened(call):
+    """The law of an opening, and what is kept beside it."""
+    law = call.law(ROW, SIZE) if isinstance(call, PrepaidPMW) else call.law(FILTER, ROW, SIZE)
+    return law, law.kept()
 
 
 def missed(opening, beyond):
     """The chance that a count so far beyond the last easy one is called easy, from the law of what is drawn."""
-    if isinstance(opening.call, PrepaidPMW):
+    if isinstance(opening, PrepaidPMWLaw):
         noise = opening.machine(1, SIZE).sizes
         steps = np.arange(-30_000, 30_001)
         test, hidden = (np.exp(-np.abs(steps) / float(scale)) for scale in (noise.test, noise.threshold))
@@ -53,18 +49,18 @@ def missed(opening, beyond):
         # Not a hit: beyond - 1 + test noise < threshold noise.
         places = np.clip(steps - beyond + 30_000, -1, 60_000)
         return float((hidden / hidden.sum()) @ np.where(places < 0, 0, below[places]))
-    if opening.call.hits is not None:
-        sharp = opening.terms.sharpness()
+    if isinstance(opening.hits, SharpHits):
+        sharp = opening.hits.sharpness
         return 1 - float(sharp.sampler.table.hit_chance(beyond - 1 + sharp.bar))
-    return float(LaplaceLaw(1 / Fraction(opening.call.epsilon)).at_least_up(beyond))
+    return float(LaplaceLaw(1 / opening.hits.epsilon).at_least_up(beyond))
 
 
 @pytest.mark.parametrize("call", FORMS, ids=lambda call: call.kind)
 @pytest.mark.parametrize("place", [1, 3000])
-def test_a_count_beyond_the_error_is_missed_with_the_chance_that_is_left(monkeypatch, call, place):
+def test_a_count_beyond_the_error_is_missed_with_the_chance_that_is_left(call, place):
     """One step nearer it would be missed oftener. At alpha it mostly is: alpha is no bar of these noises."""
-    opening = bound(call, monkeypatch)
-    told = opening.first_told
+    opening, held = opened(call)
+    told, _ = opening.now(held, SIZE)
     error, chance = opening.easy_error(told, place, size=SIZE), easy_chance(place, told.get("round"))
     least = round((error - 0.2) * SIZE)
     # An easy answer is off by 2 alpha/3 and `least` rows at most: one row more is a miss.
@@ -187,7 +183,7 @@ def test_a_later_question_has_a_wider_bar():
     """However many come, all bars hold together: what is left for later ones gets less and less."""
     session = opened_on(2000)
     run = session.start(PMW(universe=WARDS, alpha="0.3", epsilon="0.05"))
-    question = run.state.asked("a = 'a0'")
+    question = run.plan("a = 'a0'")
     told = {"hard": False, "share": 0.5, "size": 2000, "epsilon": "1/20"}
     bars = [question.present(told, run.call + place).error_bar for place in (1, 1024, 1025, 10**6)]
     assert bars[0] == bars[1] < bars[2] < bars[3] < 1
@@ -196,7 +192,7 @@ def test_a_later_question_has_a_wider_bar():
 def test_a_linear_query_is_off_by_half_a_row_more():
     session = opened_on(2000)
     run = session.start(PMW(universe={"a": WARDS["a"]}, alpha="0.3", epsilon="0.05"))
-    linear, counted = (run.state.asked(where) for where in (chary.data.weighted({"a = 'a0'": "0.5"}), "a = 'a0'"))
+    linear, counted = (run.plan(where) for where in (chary.data.weighted({"a = 'a0'": "0.5"}), "a = 'a0'"))
     told = {"hard": False, "share": 0.5, "size": 2000, "epsilon": "1/20"}
     difference = linear.present(told, run.call + 1).error_bar - counted.present(told, run.call + 1).error_bar
     assert difference == pytest.approx(0.5 / 2000)

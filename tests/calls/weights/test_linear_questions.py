@@ -12,8 +12,8 @@ import chary
 from chary import Budget, InvalidQuery
 from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, PMW, PrepaidPMW, SmallDatabase
-from chary.calls.weights import AskWeights
 from chary.data import average, weighted
+from chary.data.universe.counts import WeightReader
 from chary.growth import MWEMBox, SmallDatabaseBox
 from chary.noise import Seeded
 from tests.calls.weights.sparse_weights_kit import MOST
@@ -98,10 +98,10 @@ def test_a_replaced_row_moves_what_is_read_by_one(rows):
         session = rows(
             pd.concat([frame.iloc[:-1], pd.DataFrame({"clinic": [clinic], "age": [age]}).astype({"age": "Int64"})])
         )
-        state = weights_of(session).state
-        asked = [state.asked(query) for query in LINEAR]
-        counts.append([question.prepare(session.spine.rows)[0].run().rows for question in asked])
-        assert all(isinstance(question, AskWeights) and not question.queries() for question in asked)
+        run = weights_of(session)
+        asked = [run.plan(query).reads(session.spine.rows) for query in LINEAR]
+        assert all(isinstance(reader, WeightReader) for (reader,) in asked)
+        counts.append([reader.run().rows for (reader,) in asked])
         session.close()
     assert set(np.ptp(np.array(counts), axis=0).tolist()) <= {0, 1}
 

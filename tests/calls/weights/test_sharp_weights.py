@@ -9,11 +9,10 @@ import scipy.stats
 from chary import Budget
 from chary.accounting.sharp_widths import half_width
 from chary.calls import PMW
-from chary.calls.weights import HistogramMemory, OpenSharpWeights
-from chary.core.plan import Data
 from chary.data import Bins, NeighborRelation
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import RenyiFilter
+from chary.mechanisms.weights import Transcript
 from chary.noise import Seeded
 from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share, weights_of
 from tests.session.kit import visits
@@ -29,11 +28,19 @@ def sharply(session, **how):
 
 
 def asked(size=400, start=400, **how):
-    """A question about half of the cells, of a histogram opened at `start`, and its easy counts."""
-    call = PMW(universe={"age": Bins([0, 1])}, alpha="0.3", **how)
-    opened = OpenSharpWeights(call, NeighborRelation("replace", None), start, call.terms(FILTER, start))
-    made = opened.asked(1, "age >= 0", size, HistogramMemory(opened, {"age": "int64"}))
-    return made, opened.rule.easy(0.5, size)
+    """How a question is told of a histogram opened at `start`, and the easy counts where its answer is a half."""
+    law = opened(start, **how)
+    return law.at(size), law.rule.easy(0.5, size)
+
+
+def opened(start, **how):
+    """The law of a histogram."""
+    return PMW(universe={"age": Bins([0, 1])}, alpha="0.3", **how).law(FILTER, NeighborRelation("replace", None), start)
+
+
+def found(made, easy, count, source):
+    """The noisy count of a hard answer; None of an easy one."""
+    return made.test(Transcript(), easy, count, source).noisy
 
 
 def test_a_miss_is_free_and_a_hit_takes_its_share_of_the_whole_budget(rows):
@@ -62,7 +69,7 @@ def test_the_chance_of_hard_is_that_of_the_chain_on_either_side(distance):
     table, drawn, source = made.sharpness.sampler.table, 4000, Seeded(3)
     chance = float(table.hit_chance(distance - 1))
     for count in (easy.high + distance, easy.low - distance):
-        hits = sum(made.found(easy, Data([count], source, None, None, None)) is not None for _ in range(drawn))
+        hits = sum(found(made, easy, count, source) is not None for _ in range(drawn))
         assert scipy.stats.binomtest(hits, drawn, chance).pvalue > ALPHA
         if 0.1 < chance < 0.9:
             assert scipy.stats.binomtest(hits, drawn, chance * 2 / 3).pvalue < ALPHA
@@ -72,8 +79,8 @@ def test_a_published_count_has_fresh_noise_whatever_made_it_be_published():
     """Its interval covers the truth 95 times in 100, also where a hit was unlikely."""
     made, easy = asked(hits=20)
     count, source = easy.high - 20, Seeded(4)
-    found = [made.found(easy, Data([count], source, None, None, None)) for _ in range(5000)]
-    values = np.array([value for value in found if value is not None]) - count
+    drawn = [found(made, easy, count, source) for _ in range(5000)]
+    values = np.array([value for value in drawn if value is not None]) - count
     assert 500 < len(values) < 4000
     covered = (np.abs(values) <= made.noise.error_bar()).sum()
     assert scipy.stats.binomtest(int(covered), len(values), 0.95, "less").pvalue > ALPHA
@@ -100,8 +107,8 @@ def test_tests_alone_take_the_least_price_at_which_all_are_told_within_a_third_o
     price = Fraction(made.event.price) * Fraction(3, 4)
     assert half_width(made.event.__class__(FILTER.order, price), chance) <= within
     assert half_width(made.event.__class__(FILTER.order, price * Fraction(97, 100)), chance) > within
-    assert 0.3 < made.reached(made.size_told, made.noise, 100, None) < 0.33
-    assert made.foreseen.error <= within + 2
+    assert 0.3 < opened(4000, tests=100).reached(Transcript(), 4000, 100, None) < 0.33
+    assert made.forecast().foreseen.error <= within + 2
 
 
 def test_what_was_opened_goes_on_after_a_restart(rows, tmp_path):
@@ -126,7 +133,7 @@ def test_a_bar_for_so_many_tests_lies_above_the_middle():
     """Sharp tests miss nothing far above their bar and take long to fall below it, so the bar is put up."""
     plain, placed = asked(hits=20)[0], asked(hits=20, tests=1000)[0]
     assert placed.sharpness.bar < plain.sharpness.bar == 0
-    assert placed.within(1000, "0.95").error < plain.within(1000, "0.95").error
+    assert placed.forecast().within(1000, "0.95").error < plain.forecast().within(1000, "0.95").error
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from chary import Budget, BudgetExceeded
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.calls import PMW, PrepaidPMW
-from chary.calls.weights import HistogramRound, SparseWeightsState, WeightsState
+from chary.calls.public_histograms import HistogramRound
+from chary.calls.weights import SparseWeightsState, WeightsState
 from chary.errors import RequestConflict
 from chary.noise import Seeded
 from tests.calls.weights.sparse_weights_kit import MOST, sure_of, weights_of
@@ -136,11 +137,12 @@ def test_the_noise_of_a_round_is_that_of_the_size_at_which_it_began(rows):
     """The published constants make it depend on the size as well as on the number of the round."""
     session = rows(budget=NO_NOISE, filter="pure")
     weights = weights_of(session, alpha="0.9", constants="published", epsilon=MOST)
-    start = weights.state._started.size
+    start, machine = weights.law.size, weights.law.machine
     session.append(pd.concat([visits()] * 3))
-    asked, machine = weights.state.asked(QUESTIONS[0]), weights.state._started.machine
-    assert asked._machine(HistogramRound(begun=1, size=start, shift=3)) == machine(1, start) != machine(1, asked.size)
-    assert asked._machine(HistogramRound()) == machine(1, asked.size)
+    size = weights.state.asked(QUESTIONS[0]).size
+    begun, none = HistogramRound(begun=1, size=start, shift=3).next(size), HistogramRound().next(size)
+    assert machine(*begun) == machine(1, start) != machine(1, size)
+    assert machine(*none) == machine(1, size)
 
 
 def test_a_round_keeps_its_noise_when_the_table_grows(rows):
@@ -234,8 +236,8 @@ def test_an_easy_answer_in_the_same_round_moves_nothing(rows):
 def test_what_the_noise_hides_has_a_bar_of_all_rows(rows):
     weights = weights_of(rows(), epsilon="0.01")
     told = {"hard": True, "count": 5, "size": 120, "error_bar": 7.5}
-    assert weights.state.asked("age >= 40").present(told, 1).error_bar == 1
-    assert weights.state.asked("age >= 40").present(told | {"error_bar": 0.5}, 1).error_bar == 0.5
+    assert weights.plan("age >= 40").present(told, 1).error_bar == 1
+    assert weights.plan("age >= 40").present(told | {"error_bar": 0.5}, 1).error_bar == 0.5
     quote = weights.state.standing()
     assert 1 < quote.reached < math.inf
     assert "answers are all within 1 95 times in 100" in str(quote)

@@ -10,7 +10,8 @@ import pytest
 from chary import Bins, Universe
 from chary.accounting import SparseNoise
 from chary.calls import PrepaidPMW
-from chary.calls.weights import AskSparseWeights, HistogramMemory, HistogramRound, OpenSparseWeights
+from chary.calls.public_histograms import HistogramMemory, HistogramRound
+from chary.calls.weights import PrepaidPMWRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from chary.mechanisms.weights import Change, Transcript
@@ -21,9 +22,16 @@ AGES = {"age": Bins([0, 1, 2])}
 
 
 def opened(universe, size=40, **options):
-    """The opening of a histogram by the published rule."""
+    """The law of a histogram by the published rule."""
     rule = {"alpha": "0.3", "update": "published", "mixing": 1}
-    return OpenSparseWeights(PrepaidPMW(universe=universe, **rule, **options), ROW, size)
+    return PrepaidPMW(universe=universe, **rule, **options).law(ROW, size)
+
+
+def question(law, size):
+    """The plan of one about half of the cells, or a third."""
+    run = PrepaidPMWRun(None, 1, {})
+    run.law, run.memory = law, HistogramMemory(law, {"age": "int64"})
+    return run.planned(run.memory.asked("age >= 1", size))
 
 
 class Recorded:
@@ -46,10 +54,8 @@ def recorded(counts, opening, sizes):
     object.__setattr__(opening, "machine", lambda number, size: Recorded(machine(number, size), calls))
     factors = (Change("age >= 1", 40, 1.0, 0.0, 3.0),)
     secret = HistogramRound(Transcript(factors), 1, 40, None).dump()
-    memory = HistogramMemory(opening, {"age": "int64"})
     for counted, size in zip(counts, sizes, strict=True):
-        asked = AskSparseWeights(1, opening, "age >= 1", size, memory)
-        ran = asked.run(Data([counted], Seeded(1), secret, None, None))
+        ran = question(opening, size).run(Data([counted], Seeded(1), secret, None, None))
         secret = ran.secrets.get(1, secret)
     object.__delattr__(opening, "machine")
     return calls
@@ -112,7 +118,7 @@ def test_queries_are_compared_with_two_thirds_of_alpha_on_both_sides():
 def test_how_often_a_query_is_hard_is_what_the_noise_says():
     """First queries of a round; noise half as large again or smaller by a third would be seen."""
     opening, runs = opened(Universe(AGES, missing=False), epsilon=15, rounds=5), 2000
-    asked, source = AskSparseWeights(1, opening, "age >= 1", 40, HistogramMemory(opening, {"age": "int64"})), Seeded(8)
+    asked, source = question(opening, 40), Seeded(8)
     secret, noise = HistogramRound().dump(), opening.rounds.noise(1, 40)
     ran = [asked.run(Data([17], source, secret, None, None)) for _ in range(runs)]
     for side, values in (("above", (17 - 29, 11 - 17)), ("below", (17 - 29, 11 - 17))):

@@ -8,7 +8,7 @@ import pytest
 
 from chary import Budget
 from chary.calls import PMW, PrepaidPMW
-from chary.calls.weights import HistogramRound, OpenSparseWeights
+from chary.calls.public_histograms import HistogramRound
 from chary.data import NeighborRelation
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.weights.sparse_weights_kit import sure_of, weights_of
@@ -113,4 +113,4 @@ def test_rows_that_come_between_the_size_and_the_count_decide_nothing_but_accura
 def test_a_series_of_counts_has_no_rows_to_be_shares():
     series = NeighborRelation("bounded_change", None)
     with pytest.raises(InvalidQuery, match="series of counts"):
-        OpenSparseWeights(PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1), series, 100)
+        PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1).law(series, 100)

@@ -13,7 +13,8 @@ import chary
 from chary import Bins, Budget, BudgetExceeded
 from chary.accounting import Targeted
 from chary.calls import PMW
-from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
+from chary.calls.public_histograms import HistogramMemory
+from chary.calls.weights import PMWRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from chary.errors import NotPriced, RequestConflict
@@ -21,6 +22,7 @@ from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
+from tests.adversary.told import with_fields
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
 
@@ -195,14 +197,16 @@ class Fixed(Laplace):
 
 
 def law(rows_counted, epsilon, factor, size):
-    """The exact law of one answer: the noise of every size, weighed, through the interaction itself."""
-    opening = OpenWeights(PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.3", epsilon=epsilon), ROW, 40)
-    asked = AskWeights(1, opening, "age >= 1", size, HistogramMemory(opening, {"age": "int64"}))
+    """The exact law of one answer: the noise of every size, weighed, through the plan itself."""
+    opening = PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.3", epsilon=epsilon).law(None, ROW, 40)
+    hits, run = opening.at(size), PMWRun(None, 1, {})
+    run.law, run.memory = with_fields(opening, at=lambda size: hits), HistogramMemory(opening, {"age": "int64"})
+    asked = run.planned(run.memory.asked("age >= 1", size))
     secret = Transcript((Change("age >= 1", 40, 1.0, 0.0, factor),)).dump()
-    scale = asked.noise.scale
+    scale = hits.noise.scale
     outcomes, ratio, far = {}, math.exp(-1 / scale), int(36 * scale)
     for drawn in range(-far, far + 1):
-        object.__setattr__(asked, "noise", Fixed(scale, 1, drawn=drawn))
+        with_fields(hits, noise=Fixed(scale, 1, drawn=drawn))
         ran = asked.run(Data([rows_counted], None, secret, None, None))
         key = ("easy", ran.answer["share"]) if not ran.hits else ("hard", ran.answer["count"])
         assert (ran.hits == 1) == bool(ran.secrets)

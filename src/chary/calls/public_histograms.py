@@ -1,0 +1,463 @@
+"""Public histograms of private multiplicative weights: their laws, what is kept of them, and the questions to them."""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from threading import RLock
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from chary.accounting import Event, Targeted, intervals, sparse_vector
+from chary.accounting import weights as pmw
+from chary.answers import Ends
+from chary.calls import sharpness as sharp
+from chary.calls.fields import AskedShare, condition
+from chary.core.forecast import Forecast, error_bar
+from chary.core.plan import BETA, Data, Json, laplace_for, reading
+from chary.core.quote import NOT_KEPT
+from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, columns, count
+from chary.data.universe import axes, counts
+from chary.data.universe.linear import linear_of
+from chary.data.universe.regions import Region, located, matrix
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, SparseVectorMachine
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.weights import Change, Easy, MultiplicativeWeights, Transcript, WeightVector
+from chary.noise import Source
+from chary.numbers import Number, plain
+
+EVERYTHING = "TRUE"
+
+# What is kept beside an opening, and what comes of a question.
+
+NOTHING = Transcript()
+
+
+@dataclass(frozen=True)
+class HistogramRound:
+    """The published changes, how many rounds have begun, and of the round that is under way its size at the beginning
+    and the hidden noise of its threshold, which is shown nowhere; None between rounds."""
+
+    transcript: Transcript = NOTHING
+    begun: int = 0
+    size: int = 0
+    shift: int | None = None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The published ones."""
+        return self.transcript.changes
+
+    def next(self, size: int) -> tuple[int, int]:
+        """The round that a question at this size belongs to: its number, and the size at which it begins or began."""
+        return (self.begun + 1, size) if self.shift is None else (self.begun, self.size)
+
+    def then(self, change: Change) -> Self:
+        """With one more change, which ends the round."""
+        return type(self)(self.transcript.then(change), self.begun, self.size)
+
+    def dump(self) -> bytes:
+        """As the ledger keeps it."""
+        public = self.transcript.dump()
+        return padded(json.dumps([self.begun, self.size, self.shift]).encode() + b"\n" + public, SMALL + len(public))
+
+    @classmethod
+    def load(cls, data: bytes) -> Self:
+        """What `dump` wrote."""
+        latest, _, changes = unpadded(data).partition(b"\n")
+        return cls(Transcript.load(changes), *json.loads(latest))
+
+    def __repr__(self) -> str:
+        return f"RoundState(<secret>, begun={self.begun}, size={self.size})"
+
+
+Held = Transcript | HistogramRound
+
+
+class Tested(NamedTuple):
+    """What came of one question: `held` is what it was asked on, with the round that began for it, and `told` what its
+    answer tells of the noise. Of a hard one there is the noisy count, its noise, and on which side of the histogram's
+    answer it was found, if something else than the count told that."""
+
+    held: Held
+    told: Json
+    noisy: int | None = None
+    noise: Additive | None = None
+    above: bool | None = None
+
+
+# How hard is told from easy where each hard answer is charged.
+
+
+@dataclass(frozen=True)
+class LaplaceHits:
+    """By Laplace noise: what is published is a function of an epsilon-DP count."""
+
+    neighbor_relation: NeighborRelation
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """That of a count."""
+        return laplace_for(count(), self.neighbor_relation, self.epsilon)
+
+    @property
+    def event(self) -> Event:
+        """That of a hit."""
+        return Targeted(self.epsilon)
+
+    @property
+    def told(self) -> Json:
+        """What questions and answers tell of it."""
+        return {"epsilon": str(self.epsilon)}
+
+    @property
+    def tails(self) -> intervals.Tails:
+        """How far off a count may be."""
+        return self.noise.law()
+
+    def of(self, told: Json) -> Self:
+        """That of an answer that tells so much of it."""
+        return replace(self, epsilon=Fraction(told["epsilon"]))
+
+    def grown(self, start: int, size: int) -> Self:
+        """That of a call which follows the size of the table from `start` rows on."""
+        return replace(self, epsilon=self.epsilon * Fraction(start, max(start, size)))
+
+    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> Tested:
+        """Compare the noisy count with what is easy."""
+        noisy = self.noise.apply_one(rows, source)
+        if easy.low <= noisy <= easy.high:
+            return Tested(held, self.told)
+        return Tested(held, self.told | {"easy": [easy.low, easy.high]}, noisy, self.noise)
+
+    def forecast(self) -> Forecast:
+        """The noise decides what is published."""
+        return Forecast(
+            error_bar=error_bar((self.noise, Fraction(1))),
+            decides=True,
+            step=Fraction(1),
+            wrong=self.noise.wrong_call,
+        )
+
+    def interval(self, answer: Json, rounding: float) -> Ends | None:
+        """Of a share that was published because its noise took it away from what is easy. Answers of old ledgers do not
+        say what that was, so they say nothing by themselves."""
+        if "easy" not in answer:
+            return None
+        size, support = answer["size"], intervals.Support.outside(*answer["easy"])
+        known = intervals.Publication(self.noise.law(), support, floor=0, ceiling=size)
+        low, high = known.interval(answer["count"])
+        least = None if low is None else max(0.0, (low - rounding) / size)
+        return least, None if high is None else min(1.0, (high + rounding) / size)
+
+
+@dataclass(frozen=True)
+class SharpHits:
+    """By the sharpest test of whether the count is outside of what is easy, and at a hit a count with fresh noise.
+
+    Guarantee: `SharpTest`. How far a count is outside moves by no more than the count, so its chance of a hit is that
+    of a neighbour on the chain, on whichever side it is; the count that is published was drawn for that alone.
+    """
+
+    terms: sharp.HitTerms
+    wanted: sharp.Wanted
+
+    def __post_init__(self) -> None:
+        self.sharpness, self.noise  # noqa: B018 - refuses what has no table
+
+    @cached_property
+    def sharpness(self) -> sharp.Sharpness:
+        """The test."""
+        return self.terms.sharpness()
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        """That of a count."""
+        return self.terms.noise()
+
+    @property
+    def event(self) -> Event:
+        """That of a hit."""
+        return self.terms.event
+
+    @property
+    def told(self) -> Json:
+        """What questions and answers tell of it."""
+        return {"price": str(self.terms.price)}
+
+    @property
+    def tails(self) -> intervals.Tails:
+        """How far outside a count may be missed."""
+        return self.sharpness.tails
+
+    def of(self, told: Json) -> Self:
+        """That of an answer that tells so much of it."""
+        return replace(self, terms=replace(self.terms, price=Fraction(told["price"])))
+
+    def grown(self, start: int, size: int) -> Self:
+        """That of a call which follows the size of the table from `start` rows on: its price follows the square."""
+        return replace(self, terms=self.terms.slower(Fraction(start, max(start, sharp.coarse_down(size)))))
+
+    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> Tested:
+        """Step the test; at 1 the count is the first outside."""
+        outside = max(rows - easy.high, easy.low - rows)
+        if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, source):
+            return Tested(held, self.told)
+        return Tested(held, self.told, self.noise.apply_one(rows, source), self.noise)
+
+    def forecast(self) -> Forecast:
+        """How exact values are, and how far off tests may be together."""
+        within = self.sharpness.within
+        return Forecast(
+            error_bar=error_bar((self.noise, Fraction(1))),
+            step=Fraction(1),
+            wrong=self.sharpness.wrong_call,
+            within=within,
+            foreseen=sharp.together(self.wanted, within),
+        )
+
+
+Hits = LaplaceHits | SharpHits
+
+# What was fixed when a histogram was opened.
+
+
+@dataclass(frozen=True)
+class HistogramLaw(ABC):
+    """The terms of a uniform public histogram over a universe that was opened at `size` rows.
+
+    `kept` is what is kept beside the opening.
+    """
+
+    universe: axes.Universe
+    rule: MultiplicativeWeights
+    size: int
+    kept: ClassVar[type[Transcript] | type[HistogramRound]] = Transcript
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """That of the opening, or of a hit at its size where each hit is charged."""
+
+    @abstractmethod
+    def now(self, held: Any, size: int) -> tuple[Json, Additive | None]:
+        """What an answer at this size tells of its noise, and the noise of the count of a hard one."""
+
+    @abstractmethod
+    def tails(self, told: Json) -> intervals.Tails:
+        """How far beyond what is easy counts are missed, by the noise of an answer that tells so much of it."""
+
+    def published(self, answer: Json, rounding: float) -> tuple[float | None, Ends | None]:
+        """The error bar of a hard answer, or its interval where it has no noise of its own."""
+        return min(1.0, answer["error_bar"]), None
+
+    def easy_error(
+        self, told: Json, place: int, *, size: int, rounding: Number = 0, confidence: Number = 1 - BETA
+    ) -> float:
+        """How far an easy answer with this noise is off at most, so that with `confidence` all of the run are within
+        theirs; it is the place-th question at most. Above 1 it says nothing."""
+        chance = pmw.easy_chance(place, told.get("round"), confidence)
+        return pmw.easy_error_up(self.tails(told), alpha=self.rule.alpha, size=size, chance=chance, rounding=rounding)
+
+    def reached(self, held: Held, size: int, queries: int, left: int | None) -> float:
+        """What all of so many answers from now on are within, 95 times in 100, of which `left` at most are hard: easy
+        ones with the noise of now, and values. Each kind fails with half of the chance."""
+        told, noise = self.now(held, size)
+        if left == 0 or noise is None:
+            return math.inf
+        hits = queries if left is None else min(queries, left)
+        if "round" in told:
+            told |= {"round": told["round"] - 1 + hits}
+        easy = self.easy_error(told, queries, size=size, confidence=1 - BETA / 2)
+        return max(easy, noise.error_bar(float(1 - BETA / 2 / max(1, hits))) / size)
+
+    def most_hard(self, size: int) -> float:
+        """The hard answers at most until there are so many rows, while all answers are within alpha/3."""
+        rule, sizes = self.rule, {"start": self.size, "size": max(size, self.size)}
+        return pmw.hard_answers_up(
+            alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
+        )
+
+    def promised(self, held: Held, size: int) -> str:
+        """What easy answers are within from now on, in words, and a warning where that is more than alpha."""
+        error = self.easy_error(self.now(held, size)[0], pmw.EQUAL_QUESTIONS, size=size)
+        if error >= 1:
+            return f"easy answers may be off by anything, the noise hides all: {NOT_KEPT}"
+        within = f"easy answers are within {plain(error)}, all of the first {pmw.EQUAL_QUESTIONS:,}, 95 times in 100"
+        return within if error <= Fraction(self.rule.alpha) else f"{within}: {NOT_KEPT}"
+
+
+@dataclass(frozen=True)
+class PMWLaw(HistogramLaw):
+    """Hard answers are charged one by one, as `hits` says of those at the size of the opening.
+
+    If calls `follow` the size, they are smaller at more rows, so that noise stays the same part of the table; otherwise
+    they stay as they are and noise shrinks.
+    """
+
+    hits: Hits
+    follow: bool
+
+    def at(self, size: int) -> Hits:
+        """How a question at this size is told."""
+        return self.hits.grown(self.size, size) if self.follow else self.hits
+
+    @property
+    def event(self) -> Event:
+        return self.hits.event
+
+    def now(self, held: Transcript, size: int) -> tuple[Json, Additive]:
+        hits = self.at(size)
+        return hits.told, hits.noise
+
+    def tails(self, told: Json) -> intervals.Tails:
+        return self.hits.of(told).tails
+
+    def published(self, answer: Json, rounding: float) -> tuple[float | None, Ends | None]:
+        if isinstance(self.hits, LaplaceHits):
+            return None, self.hits.of(answer).interval(answer, rounding)
+        return super().published(answer, rounding)
+
+
+@dataclass(frozen=True)
+class PrepaidPMWLaw(HistogramLaw):
+    """Hard answers are found by rounds of sparse vector, all of which the opening has paid for.
+
+    Each question is two queries to the sparse vector of its round: the count less the histogram's and the histogram's
+    less the count, each with its own noise, are compared with 2 alpha/3 of the rows and the hidden noise of the round,
+    in whole numbers. The first question of a round draws that noise; a hit publishes the count with noise of its own
+    and ends the round. Errors: `InvalidParameter` for constants that leave the first round too little for any noise.
+    """
+
+    rounds: pmw.WeightRounds
+    neighbor_relation: NeighborRelation
+    kept = HistogramRound
+
+    def __post_init__(self) -> None:
+        first = self.rounds.epsilon_down(1, self.size)
+        try:
+            self.machine(1, self.size)
+            return
+        except InvalidParameter:
+            pass
+        raise InvalidParameter(
+            f"so many rounds leave an epsilon of {plain(first)} for the first, too little for any noise: give a larger "
+            "alpha=, epsilon= or rho=, or a small number of rounds="
+        )
+
+    def machine(self, number: int, size: int) -> SparseVectorMachine:
+        """The sparse vector of a round that began at this size."""
+        return SparseVectorMachine(self.rounds.noise(number, size), count().sensitivity(self.neighbor_relation))
+
+    @property
+    def event(self) -> Event:
+        return self.rounds.event
+
+    def now(self, held: HistogramRound, size: int) -> tuple[Json, Laplace | None]:
+        begins = held.next(size)
+        return self.told(*begins), self.machine(*begins).answers
+
+    def told(self, number: int, size: int) -> Json:
+        """What an answer tells of a round that began at this size."""
+        return {"round": number, "epsilon": str(self.rounds.epsilon_down(number, size))}
+
+    def tails(self, told: Json) -> intervals.Tails:
+        noise = self.rounds.noise_of(Fraction(told["epsilon"]))
+        return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbor_relation)))
+
+    def test(self, size: int, held: HistogramRound, easy: Easy, rows: int, source: Source) -> Tested:
+        """Two queries to the sparse vector of the round, which begins if none is under way."""
+        begins = held.next(size)
+        machine, told = self.machine(*begins), self.told(*begins)
+        if held.shift is None:
+            held = HistogramRound(held.transcript, *begins, machine.start(source).shift)
+        beyond = np.array([rows - easy.high - 1, easy.low - 1 - rows])
+        crossed = machine.step(HiddenThreshold(held.shift or 0), beyond, 0, source)[1]
+        if not crossed.values:
+            return Tested(held, told)
+        above, value = crossed.positions == [0], crossed.values[0]
+        noisy = easy.high + 1 + value if above else easy.low - 1 - value
+        return Tested(held, told | {"above": above}, noisy, machine.answers, above)
+
+
+# Questions, and the histogram that they are about.
+
+
+@dataclass(frozen=True)
+class ShareQuestion:
+    """A share of the rows, or their average weight, at a public size: its cells, and what is read of the rows.
+
+    Rows that come after `size` was read may be counted already: that costs accuracy, never privacy, since a row still
+    moves the count by 1. Where a sum of weights is told in whole rows it may be off by `rounding`.
+    """
+
+    text: str
+    size: int
+    cells: Region | counts.WeightedRegion = field(repr=False)
+    reads: Callable[[Rows], Sequence[Reading]] = field(repr=False)
+    rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidQuery("there are no rows here: append those that the histogram is about")
+
+    def counted(self, data: Data) -> int:
+        """The rows that satisfy the condition, or the sum of their weights in whole rows."""
+        read = data.values[0]
+        return read.rows if isinstance(read, counts.RowSum) else data.integer()
+
+    def off(self, noise: Additive, *confidence: float) -> float:
+        """How far a noisy share may be off."""
+        return (noise.error_bar(*confidence) + self.rounding) / self.size
+
+
+class HistogramMemory:
+    """The histogram that a transcript describes, kept from call to call. All of it is public."""
+
+    def __init__(self, law: HistogramLaw, schema: columns.Schema) -> None:
+        self._law, self._schema = law, schema
+        self._weights = self._fresh()
+        self._lock = RLock()
+
+    @contextmanager
+    def at(self, changes: tuple[Change, ...]) -> Iterator[WeightVector]:
+        """The histogram after these changes: those it lacks are carried out, in order, or all from the start."""
+        with self._lock:
+            done = self._weights.changes
+            if changes[: len(done)] != done:
+                self._weights, done = self._fresh(), ()
+            for change in changes[len(done) :]:
+                self._weights.apply(change, self._located(change.query)[0])
+            yield self._weights
+
+    def asked(self, where: AskedShare, size: int) -> ShareQuestion:
+        """The question, validated: `InvalidQuery` for what the universe cannot tell, and where there are no rows."""
+        said = condition(where)
+        text = EVERYTHING if said is None else said.text
+        cells, read = self._located(text)
+        if isinstance(read, Count):
+            return ShareQuestion(text, size, cells, reading(read))
+        return ShareQuestion(
+            text, size, cells, lambda rows: [counts.WeightReader(rows, self._law.universe, read)], rounding=0.5
+        )
+
+    def _located(self, text: str) -> tuple[Region | counts.WeightedRegion, Count | Linear]:
+        """The cells of a query, and what is read of the rows. The weights of a linear query are added up to whole rows,
+        which one row moves by as much as a count."""
+        universe = self._law.universe
+        if (linear := linear_of(text)) is not None:
+            return counts.weighing(universe, self._schema, linear), linear
+        return located(universe, self._schema, None if text == EVERYTHING else Predicate.parse(text))
+
+    def _fresh(self) -> WeightVector:
+        return WeightVector(self._law.rule, *matrix(self._law.universe), self._law.size)
