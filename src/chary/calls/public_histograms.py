@@ -80,7 +80,7 @@ class HistogramRound:
 Held = Transcript | HistogramRound
 
 
-class Tested(NamedTuple):
+class CheckedShare(NamedTuple):
     """What came of one question: `held` is what it was asked on, with the round that began for it, and `told` what its
     answer tells of the noise. Of a hard one there is the noisy count, its noise, and on which side of the histogram's
     answer it was found, if something else than the count told that."""
@@ -133,12 +133,12 @@ class LaplaceHits:
         """That of a call which follows the size of the table from `start` rows on."""
         return replace(self, epsilon=self.epsilon * Fraction(start, max(start, size)))
 
-    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> Tested:
+    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> CheckedShare:
         """Compare the noisy count with what is easy."""
         noisy = self.noise.apply_one(rows, source)
         if easy.low <= noisy <= easy.high:
-            return Tested(held, self.told)
-        return Tested(held, self.told | {"easy": [easy.low, easy.high]}, noisy, self.noise)
+            return CheckedShare(held, self.told)
+        return CheckedShare(held, self.told | {"easy": [easy.low, easy.high]}, noisy, self.noise)
 
     def forecast(self) -> Forecast:
         """The noise decides what is published."""
@@ -208,12 +208,12 @@ class SharpHits:
         """That of a call which follows the size of the table from `start` rows on: its price follows the square."""
         return replace(self, terms=self.terms.slower(Fraction(start, max(start, sharp.coarse_down(size)))))
 
-    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> Tested:
+    def test(self, held: Held, easy: Easy, rows: int, source: Source) -> CheckedShare:
         """Step the test; at 1 the count is the first outside."""
         outside = max(rows - easy.high, easy.low - rows)
         if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, source):
-            return Tested(held, self.told)
-        return Tested(held, self.told, self.noise.apply_one(rows, source), self.noise)
+            return CheckedShare(held, self.told)
+        return CheckedShare(held, self.told, self.noise.apply_one(rows, source), self.noise)
 
     def forecast(self) -> Forecast:
         """How exact values are, and how far off tests may be together."""
@@ -375,7 +375,7 @@ class PrepaidPMWLaw(HistogramLaw):
         noise = self.rounds.noise_of(Fraction(told["epsilon"]))
         return sparse_vector.SparseTails(noise.scaled(count().sensitivity(self.neighbor_relation)))
 
-    def test(self, size: int, held: HistogramRound, easy: Easy, rows: int, source: Source) -> Tested:
+    def test(self, size: int, held: HistogramRound, easy: Easy, rows: int, source: Source) -> CheckedShare:
         """Two queries to the sparse vector of the round, which begins if none is under way."""
         begins = held.next(size)
         machine, told = self.machine(*begins), self.told(*begins)
@@ -384,10 +384,10 @@ class PrepaidPMWLaw(HistogramLaw):
         beyond = np.array([rows - easy.high - 1, easy.low - 1 - rows])
         crossed = machine.step(HiddenThreshold(held.shift or 0), beyond, 0, source)[1]
         if not crossed.values:
-            return Tested(held, told)
+            return CheckedShare(held, told)
         above, value = crossed.positions == [0], crossed.values[0]
         noisy = easy.high + 1 + value if above else easy.low - 1 - value
-        return Tested(held, told | {"above": above}, noisy, machine.answers, above)
+        return CheckedShare(held, told | {"above": above}, noisy, machine.answers, above)
 
 
 # Questions, and the histogram that they are about.

@@ -19,6 +19,7 @@ from chary.calls import sharpness as sharp
 from chary.calls.call import Call, call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.public_histograms import (
+    CheckedShare,
     Held,
     HistogramLaw,
     HistogramMemory,
@@ -29,7 +30,6 @@ from chary.calls.public_histograms import (
     PrepaidPMWLaw,
     ShareQuestion,
     SharpHits,
-    Tested,
 )
 from chary.calls.run import Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
@@ -307,7 +307,7 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
         """The plan of a question that was validated."""
 
     def _question(
-        self, asked: ShareQuestion, terms: Json, event: Event, test: Callable[..., Tested], **options: Any
+        self, asked: ShareQuestion, terms: Json, event: Event, test: Callable[..., CheckedShare], **options: Any
     ) -> Plan[WeightedAnswer]:
         """One share, checked against the rows by a test of what was held, what is easy and what was counted.
 
