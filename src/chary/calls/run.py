@@ -16,14 +16,13 @@ from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Bound, Call, kinds
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, FREE, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
+from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
 from chary.core.quote import Quote, quote
 from chary.core.transaction import AnswerLog, Spine, numbered, openings
 from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWithheld
-from chary.filters import Filter, Price
 from chary.ledger import CallRecord, State
 from chary.ledger import CallRecord as Stored
 from chary.numbers import work_out
@@ -77,16 +76,6 @@ class BoundOpening(Bound[OpeningT]):
 
     def present(self, answer: Json, call: int) -> int:
         return call
-
-
-class FreeOpening(BoundOpening[OpeningT]):
-    """One that costs nothing, since nothing is told; `event` is that of the questions to come."""
-
-    adds_up = True
-
-    def price(self, filter_: Filter) -> Price:
-        super().price(filter_)  # refuses what could never be charged
-        return FREE
 
 
 # Runs: mechanisms kept open, their openings, questions and stored state.

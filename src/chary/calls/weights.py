@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -281,8 +281,6 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
 
     names = "weights"
     keeps = "histogram"
-    asks: ClassVar[str]
-    """The kind of a question."""
 
     @property
     @abstractmethod
@@ -307,7 +305,13 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
         """The plan of a question that was validated."""
 
     def _question(
-        self, asked: ShareQuestion, terms: Json, event: Event, test: Callable[..., CheckedShare], **options: Any
+        self,
+        kind: str,
+        asked: ShareQuestion,
+        terms: Json,
+        event: Event,
+        test: Callable[..., CheckedShare],
+        **options: Any,
     ) -> Plan[WeightedAnswer]:
         """One share, checked against the rows by a test of what was held, what is easy and what was counted.
 
@@ -341,7 +345,7 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
             return WeightedAnswer(number, share, True, True, bar, told=told)
 
         body = {"where": asked.text} | terms
-        return self._plan(self.asks, body, event, run, present, reads=asked.reads, **options)
+        return self._plan(kind, body, event, run, present, reads=asked.reads, **options)
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         must_verify, question = options.pop("must_verify", False), self.state.asked(*asked, **options)
@@ -469,7 +473,6 @@ class PrepaidPMWRun(HistogramRun):
     """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
 
     kind = PrepaidPMW.kind
-    asks = "sparse_weights_ask"
 
     @cached_property
     def law(self) -> PrepaidPMWLaw:
@@ -490,7 +493,7 @@ class PrepaidPMWRun(HistogramRun):
                     f"{size}: until then the histogram answers alone"
                 )
 
-        return self._question(asked, {}, law.event, partial(law.test, size), check=check)
+        return self._question("sparse_weights_ask", asked, {}, law.event, partial(law.test, size), check=check)
 
 
 # Public histograms whose hard answers are charged one by one: opening one, and going on with it.
@@ -598,7 +601,6 @@ class PMWRun(HistogramRun):
     """A histogram whose hard answers are charged one by one."""
 
     kind = PMW.kind
-    asks = "multiplicative_weights_ask"
 
     @cached_property
     def law(self) -> PMWLaw:
@@ -617,8 +619,15 @@ class PMWRun(HistogramRun):
 
     def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
         hits = self.law.at(asked.size)
-        cost = PerHit(adds_up=False)
-        return self._question(asked, self.law.hits.told, hits.event, hits.test, cost=cost, forecast=hits.forecast)
+        return self._question(
+            "multiplicative_weights_ask",
+            asked,
+            self.law.hits.told,
+            hits.event,
+            hits.test,
+            cost=PerHit(adds_up=False),
+            forecast=hits.forecast,
+        )
 
 
 def _fitting(filter_: Filter, hits: int) -> Fraction:
