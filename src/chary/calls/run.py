@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Sel
 from chary.accounting import Event, Finding, Findings
 from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
-from chary.calls.call import Bound, Call, kinds
+from chary.calls.call import Call, kinds
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
@@ -28,11 +28,6 @@ from chary.ledger import CallRecord as Stored
 from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
-
-# The openings of runs, as they are carried through the spine.
-
-OpeningT = TypeVar("OpeningT", bound=Call[Any])
-
 
 # What an opening tells is nothing, so that it is charged whole.
 _WHOLE: Final = PerHit()
@@ -66,19 +61,6 @@ def opening(
         size=call.size(spine),
     )
 
-
-class BoundOpening(Bound[OpeningT]):
-    """An opening and its neighbours. It presents its number, by which the run is gone on with, and asks nothing of the
-    rows."""
-
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def present(self, answer: Json, call: int) -> int:
-        return call
-
-
-# Runs: mechanisms kept open, their openings, questions and stored state.
 
 AnswerT = TypeVar("AnswerT")
 StateT = TypeVar("StateT")

@@ -30,6 +30,7 @@ BAD_OPENINGS_OF = {
         ({"hits": 3}, InvalidParameter),
         ({"epsilon": None, "hits": 0}, InvalidParameter),
         ({"follow_size": 1}, InvalidParameter),
+        ({"epsilon": "1e-14"}, InvalidParameter),
     ],
     "sparse_multiplicative_weights": [
         ({"rho": "0.1"}, InvalidParameter),
