@@ -33,13 +33,13 @@ def shown_of_a_stream(times):
     for rows in IN_ALL_OR_NONE.opened():
         run = renyi(1, "0.18")(1).opened(rows, source).start(STREAM)
         asked = run.plan(*QUESTION, above=-200)
-        price, values = asked.price(run._spine.filter), [plan.run() for plan in asked.prepare(rows)]
+        price, values = asked.price(run._spine.filter), [reading.run() for reading in asked.reads(rows)]
         first = asked.run(Data(values, source, Counters(STREAM.hits).dump(), None, price))
         assert first.hits == KEYS
-        used = first.secrets[asked.opened]
-        with values[0].at(asked.memory.standing(used)[1]) as units:
+        used, tests = first.secrets[run.call], run.law(QUESTION[0], rows.neighbor_relation).machine(-200, None)
+        with values[0].at(run.memory.standing(used)[1]) as units:
             counts = units.answers()
-        sides.append([sum(asked.tests(asked.threshold).step(counts, source).noisy) for _ in range(times)])
+        sides.append([sum(tests.step(counts, source).noisy) for _ in range(times)])
     return most_shown(*matrices(*sides), float(DELTA)).epsilon
 
 

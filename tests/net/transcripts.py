@@ -17,7 +17,6 @@ from chary import Budget, Session
 from chary.answers import Answer
 from chary.calls import GrowingRun, KeyedRun
 from chary.calls.run import RunKind
-from chary.core.plan import plan_of
 from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
@@ -125,7 +124,7 @@ def recording(session, lines, *, compared):
     perform = type(session.spine).perform
 
     def carrying(spine, asked, request=None):
-        lines[-1]["carried"].append(attempted(lambda: carried(spine, plan_of(asked))))
+        lines[-1]["carried"].append(attempted(lambda: carried(spine, asked)))
         return perform(spine, asked, request)
 
     questions = ((Session, "ask"), (Session, "start"), (RunKind, "ask"))

@@ -11,7 +11,7 @@ import pandas as pd
 import chary
 from chary import Budget
 from chary.amounts import Amount
-from chary.core.plan import Data, Interaction
+from chary.core.plan import Data, Plan
 from chary.filters import Price
 
 SECRET_NUMBER = 987654321
@@ -58,15 +58,15 @@ def sessions(**usual):
         session.close()
 
 
-def answers(session: chary.Session, interaction: Interaction, value: int, times: int) -> list[dict]:
+def answers(session: chary.Session, plan: Plan, value: int, times: int) -> list[dict]:
     """What so many runs answer when the value is this one, the first of them also through the session.
 
     Laws need many runs, and no ledger: the session's own noise must begin anew for the first one to be the same.
     """
     source = copy.deepcopy(session.spine.source)
     touched = Data([value], source, None, None, PAID)
-    found = [interaction.run(touched).answer for _ in range(times)]
-    session.spine.perform(interaction, None)
+    found = [plan.run(touched).answer for _ in range(times)]
+    session.spine.perform(plan, None)
     assert session.history[-1].answer == found[0]
     return found
 

@@ -13,7 +13,7 @@ from chary import noise
 from chary.audit.enumeration import Law
 from chary.calls.call import Call
 from chary.calls.run import Opening, RunKind, run_of
-from chary.core.plan import Data, Interaction, Plan, Result, plan_of
+from chary.core.plan import Data, Plan, Result
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading, LivingReading
@@ -155,7 +155,7 @@ class Chained:
     the run refuses one."""
 
     opening: Opening[Any]
-    questions: tuple[Callable[[RunKind[Any, Any]], Interaction], ...]
+    questions: tuple[Callable[[RunKind[Any, Any]], Plan[Any]], ...]
 
 
 Asked = Call[Any] | Chained | Script
@@ -222,7 +222,7 @@ class Begun:
         kept = run_of(opening.kind)(spine, number, json.loads(step.plan.body), opening.brought())
         return cls(spine, step, number, kept)
 
-    def step(self, question: Callable[[RunKind[Any, Any]], Interaction]) -> "Step":
+    def step(self, question: Callable[[RunKind[Any, Any]], Plan[Any]]) -> "Step":
         """One of its questions."""
         return Step.of(question(self.run), self.spine)
 
@@ -251,9 +251,8 @@ class Step:
     values: tuple[Any, ...]
 
     @classmethod
-    def of(cls, asked: Plan[Any] | Interaction, spine: Spine) -> "Step":
+    def of(cls, plan: Plan[Any], spine: Spine) -> "Step":
         """Read once."""
-        plan = plan_of(asked)
         values = tuple(kept(each.run()) for each in plan.reads(spine.rows))
         return cls(plan, plan.price(spine.filter), values)
 

@@ -1,4 +1,4 @@
-"""What a call is: its declaration, fields, body, and its way to an interaction."""
+"""What a call is: its declaration, fields, body, and its way to a plan."""
 
 import dataclasses
 import inspect
@@ -30,9 +30,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import ArgsKwargs, PydanticSerializationError
 
 from chary.accounting import Extendable
-from chary.core.plan import ENCODER, AnswerT, Data, Interaction, Json, PerHit, Plan, Result, Size, plan_of
+from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation
 from chary.data.queries.stored import current, stored
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.interruption import interrupted
@@ -76,12 +75,11 @@ class Call(ABC, Generic[AnswerT]):
     __test__: ClassVar[bool] = False
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
-        """What the transaction carries through reserve - run - settle, for these rows under this filter."""
-        return plan_of(self.bind(spine))
+        """What the transaction carries through reserve - run - settle, for these rows under this filter.
 
-    def bind(self, spine: Spine) -> Interaction:
-        """The plan as an interaction, of kinds that have a class for it; `TypeError` for all others."""
-        raise TypeError(f"a {self.kind} is a plan alone")
+        Errors: `InvalidQuery` for a call that is several plans, one after another.
+        """
+        raise InvalidQuery(f"{self.title} asks several questions, one after another: it has no plan of its own")
 
     def size(self, spine: Spine) -> Size | None:
         """The epsilon that was said, and the plan at another; None where none was."""
@@ -124,37 +122,6 @@ class Call(ABC, Generic[AnswerT]):
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
-
-
-@dataclasses.dataclass(frozen=True)
-class Bound(Interaction, Generic[CallT]):
-    """A call and the neighbours that its answer must not tell apart: what the spine carries.
-
-    The fields of the call were checked by its constructor and are nowhere checked again; what this dataset cannot
-    answer is refused when it is bound. The body in the ledger is that of the call.
-    """
-
-    call: CallT
-    neighbor_relation: NeighborRelation
-
-    def __post_init__(self) -> None:
-        self.event, self.accuracy()  # refuses noise out of range before anything is reserved
-
-    @property
-    def kind(self) -> str:
-        return self.call.kind
-
-    @property
-    def said_epsilon(self) -> Fraction | None:
-        epsilon = getattr(self.call, "epsilon", None)
-        return None if epsilon is None else Fraction(epsilon)
-
-    def at_epsilon(self, epsilon: Fraction) -> Interaction:
-        own: Any = self.call
-        return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
-
-    def body(self) -> Json:
-        return self.call.question_body()
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

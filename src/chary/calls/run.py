@@ -16,7 +16,7 @@ from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Call, kinds
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, plan_of
+from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read
 from chary.core.quote import Quote, quote
 from chary.core.transaction import AnswerLog, Spine, numbered, openings
 from chary.data import Query, Reading, Rows
@@ -153,13 +153,13 @@ class RunKind(Run[AnswerT, StateT]):
         self._charges = _Charges(spine, call, self.names)
 
     @abstractmethod
-    def plan(self, *asked: Any, **options: Any) -> Any:
+    def plan(self, *asked: Any, **options: Any) -> Plan[Any]:
         """What the transaction carries of a question to the run; nothing is charged or read.
 
         Errors: those of the question.
         """
 
-    def recorded(self, body: Json) -> Any:
+    def recorded(self, body: Json) -> Plan[Any]:
         """The plan of the question whose record in the ledger has this body, to tell again what was answered."""
         said = {name: value for name, value in current(body).items() if name in self.words}
         return self.plan(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
@@ -171,7 +171,7 @@ class RunKind(Run[AnswerT, StateT]):
 
     def quote(self, *question: Any, **options: Any) -> Quote:
         self._open()
-        plan = plan_of(self.plan(*question, **options))
+        plan = self.plan(*question, **options)
         with suppress(LedgerLocked, InvalidParameter):
             plan.check(None if plan.state is None else self._spine.ledger.secret(plan.state))
         return quote(self._spine, plan)
@@ -191,7 +191,7 @@ class RunKind(Run[AnswerT, StateT]):
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
         """Ask it; most questions are one plan."""
-        return self._spine.perform(plan_of(self.plan(*asked, **options)), request)
+        return self._spine.perform(self.plan(*asked, **options), request)
 
     def _follow(self) -> object:
         """Most runs wait to be asked."""
@@ -405,7 +405,7 @@ def _retold(spine: Spine, stored: CallRecord) -> Findings:
 def _question(spine: Spine, stored: CallRecord, body: Json) -> Plan[Any]:
     opening = numbered(spine, body[QUESTIONS[stored.kind]])
     run = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
-    return plan_of(run.recorded(body))
+    return run.recorded(body)
 
 
 def _call(spine: Spine, kind: str, body: Json) -> Plan[Any] | None:

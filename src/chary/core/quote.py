@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from chary.amounts import LIMIT, Amount
 from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta, needed
 from chary.core.forecast import RAISE, Forecast, Outlook, Within
-from chary.core.plan import Interaction, Plan, plan_of
+from chary.core.plan import Plan
 from chary.core.transaction import Spine
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
 
@@ -191,7 +191,7 @@ class Quote:
 
 def quote(
     spine: Spine,
-    asked: Plan[Any] | Interaction,
+    plan: Plan[Any],
     distance: Number | None = None,
     tests: int | None = None,
     confidence: Number = "0.95",
@@ -202,7 +202,6 @@ def quote(
     `tests` is how many are expected, with that `confidence`, of truths up to `truth`. The question is checked as if it
     were asked (`InvalidQuery`), but nothing is read.
     """
-    plan = plan_of(asked)
     plan.reads(spine.rows)
     forecast = plan.forecast()
     confidence = probability(confidence, "confidence")

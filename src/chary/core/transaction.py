@@ -17,7 +17,7 @@ from chary import errors, noise
 from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
 from chary.core.charges import accounts_of, charged_of, refused, remaining
-from chary.core.plan import ENCODER, AnswerT, Data, Interaction, Json, Plan, Result, plan_of
+from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.data import Reading, Rows, read_one_version
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
@@ -148,14 +148,13 @@ class Spine:
     def __post_init__(self) -> None:
         belongs_here(self)
 
-    def perform(self, asked: Plan[AnswerT] | Interaction, request: str | None = None) -> AnswerT:
+    def perform(self, plan: Plan[AnswerT], request: str | None = None) -> AnswerT:
         """Answer a plan, or a repeated request from the ledger for free.
 
         A request key is taken with the charge. Where another call under it still runs, in any thread or process, this
         one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed after
         it was charged keeps its worst price and gives no answer: asking again under its key is charged anew.
         """
-        plan = plan_of(asked)
         self.on_step("asked")
         stored = self._stored(plan, request)
         if stored is None:

@@ -16,7 +16,7 @@ from chary.calls.call import kinds, titled
 from chary.calls.releases import Release
 from chary.calls.run import RunKind, run_kinds, run_of, told_so_far
 from chary.core.charges import accounts_of, spent_of
-from chary.core.plan import Json, Plan, plan_of
+from chary.core.plan import Json, Plan
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.data.queries.bodies import query_of
@@ -156,7 +156,7 @@ class Rebuilder:
         run = self._run(body)
         if run is None:
             return None
-        plan: Plan[Any] = plan_of(run.recorded(body))
+        plan: Plan[Any] = run.recorded(body)
         return plan if plan.kind == kind else None
 
     def _run(self, body: Json) -> RunKind[Any, Any] | None:

@@ -45,7 +45,7 @@ def _bit(promise: Promise, prior: str) -> Law:
     case = WorstCase("bit", lambda k: call, SIDES.opened, lambda k: terms)
     with case.opened() as pair:
         spine = terms.opened(pair[0], None).spine
-        price, capacity = call.bind(spine).price(spine.filter), spine.filter.capacity.main
+        price, capacity = call.plan(spine).price(spine.filter), spine.filter.capacity.main
         without, beside = laws_of(case, 1, pair)
     charges = [price.miss.main / capacity, price.hit.main / capacity]
     symbols = {

@@ -17,7 +17,7 @@ from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
 from chary.calls import releases, sketch
 from chary.calls.run import RunKind
-from chary.core.plan import Interaction, Plan
+from chary.core.plan import Plan
 from chary.data import NeighborRelation, Query, count
 from chary.filters import Budget
 from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
@@ -66,8 +66,8 @@ def growing_sparse(k: int) -> Chained:
     return Chained(opening, (lambda run: run.plan(), *asked))
 
 
-def _asked(query: Any, run: RunKind[Any, Any]) -> Interaction:
-    question: Interaction = run.plan(query, above="0.5")
+def _asked(query: Any, run: RunKind[Any, Any]) -> Plan[Any]:
+    question: Plan[Any] = run.plan(query, above="0.5")
     return question
 
 

@@ -8,7 +8,7 @@ from chary import calls
 from chary.accounting import one_sided_noise
 from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
 from chary.calls.run import RunKind
-from chary.core.plan import Interaction
+from chary.core.plan import Plan
 from chary.data import count
 from chary.noise import discrete_laplace
 from chary.session import Session
@@ -206,8 +206,8 @@ def sparse_weights(k: int) -> Chained:
     return Chained(calls.PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
 
-def _weighed(place: str, run: RunKind[Any, Any]) -> Interaction:
-    question: Interaction = run.plan(f"place = '{place}'")
+def _weighed(place: str, run: RunKind[Any, Any]) -> Plan[Any]:
+    question: Plan[Any] = run.plan(f"place = '{place}'")
     return question
 
 
