@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import count
 from chary.calls.selection import TopK, top_keys
-from chary.calls.thresholds import OnChange, Watch, rounded, watched
+from chary.calls.thresholds import OnChange, Watch, rounded, tested_keys
 from chary.core.plan import Data, laplace_for, laplace_for_each
 from chary.data import NeighborRelation
 from chary.mechanisms import BarTests
@@ -75,14 +75,14 @@ def top(filter_, epsilon, keys, moved, forgot=as_made, **rule):
     return Counts(filter_, noise, lambda seen: calls, keys, moved, lambda told: None, forgot)
 
 
-def watching(filter_, epsilon, keys, moved, forgot=as_made):
-    """Watches at all bars, again and again."""
+def watching(filter_, epsilon, keys, moved, forgot=as_made, kind=Watch):
+    """Watches at all bars, or tests of which no value is told, again and again."""
     query, spine = keyed(keys, len(moved)), SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
-    calls = [Watch(query, above=above, epsilon=epsilon) for above in (0, 1, 2)]
+    calls = [kind(query, above=above, epsilon=epsilon) for above in (0, 1, 2)]
     real = calls[0].law(spine, query)
 
     def by(call, noise):
-        return watched(call, spine, query, replace(real, noise=noise, machine=partial(BarTests, noise)))
+        return tested_keys(call, spine, query, replace(real, noise=noise, machine=partial(BarTests, noise)))
 
     made = [partial(by, call) for call in calls]
     return Counts(filter_, real.noise, lambda seen: made, keys, moved, lambda told: None, forgot)

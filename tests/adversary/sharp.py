@@ -109,7 +109,7 @@ def tests(filter_, **how):
     return Sharp(filter_, [ThresholdTest(count(), above=above, **how) for above in (-2, 0, 1, 3)], 1, {0})
 
 
-def watches(filter_, moved, forgot=as_made, **how):
-    """Watches of two counts."""
+def watches(filter_, moved, forgot=as_made, kind=Watch, **how):
+    """Watches of two counts, or tests of which no value is told."""
     query = keyed(2, len(moved))
-    return Sharp(filter_, [Watch(query, above=above, **how) for above in (-3, 0, 2)], 2, moved, forgot)
+    return Sharp(filter_, [kind(query, above=above, **how) for above in (-3, 0, 2)], 2, moved, forgot)

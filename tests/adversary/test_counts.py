@@ -8,7 +8,7 @@ import pytest
 
 from chary import Budget
 from chary.amounts import Amount
-from chary.calls import When
+from chary.calls import ReleaseIf, ThresholdTest, When
 from chary.core.plan import PerHit
 from chary.filters import RenyiFilter
 from tests.adversary.counts import top, tracked, watching
@@ -25,6 +25,8 @@ GAMES = {
     "top until a score": lambda size: top(FILTER, size, 2, {0, 1}, until=FIRST),
     "watch, one key": lambda size: watching(FILTER, size, 2, {0}),
     "watch, both keys": lambda size: watching(FILTER, size, 2, {0, 1}),
+    "test of keys, one key": lambda size: watching(FILTER, size, 2, {0}, kind=ThresholdTest),
+    "test of keys, both keys": lambda size: watching(FILTER, size, 2, {0, 1}, kind=ThresholdTest),
     "track": lambda size: tracked(FILTER, size, 2),
     "track without rounding": lambda size: tracked(FILTER, size, 1),
 }
@@ -54,6 +56,7 @@ def test_one_hit_too_few_is_found_out(game):
     assert Best(game(forgot=one_less), Moment(2)).value(1) > 1.05
 
 
-def test_charging_both_keys_as_one_is_found_out():
-    game = watching(FILTER, HIT, 2, {0, 1}, lambda made: replace(made, cost=PerHit(1, halts=True)))
+@pytest.mark.parametrize("kind", [ReleaseIf, ThresholdTest])
+def test_charging_both_keys_as_one_is_found_out(kind):
+    game = watching(FILTER, HIT, 2, {0, 1}, lambda made: replace(made, cost=PerHit(1, halts=True)), kind)
     assert Best(game, Moment(2)).value(1) > 1.01

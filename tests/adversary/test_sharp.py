@@ -7,6 +7,7 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
+from chary.calls import ReleaseIf, ThresholdTest
 from chary.filters import RenyiFilter
 from tests.adversary import sharp
 from tests.adversary.kit import Best, Moment
@@ -17,6 +18,8 @@ GAMES = {
     "tests of an agreed number": lambda **how: sharp.tests(FILTER, tests=5, **how),
     "watch, one key": lambda **how: sharp.watches(FILTER, {0}, **how),
     "watch, both keys": lambda **how: sharp.watches(FILTER, {0, 1}, **how),
+    "test of keys, one key": lambda **how: sharp.watches(FILTER, {0}, kind=ThresholdTest, **how),
+    "test of keys, both keys": lambda **how: sharp.watches(FILTER, {0, 1}, kind=ThresholdTest, **how),
 }
 
 
@@ -43,5 +46,6 @@ def test_a_price_of_the_test_without_its_value_is_found_out():
     assert Best(sharp.watches(FILTER, {0}, cheap, hits=40, value="0.5"), Moment(2)).value(1) > 1.001
 
 
-def test_charging_both_keys_as_one_is_found_out():
-    assert Best(sharp.watches(FILTER, {0, 1}, sharp.in_one_part, hits=40), Moment(2)).value(1) > 1.01
+@pytest.mark.parametrize("kind", [ReleaseIf, ThresholdTest])
+def test_charging_both_keys_as_one_is_found_out(kind):
+    assert Best(sharp.watches(FILTER, {0, 1}, sharp.in_one_part, kind, hits=40), Moment(2)).value(1) > 1.01

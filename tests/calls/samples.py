@@ -160,6 +160,8 @@ SAMPLES = {
 # Second samples of kinds that are asked in two quite different ways.
 OTHERS = {
     "boundary of runs": lambda: Boundary(one(), runs=3),
+    "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
+    "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.

@@ -28,6 +28,7 @@ def asked(session):
     stream = session.start(IndividualTests(epsilon=EPSILON, hits=3))
     session.ask(Choose(EVERY, epsilon=EPSILON))
     session.test(count(), above=20, epsilon=EPSILON)
+    session.test(EVERY, above=20, epsilon=EPSILON)
     session.ask(OnChange(COSTS, step=300, epsilon=EPSILON))
     answers = [
         session.watch(EVERY, above=10, epsilon=EPSILON),

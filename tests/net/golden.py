@@ -38,7 +38,7 @@ from tests.servers.postgres import programs, running
 from tests.service.kit import client_of, listening, serve_dataset, service_at, token_of
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import PUBLIC, visits
-from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.session.registry import EVERY, LATER, OF_REPLACED, OF_ROWS, OF_VOTES
 
 HERE = RECORDED / "golden"
 ROOM = Budget(epsilon=20, delta=1e-6)
@@ -62,7 +62,7 @@ def _these(names):
     return tuple(recipe for recipe in EVERY if recipe in names)
 
 
-PLAIN = _these(EVERY.keys() - OF_VOTES - OF_REPLACED - OF_ROWS)
+PLAIN = _these(EVERY.keys() - LATER.keys() - OF_VOTES - OF_REPLACED - OF_ROWS)
 # How each ledger is opened, and what is asked of it; of pure and exact filters what they sell.
 LEDGERS = {
     "table": (of_visits(dataset="table"), PLAIN),

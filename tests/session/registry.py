@@ -394,6 +394,15 @@ NEWER = {
     ),
     "agreed_watch": agreed(lambda run, key: run.ask(count().by("clinic", CLINICS), above=-EXTREME, request=key)),
 }
+# What came after all ledgers that are kept.
+LATER = {
+    "test of keys": asked(
+        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
+    ),
+    "test of keys by sharp tests": asked(
+        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, hits=9, request=key)
+    ),
+}
 
 
 def sampled(kind):
@@ -408,7 +417,7 @@ def sampled(kind):
 
 # All of them: kinds that are not named above are asked as their samples are. A
 # coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
-KNOWN = KINDS | NEWER
+KNOWN = KINDS | NEWER | LATER
 EVERY = KNOWN | {
     kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
 }

@@ -330,6 +330,7 @@ def counts(prices: Mapping[str, Price]) -> bool:
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
+_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
 
@@ -512,10 +513,10 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
             raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
         call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
         if not isinstance(call, Call) or not call.raced:
-            raise InvalidParameter(
-                "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
-            )
+            raise InvalidParameter(_RACED)
         inner: Plan[Any] = call.plan(self._spine)
+        if inner.cost.halts:  # tests of many keys are many outcomes, of which each is charged
+            raise InvalidParameter(_RACED)
         aims = {name: _aim(call, inner, dict(targets[name])) for name in names}
         prices = {name: self._spine.filter.price(aim.event) for name, aim in aims.items()}
 

@@ -14,7 +14,7 @@ import numpy as np
 from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
-from chary.calls.answers import Conditional, Tracked, WatchResult, YesOrNo, published, silent
+from chary.calls.answers import Conditional, TestedKeys, Tracked, WatchResult, YesOrNo, published, silent
 from chary.calls.call import Call, call, widened
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
 from chary.core import forecast
@@ -39,6 +39,7 @@ from chary.core.plan import (
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
+from chary.data.queries.query import AnsweredT
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, Held, Published, judge, revise
@@ -249,6 +250,7 @@ def against_threshold(
     text: str,
     cost: PerHit = _ALONE,
     at_once: int = 1,
+    kind: str | None = None,
 ) -> Plan[AnswerT]:
     """Tests of a query by this law, `at_once` of them, against a threshold in steps.
 
@@ -276,7 +278,7 @@ def against_threshold(
         return forecast.Forecast(bar, law.decides, query.grid, law.wrong, expected(), law.within, agreed)
 
     return Plan(
-        call.kind,
+        kind or call.kind,
         text,
         law.event,
         run,
@@ -296,13 +298,16 @@ FINER: Final = 10**6
 
 
 @call("release_if", subject="thresholds")
-class ReleaseIf(Valued[Conditional]):
-    """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Revise`.
+class ReleaseIf(Valued[AnsweredT]):
+    """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Revise`. Of a query with
+    keys the values of all keys that are, in order and in one scan.
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
     costs no more than the bare answer "above"; an outcome below the bar becomes secret state. With `hits`, `price` or
-    `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with noise of its own; nothing is
-    held, so there is nothing to revise.
+    `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with Gaussian noise of its own, for
+    the part `value` of the price of a hit (a quarter); nothing is held, so there is nothing to revise. Each key is such
+    a call of its own, of which nothing is held; for how many of them are charged, and where it halts, see
+    `ThresholdTest`.
 
     >>> from chary import count
     >>> ReleaseIf(count("smoker"), above=500, epsilon="0.02").epsilon
@@ -311,9 +316,9 @@ class ReleaseIf(Valued[Conditional]):
 
     query: fields.AnyQuery
 
-    def plan(self, spine: Spine) -> Plan[Conditional]:
+    def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
-            raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., hits=...)")
+            return tested_keys(self, spine, keyed(self.query))
         query, neighbor_relation = self.query, spine.rows.neighbor_relation
         if self.epsilon is None:
             asked, reviser = self._sharply_asked(spine), None
@@ -334,7 +339,7 @@ class ReleaseIf(Valued[Conditional]):
 
 
 def released_if(
-    call: ReleaseIf, spine: Spine, asked: Asked, reviser: Callable[..., Conditional] | None = None
+    call: ReleaseIf[Any], spine: Spine, asked: Asked, reviser: Callable[..., Conditional] | None = None
 ) -> Plan[Conditional]:
     """By Laplace noise the noisy value, which is held below the bar; by a sharp test at a hit a value that is drawn for
     that purpose alone, so that it is unbiased and its interval is an ordinary one."""
@@ -469,13 +474,16 @@ class Tested(YesOrNo):
 
 
 @call("test", subject="thresholds", name="test", raced=True)
-class ThresholdTest(Threshold[Tested]):
-    """Whether a query is at or above a threshold, up to noise: True is charged, False is free.
+class ThresholdTest(Threshold[AnsweredT]):
+    """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with keys
+    which keys are, in order and in one scan.
 
     Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 4); otherwise
     `SharpTest` at the order of the session's filter. A mean is tested through the sum of its differences from the
     threshold, which needs no count. With `tests` the bar lies half way between false alarms and misses; without, a
-    value at the bar hits with one half.
+    value at the bar hits with one half. Each key is such a call of its own: one unit can be in only so many
+    (`max_groups_per_unit`, `assumed_groups_per_unit`, or all of them), and at most that many hits are charged (theory
+    1.6). When the budget cannot pay for that many, it halts at the last hit that fits; later keys are `untested`.
 
     >>> from chary import count
     >>> ThresholdTest(count("age >= 65"), above=500, epsilon="0.02").body()["above"]
@@ -484,9 +492,9 @@ class ThresholdTest(Threshold[Tested]):
 
     query: fields.AnyQuery
 
-    def plan(self, spine: Spine) -> Plan[Tested]:
+    def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
-            raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., hits=...)")
+            return tested_keys(self, spine, keyed(self.query))
         neighbor_relation = spine.rows.neighbor_relation
         if self.epsilon is not None:
             return tested_once(self, spine, asked_test(self.query, neighbor_relation, self.above, self.epsilon))
@@ -494,7 +502,7 @@ class ThresholdTest(Threshold[Tested]):
         return tested_once(self, spine, Asked((query,), (), threshold, self.law(spine, query), self.text()))
 
 
-def tested_once(call: ThresholdTest, spine: Spine, asked: Asked) -> Plan[Tested]:
+def tested_once(call: ThresholdTest[Any], spine: Spine, asked: Asked) -> Plan[Tested]:
     """One test, of which is told whether it hit."""
     tests = asked.law.machine(asked.threshold, None)
 
@@ -549,36 +557,39 @@ class Watch(Valued[WatchResult]):
     query: fields.AnyQuery
 
     def plan(self, spine: Spine) -> Plan[WatchResult]:
-        query = keyed(self.query)
-        return watched(self, spine, query, self.law(spine, query))
+        found: Plan[WatchResult] = tested_keys(self, spine, keyed(self.query))
+        return found
 
 
-def watched(call: Watch, spine: Spine, query: Query, law: TestLaw) -> Plan[WatchResult]:
-    """Each key by this law."""
+# What ledgers call the release of the keys that are above a threshold.
+_WATCH: Final = "watch"
+
+
+def tested_keys(call: Threshold[Any], spine: Spine, query: Query, law: TestLaw | None = None) -> Plan[Any]:
+    """Each key by the law of the call, or another: a `WatchResult` where hits come with values, else `TestedKeys`."""
     neighbor_relation, keys = spine.rows.neighbor_relation, tuple(query.keys or ())
-    threshold = steps_at_least(call.above, query.grid)
+    threshold, valued = steps_at_least(call.above, query.grid), isinstance(call, Valued)
+    own = call.law(spine, query) if law is None else law
 
-    def present(answer: Json, number: int) -> WatchResult:
+    def present(answer: Json, number: int) -> TestedKeys:
+        hits, tested = [keys[position] for position in answer["positions"]], answer["tested"]
+        silence = silent(own.tails, query, neighbor_relation, threshold)
+        if not valued:
+            return TestedKeys(number, query.columns, keys, dict.fromkeys(hits), tested, None, silence=silence)
         values = [natural(steps, query.grid) for steps in answer["noisy"]]
-        above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
-        bar = None if law.decides or law.noise is None else forecast.error_bar((law.noise, query.grid))
-        return WatchResult(
-            number,
-            query.columns,
-            keys,
-            above,
-            answer["tested"],
-            bar,
-            publication=law.published(query, neighbor_relation, threshold),
-            silence=silent(law.tails, query, neighbor_relation, threshold),
-        )
+        bar = None if own.decides or own.noise is None else forecast.error_bar((own.noise, query.grid))
+        told = own.published(query, neighbor_relation, threshold)
+        above = dict(zip(hits, values, strict=True))
+        return WatchResult(number, query.columns, keys, above, tested, bar, publication=told, silence=silence)
 
-    parts = query.reach(neighbor_relation)
-    return in_order(call, spine, query, threshold, law, present, reads=[query], parts=parts, at_once=len(keys))
+    parts, kind = query.reach(neighbor_relation), _WATCH if valued else call.kind
+    return in_order(
+        call, spine, query, threshold, own, present, reads=[query], parts=parts, at_once=len(keys), kind=kind
+    )
 
 
 def in_order(
-    call: Valued[AnswerT],
+    call: Threshold[AnswerT],
     spine: Spine,
     query: Query,
     threshold: int,
@@ -588,29 +599,32 @@ def in_order(
     reads: Sequence[Query],
     parts: int,
     at_once: int,
+    kind: str | None = None,
 ) -> Plan[AnswerT]:
     """So many tests by one law, of what is read, in order; neighbours differ in so many `parts`.
 
-    `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid.
+    `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. Noise that decides
+    what is a hit is no value of a call that asks for none: it is not told.
     """
 
     def run(data: Data) -> Result:
         values = np.concatenate([data.integers(position) for position in range(len(reads))])
         found = law.machine(threshold, data.most_hits).step(values, data.source)
-        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
+        answer: Json = {"tested": found.tested, "positions": found.positions}
+        answer |= {"noisy": found.noisy} if isinstance(call, Valued) else {}
         return Result(answer, hits=len(found.positions), tests=found.tested)
 
     text = ENCODER.encode(call.question_body() | {"parallel": parts})
     cost = PerHit(parts, halts=True)
     return against_threshold(
-        call, spine, query, threshold, law, run, present, reads=reads, text=text, cost=cost, at_once=at_once
+        call, spine, query, threshold, law, run, present, reads=reads, text=text, cost=cost, at_once=at_once, kind=kind
     )
 
 
 def keyed(query: Question) -> Query:
-    """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
+    """The query if its keys can be tested: it has public keys and one value for each; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None:
         raise InvalidQuery(
-            'watch needs a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
+            'tests of keys need a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
         )
     return query

@@ -248,6 +248,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "SyntheticDatabase": calls.SyntheticDatabase,
     "SyntheticHistogram": calls.SyntheticHistogram,
     "Tested": calls.Tested,
+    "TestedKeys": calls.TestedKeys,
     "Total": sums.Sum,
     "Tracked": calls.Tracked,
     "WatchResult": calls.WatchResult,

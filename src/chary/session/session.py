@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Required, Self, TypedDict, TypeVar, Unpack, overload
 
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
-from chary.answers import Spending
+from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
 from chary.calls.releases import Release
@@ -23,7 +23,7 @@ from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import SessionBase, openings
 from chary.core.versions import Arrivals, Version
-from chary.data import Batch, Rows, RowTable, Series, Values, has_public_size, public_size
+from chary.data import Batch, Mean, Query, Rows, RowTable, Series, Values, has_public_size, public_size
 from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.filters import Budget
@@ -233,6 +233,26 @@ def _failure(follow: Callable[[], object]) -> str | None:
 # Verbs for the calls that are asked most: the same words for a session and for the client of a service.
 
 
+class _Terms(TypedDict, total=False):
+    """How a query is tested, for types of answers that follow from the query."""
+
+    above: Required[Number]
+    epsilon: Number | None
+    hits: int | None
+    price: Number | None
+    within: Number | None
+    tests: int | None
+    sure: Number | None
+    below_margin: bool | None
+    request: str | None
+
+
+class _ValuedTerms(_Terms, total=False):
+    """The same where a hit comes with a value."""
+
+    value: Number | None
+
+
 class Verbs(ABC):
     """Short forms of `ask`: each makes one call of its parameters, which are those of the call, and asks it."""
 
@@ -252,6 +272,12 @@ class Verbs(ABC):
         """An ordinary noisy answer, always charged: `ask(Release(query, ...))`, see `chary.calls.Release`."""
         return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
 
+    @overload
+    def test(self, query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[_Terms]) -> bool: ...
+
+    @overload
+    def test(self, query: Query[NoisyNumbers], **terms: Unpack[_Terms]) -> answers.TestedKeys: ...
+
     def test(
         self,
         query: plan.Question,
@@ -265,8 +291,8 @@ class Verbs(ABC):
         sure: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
-    ) -> bool:
-        """Whether a query is at or above a bar: True is charged, False is free.
+    ) -> bool | answers.TestedKeys:
+        """Whether a query, or which of its keys, is at or above a bar: True is charged, False is free.
 
         How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
         and `epsilon=` (Laplace noise); see `chary.calls.ThresholdTest`.
@@ -282,7 +308,16 @@ class Verbs(ABC):
             sure=sure,
             below_margin=below_margin,
         )
-        return bool(self.ask(call, request=request))
+        found = self.ask(call, request=request)
+        return found if isinstance(found, answers.TestedKeys) else bool(found)
+
+    @overload
+    def release_if(
+        self, query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[_ValuedTerms]
+    ) -> answers.Conditional: ...
+
+    @overload
+    def release_if(self, query: Query[NoisyNumbers], **terms: Unpack[_ValuedTerms]) -> answers.WatchResult: ...
 
     def release_if(
         self,
@@ -298,13 +333,14 @@ class Verbs(ABC):
         value: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
-    ) -> answers.Conditional:
-        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`.
+    ) -> answers.Conditional | answers.WatchResult:
+        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`. Of a
+        keyed query the values of all keys that are, in one scan.
 
         How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
         what was held back can be revised.
         """
-        call = thresholds.ReleaseIf(
+        call: Call[answers.Conditional | answers.WatchResult] = thresholds.ReleaseIf(
             query,
             above=above,
             epsilon=epsilon,

@@ -225,6 +225,16 @@ def test_only_calls_with_one_outcome_are_raced(opened, kind):
     assert (len(session.history), spent(session)) == (1, before)
 
 
+def test_tests_of_keys_are_many_outcomes_and_are_not_raced(opened):
+    session = opened(**ROOM)
+    race, before = session.start(MultiTarget(["a", "b"])), spent(session)
+    for reach in (1, 2):
+        query = count().by("clinic", CLINICS, max_groups_per_unit=reach)
+        with pytest.raises(InvalidParameter, match="with one outcome"):
+            race.ask(ThresholdTest(query, above=5, epsilon="0.01"), targets={"a": {}, "b": {}})
+    assert (len(session.history), spent(session)) == (1, before)
+
+
 FORMS = {
     **{kind: (SAMPLES[kind],) for kind in RACED},
     "test": (SAMPLES["test"], lambda: ThresholdTest(count(), above=5, hits=9)),

@@ -111,6 +111,10 @@ THRESHOLDS = [
         renyi(),
         priced=True,
     ),
+    WorstCase("test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase(
+        "sharp test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, hits=4), BOTH.opened, renyi(), priced=True
+    ),
     WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: calls.Watch(KEYED, above=2, epsilon=k), BOTH.opened),
