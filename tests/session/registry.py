@@ -400,7 +400,7 @@ LATER = {
         lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
     ),
     "test of keys by sharp tests": asked(
-        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, hits=9, request=key)
+        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, hits=90, request=key)
     ),
 }
 
