@@ -1,0 +1,81 @@
+"""What has to be read to believe the guarantee: the modules of the first ring with their lines: python -m tests.kernel.
+
+The table stands in docs/kernel.md between its marks; `--write` puts it there.
+"""
+
+import sys
+
+from tests.figures import CHARY, Source
+from tests.paths import ROOT
+
+PAGE = ROOT / "docs" / "kernel.md"
+BEGIN, END = "<!-- modules -->", "<!-- end of modules -->"
+# Each part with the modules that do it and what they are trusted for.
+PARTS = {
+    "noise": (
+        ("noise/source", "noise/partition", "noise/laplace", "noise/gaussian", "noise/choice"),
+        "every draw: exact laws from the operating system's randomness",
+    ),
+    "transaction": (
+        ("core/plan", "core/transaction", "amounts", "interruption"),
+        "the order: reserve, read, run, settle; what is charged for what came out; interruptions",
+    ),
+    "filters": (
+        ("filters/filter", "filters/exact"),
+        "what an event costs, and that stopping at the capacity keeps the budget",
+    ),
+    "ledger": (
+        (
+            *("ledger/entries", "ledger/accounts", "ledger/records", "ledger/claims"),
+            *("ledger/sql/schema", "ledger/sql/transaction", "ledger/sql/ledger", "ledger/sqlite/store"),
+        ),
+        "no call is charged above the budget, none twice, and its worst price unless it settled; in one file",
+    ),
+    "contribution": (
+        (
+            *("data/neighbors", "data/rows", "data/table"),
+            *("data/queries/query", "data/queries/keys", "data/queries/sums", "data/queries/histogram"),
+        ),
+        "how far one unit moves an answer, and that no more of it is kept than was said",
+    ),
+    "reading": (
+        (
+            *("data/predicates/conditions", "data/predicates/predicate", "data/engines/compiler"),
+            *("data/engines/allowances", "data/engines/duckdb/engine", "data/engines/duckdb/reader"),
+        ),
+        "the answer of a compiled query is that of the rows, and how they are read depends on nothing in them",
+    ),
+}
+
+
+def modules():
+    """All of them."""
+    return [name for names, _ in PARTS.values() for name in names]
+
+
+def lines():
+    """The code lines of each."""
+    return {name: Source(CHARY / f"{name}.py").code for name in modules()}
+
+
+def table():
+    """The table of the page."""
+    counted = lines()
+    rows = ["| part | modules (code lines) | trusted for |", "|---|---|---|"]
+    for part, (names, trusted) in PARTS.items():
+        told = ", ".join(f"`{name}` {counted[name]}" for name in names)
+        rows.append(f"| {part}, {sum(counted[name] for name in names)} | {told} | {trusted} |")
+    return "\n".join([*rows, f"| all, {sum(counted.values())} | {len(counted)} modules | |"])
+
+
+def main(asked):
+    if "--write" not in asked:
+        sys.stdout.write(f"{table()}\n")
+        return
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
