@@ -295,6 +295,8 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     kind = "agreed_tests"
     names = "agreed_tests"
     keeps = "tests"
+    most = "tests"
+    questions = (run.Asked("agreed_test", publishes=True), run.Asked("agreed_watch", publishes=True))
 
     @cached_property
     def agreed(self) -> AgreedTerms:

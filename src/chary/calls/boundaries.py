@@ -321,7 +321,7 @@ class Zoned(Answer):
         return self.value == "between"
 
 
-@call("between", subject="thresholds", raced=True)
+@call("between", subject="thresholds", raced=True, by_hits=True, tells="zone")
 class Between(sharpness.HowSharply[Zoned]):
     """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
 
@@ -407,7 +407,7 @@ class Decided(Answer):
         return self.value
 
 
-@call("decide", subject="thresholds", raced=True)
+@call("decide", subject="thresholds", raced=True, by_hits=True, tells="above")
 class Decide(sharpness.HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
@@ -445,7 +445,7 @@ def _decided(number: int, told: boundaries.InnerOutcome) -> Decided:
     return Decided(number, boundaries.BOUNDARY if told == boundaries.BOUNDARY else bool(told))
 
 
-@call("classify", subject="thresholds", raced=True)
+@call("classify", subject="thresholds", raced=True, by_hits=True, tells="key")
 class Classify(sharpness.HowSharply[answers.Classified]):
     """The key with the largest answer, free while it is clear; "boundary", which is charged, when it is not.
 

@@ -44,14 +44,6 @@ CallT = TypeVar("CallT", bound="Call[Any]")
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*")
-# Ledgers hold what some runs are asked under a shorter word than their opening.
-_RUNS: Final = {
-    "agreed": "agreed_tests",
-    "growing_sparse": "growing_sparse_vector",
-    "individual": "individual_stream",
-    "sketch_release": "sketch",
-    "sparse": "sparse_vector",
-}
 # Most kinds are asked in few processes: what checks one is built when it is first asked (`_adapter`).
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, defer_build=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
@@ -63,7 +55,7 @@ class Call(ABC, Generic[AnswerT]):
 
     Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
-    `title` wherever people read it; `subject` is its room. `raced` says that a race may ask it.
+    `title` wherever people read it; `subject` is its room. The rest is as `call` declares it.
     """
 
     kind: ClassVar[str]
@@ -71,6 +63,12 @@ class Call(ABC, Generic[AnswerT]):
     title: ClassVar[str]
     subject: ClassVar[str]
     raced: ClassVar[bool]
+    publishes: ClassVar[bool]
+    again: ClassVar[bool]
+    by_hits: ClassVar[bool]
+    typed: ClassVar[bool]
+    offered: ClassVar[bool]
+    tells: ClassVar[str]
     # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
 
@@ -150,19 +148,6 @@ def named(kind: str) -> str:
     return _KINDS[kind].name if kind in _KINDS else kind
 
 
-def titled(kind: str) -> str:
-    """A kind that a ledger holds as people read it: the title of the call, or that of a run and what it was asked.
-
-    >>> titled("release_if"), titled("fraction"), titled("multiplicative_weights_ask")
-    ('Release if', 'Proportion', 'PMW ask')
-    """
-    if kind in _KINDS:
-        return _KINDS[kind].title
-    run, _, asked = kind.rpartition("_")
-    opened = _KINDS.get(_RUNS.get(run, run))
-    return kind.replace("_", " ").capitalize() if opened is None else f"{opened.title} {asked}"
-
-
 def asked(call: Any) -> Call[Any]:
     """The call; `InvalidQuery` for anything else, such as a bare query."""
     if not isinstance(call, Call):
@@ -183,16 +168,34 @@ def read(body: Any) -> Call[Any]:
 
 
 @dataclass_transform(frozen_default=True)
-def call(kind: str, *, subject: str, name: str | None = None, raced: bool = False) -> Callable[[KindT], KindT]:
+def call(
+    kind: str,
+    *,
+    subject: str,
+    name: str | None = None,
+    raced: bool = False,
+    publishes: bool = False,
+    again: bool = False,
+    by_hits: bool = False,
+    typed: bool = True,
+    offered: bool = False,
+    tells: str = "answer",
+) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
     Its name is that of its class, unless a `name` is given; its title is the words of its class. A race may ask a kind
-    that is `raced`: one outcome, all of which is published, one hit, and nothing held or read again.
+    that is `raced`: one outcome, all of which is published, one hit, and nothing held or read again. One that
+    `publishes` tells values whose noise is known, one that is asked `again` a single value as time goes on. One that is
+    sized `by_hits` may be as precise as leaves room for the hits that are to be paid for. No command line states one
+    that is not `typed`: only a program can bring votes, a black box, or several algorithms or queries. Most people come
+    for what is `offered`. An answer that is but a value is told under the name `tells`.
     """
 
     def declare(declared: KindT) -> KindT:
         words = _WORDS.findall(declared.__name__)
         declared.kind, declared.subject, declared.raced = kind, subject, raced
+        declared.publishes, declared.again, declared.by_hits = publishes, again, by_hits
+        declared.typed, declared.offered, declared.tells = typed, offered, tells
         declared.name = name or "_".join(words).lower()
         # PMW and MWEM stay as they are written.
         later = (word if word[1:].isupper() else word.lower() for word in words[1:])

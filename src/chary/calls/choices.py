@@ -221,7 +221,7 @@ def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
 # The key that most units have, and the fraction of units that satisfies a condition.
 
 
-@call("mode", subject="numbers")
+@call("mode", subject="numbers", tells="key")
 class Mode(Call[ChosenKey]):
     """The key of a count or histogram that most units have: a key of one column itself, a tuple for several.
 
@@ -346,7 +346,7 @@ def chooser(
     return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
 
 
-@call("choose", subject="selection")
+@call("choose", subject="selection", tells="key")
 class Choose(Call[ChosenKey]):
     """The key whose answer is the largest, up to noise, of a keyed query; its value is not published.
 
@@ -516,7 +516,7 @@ def checked(candidates: Any) -> int:
 # One of a list of candidates by distances of the caller's own: inverse sensitivity in its general form.
 
 
-@call("inverse_sensitivity", subject="selection")
+@call("inverse_sensitivity", subject="selection", typed=False)
 class InverseSensitivityMechanism(Call[ChosenKey]):
     """One of a list of public candidates, the likelier the fewer units would have to change to make it the true answer.
 
@@ -586,7 +586,7 @@ def units_between(
 # One of a list of candidates by scores of the caller's own: the exponential mechanism in its general form.
 
 
-@call("exponential_mechanism", subject="selection")
+@call("exponential_mechanism", subject="selection", typed=False)
 class ExponentialMechanism(Call[ChosenKey]):
     """One of a list of public candidates, the likelier the higher its score, by scores of your own.
 
@@ -735,7 +735,7 @@ class Labelled(Answer):
         return [number for number in dict.fromkeys((self.agreed, self.call)) if number is not None]
 
 
-@call("label", subject="votes")
+@call("label", subject="votes", typed=False)
 class Label(Call[Labelled]):
     """The voters' label. With `guess`, say what a model predicts, it is free unless another label comes out.
 
@@ -817,7 +817,7 @@ def tell_label(answer: Json, number: int) -> Labelled:
     return Labelled(number, answer["state"], answer.get("option"), answer["charged"])
 
 
-@call("label_clear", subject="votes")
+@call("label_clear", subject="votes", typed=False)
 class ClearLabel(Call[Labelled]):
     """The voters' label, free, where it is clear; "boundary", which is charged, where it is not.
 
@@ -859,7 +859,7 @@ class Agreed(YesOrNo):
         return self.surprising
 
 
-@call("agreement", subject="votes")
+@call("agreement", subject="votes", typed=False)
 class Agreement(Call[Agreed]):
     """Whether some option has at least `above` votes, up to noise; the expected outcome is free.
 

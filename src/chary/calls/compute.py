@@ -12,7 +12,7 @@ from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
 from chary.calls.call import Call, call, widened
-from chary.calls.run import Opening, Run, RunKind, opening
+from chary.calls.run import Asked, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.core.transaction import Spine, earlier
@@ -402,7 +402,7 @@ def _stand_in(inner: Plan[Any], said: Json) -> algorithms.Algorithm:
 # Several targets counted side by side; only the one that was hit least is paid ([TCT] section 2.5, Lemma 2.7).
 
 
-@call("best_of", subject="algorithms")
+@call("best_of", subject="algorithms", typed=False)
 class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
     """Count several targets side by side and pay for the one that is hit least.
 
@@ -451,6 +451,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
 
     kind = MultiTarget.kind
     names = "best_of"
+    questions = (Asked(CALL), Asked(ASK))
     keeps = "counters"
 
     def plan(

@@ -14,7 +14,7 @@ from chary.amounts import Amount
 from chary.answers import Answer, Key, Table, scalar
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
-from chary.calls.run import KeyedRun, Opening, opening
+from chary.calls.run import Asked, KeyedRun, Opening, opening
 from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, AnswerT, AsReported, Data, Json, PerHit, Plan, Prepaid, Result, reading
 from chary.core.transaction import ATTEMPTS, Spine
@@ -505,6 +505,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
     kind = SelfReporting.kind
     names = "self_reporting"
     keeps = "threshold"
+    questions = (Asked("self_reporting_test"),)
 
     @cached_property
     def started(self) -> SelfReporting:
@@ -727,6 +728,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
     kind = GaussianAboveThreshold.kind
     names = "above_threshold"
     keeps = "threshold"
+    questions = (Asked("above_threshold_test"),)
 
     @cached_property
     def terms_of_run(self) -> RunTerms:

@@ -196,7 +196,7 @@ class LinearAnswers(Table):
         return {"value": self.values[position], "deviation": self.deviations[position]} | in_row(ends)
 
 
-@call("matrix_mechanism", subject="numbers")
+@call("matrix_mechanism", subject="numbers", publishes=True, typed=False)
 class MatrixMechanism(Call[LinearAnswers]):
     """Many overlapping sums of the cells of a keyed query, such as all ranges of ages, or all marginals of a table.
 

@@ -86,7 +86,7 @@ class QuantileAnswers(Table):
         return told if self.guards is None else told | in_row(self.guards[position])
 
 
-@call("quantiles", subject="numbers")
+@call("quantiles", subject="numbers", offered=True)
 class Quantiles(Call[QuantileAnswers]):
     """Several quantiles of a column together; `at` increases strictly between 0 and 1.
 

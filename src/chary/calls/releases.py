@@ -204,7 +204,7 @@ def _free(sums: Laplace, spared: int) -> Laplace:
 # An ordinary release: noise on a query's values, published and charged whatever comes out.
 
 
-@call("release", subject="numbers")
+@call("release", subject="numbers", publishes=True, offered=True)
 class Release(Call[AnsweredT]):
     """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
     `epsilon` and `delta`. A `NoisyNumber`, or `NoisyNumbers` for a query with keys.
@@ -375,7 +375,7 @@ def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
 MOST_CELLS: Final = 1_000_000
 
 
-@call("histogram", subject="numbers")
+@call("histogram", subject="numbers", offered=True)
 class Histogram(Call[NoisyNumbers]):
     """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
 
@@ -510,7 +510,7 @@ class NoisyAnswers(Table):
         return {number: place for place, (number, *_) in reversed(list(enumerate(self.keys)))}
 
 
-@call("release_all", subject="numbers")
+@call("release_all", subject="numbers", publishes=True, typed=False)
 class ReleaseAll(Call[NoisyAnswers]):
     """Several counts, sums and histograms at once, with keys or without; each has noise for its own sensitivity.
 

@@ -7,8 +7,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, cast, overload
 
 from chary.accounting import Event, Finding, Findings
 from chary.amounts import Amount
@@ -128,20 +129,41 @@ class Run(ABC, Generic[AnswerT, StateT]):
         return f"Run({self.kind}, call={self.call})"
 
 
+class Asked(NamedTuple):
+    """A kind of call, or of question to a run, that ledgers hold.
+
+    It `publishes` values whose noise is known, or tells a single value `again` as time goes on. Where it is `prepaid`,
+    its answer tells an epsilon that is a part of what the opening was charged. The `title` of a question is that of the
+    opening and the last word of its kind, unless one is given.
+    """
+
+    kind: str
+    publishes: bool = False
+    again: bool = False
+    prepaid: bool = False
+    title: str | None = None
+
+
 class RunKind(Run[AnswerT, StateT]):
     """A run on the rows and the ledger of a session: what one kind of run knows is its questions and its public state.
 
-    A kind says `kind`, that of the call that opens it, and `names`, the field under which the ledger's record of a
-    question names the run. `keeps` is what is kept beside the opening, in one word for errors.
+    A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`, the
+    field under which the ledger's record of a question names the run. `keeps` is what is kept beside the opening, in
+    one word for errors; `most` the field of the opening that says how many values are published at most, and `beside`
+    what a question may say that is no part of it.
     """
 
+    questions: ClassVar[tuple[Asked, ...]]
     names: ClassVar[str]
     keeps: ClassVar[str] = "state"
+    most: ClassVar[str | None] = None
+    beside: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" in vars(cls):
             _RUNS[cls.kind] = cls
+            _QUESTIONS.update((asked.kind, (asked, cls)) for asked in cls.questions)
 
     def __init__(self, spine: Spine, call: int, terms: Json, brought: Any = None) -> None:
         """Use `Session.start` or `Session.resume`.
@@ -243,6 +265,7 @@ class RunKind(Run[AnswerT, StateT]):
 
 
 _RUNS: dict[str, type[RunKind[Any, Any]]] = {}
+_QUESTIONS: dict[str, tuple[Asked, type[RunKind[Any, Any]]]] = {}
 
 
 class _Charges:
@@ -316,6 +339,31 @@ def run_of(kind: str) -> type[RunKind[Any, Any]]:
     return _RUNS[kind]
 
 
+def run_asked(kind: str) -> type[RunKind[Any, Any]] | None:
+    """The runs to which a kind of question is put; None for what asks no run."""
+    return _QUESTIONS[kind][1] if kind in _QUESTIONS else None
+
+
+def declared(kind: str) -> Asked:
+    """What is said of a kind that a ledger holds; nothing of kinds that are not known."""
+    known = kinds().get(kind)
+    if known is not None:
+        return Asked(kind, known.publishes, known.again, title=known.title)
+    return _QUESTIONS[kind][0] if kind in _QUESTIONS else Asked(kind)
+
+
+def titled(kind: str) -> str:
+    """A kind that a ledger holds as people read it: the title of the call, or that of a run and what it was asked.
+
+    >>> titled("release_if"), titled("fraction"), titled("multiplicative_weights_ask")
+    ('Release if', 'Proportion', 'PMW ask')
+    """
+    known, run, words = declared(kind), run_asked(kind), kind.split("_")
+    if known.title is not None:
+        return known.title
+    return " ".join(words).capitalize() if run is None else f"{kinds()[run.kind].title} {words[-1]}"
+
+
 # Runs that are asked one question, or one for each key at once.
 
 TableT = TypeVar("TableT")
@@ -338,18 +386,6 @@ class KeyedRun(RunKind[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
 
 # What earlier calls published, rebuilt from the ledger: the findings of a run, or of all there is.
 
-# Calls of one interaction that publish values whose noise is known.
-CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select", "release_all", "matrix_mechanism")
-# Questions to runs that do, each with a query and a bar.
-QUESTIONS: Final = {
-    "sparse_test": "sparse_vector",
-    "sparse_watch": "sparse_vector",
-    "agreed_test": "agreed_tests",
-    "agreed_watch": "agreed_tests",
-    "individual_ask": "individual",
-    "growing_sparse_test": "growing_sparse_vector",
-}
-
 
 def told_so_far(spine: Spine, run: int | None = None) -> Findings:
     """All values that calls of a dataset published, or those of one run, in the order of the calls.
@@ -360,19 +396,24 @@ def told_so_far(spine: Spine, run: int | None = None) -> Findings:
     weights, synthetic data. Errors: `NotWithheld` for a call that opened no run of this dataset.
     """
     most = None if run is None else _most(spine, run)
-    settled = (stored for stored in openings(spine, *CALLS, *QUESTIONS) if _readable(stored))
+    settled = (stored for stored in openings(spine, *_publishing()) if _readable(stored))
     asked = [stored for stored in settled if run is None or _opened(stored) == run]
     found = [finding for stored in asked for finding in _retold(spine, stored)]
     return Findings.of(found, most, open=True, made=sum(stored.tests or 0 for stored in asked))
 
 
+def _publishing() -> list[str]:
+    """The kinds of calls, and of questions to runs, that publish values whose noise is known."""
+    return [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
+
+
 def _most(spine: Spine, run: int) -> int | None:
     """How many values a run can publish, where it was opened for so many."""
     stored = numbered(spine, run)
-    if stored.dataset != spine.dataset or stored.kind not in set(QUESTIONS.values()) | {"individual_stream"}:
+    opened = _RUNS.get(stored.kind) if stored.dataset == spine.dataset else None
+    if opened is None or not any(asked.publishes for asked in opened.questions):
         raise NotWithheld(f"call {run} opened no run of this dataset that publishes values")
-    terms = json.loads(stored.body)
-    found: int | None = terms.get({"sparse_vector": "hits", "agreed_tests": "tests"}.get(stored.kind, ""))
+    found: int | None = None if opened.most is None else json.loads(stored.body).get(opened.most)
     return found
 
 
@@ -387,13 +428,15 @@ def _readable(stored: CallRecord) -> bool:
 
 def _opened(stored: CallRecord) -> int | None:
     """The run that was asked."""
-    number: int | None = stored.question.get(QUESTIONS.get(stored.kind, ""))
+    run = run_asked(stored.kind)
+    number: int | None = None if run is None else stored.question.get(run.names)
     return number
 
 
 def _retold(spine: Spine, stored: CallRecord) -> Findings:
     body: Json = stored.question
-    asked = _question(spine, stored, body) if stored.kind in QUESTIONS else _call(spine, stored.kind, body)
+    run = run_asked(stored.kind)
+    asked = _call(spine, stored.kind, body) if run is None else _question(spine, run, body)
     if asked is None:
         return Findings(())
     answer = asked.present(json.loads(stored.answer or "null"), stored.number)
@@ -402,18 +445,18 @@ def _retold(spine: Spine, stored: CallRecord) -> Findings:
     return Findings.of(told)
 
 
-def _question(spine: Spine, stored: CallRecord, body: Json) -> Plan[Any]:
-    opening = numbered(spine, body[QUESTIONS[stored.kind]])
-    run = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
-    return run.recorded(body)
+def _question(spine: Spine, run: type[RunKind[Any, Any]], body: Json) -> Plan[Any]:
+    opening = numbered(spine, body[run.names])
+    return run(spine, opening.number, json.loads(opening.body)).recorded(body)
 
 
 def _call(spine: Spine, kind: str, body: Json) -> Plan[Any] | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
-    if kind not in ("revise", "release_all") and not _counted(body.get("query", body.get("candidates"))):
+    known = kinds()[kind]
+    asks = any(field.name in ("query", "question", "candidates") for field in fields(cast("Any", known)))
+    if asks and not _counted(body.get("query", body.get("candidates"))):
         return None
-    # What ends a list early decides how many are published, not how.
-    return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).plan(spine)
+    return known.recorded(body).plan(spine)
 
 
 def _counted(asked: Any) -> bool:

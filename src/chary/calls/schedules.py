@@ -15,7 +15,8 @@ from chary.accounting.schedules import EpochRuns, EveryRun, Law, ScheduleRuns, b
 from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
-from chary.calls.run import Opening, Run, RunKind, opening
+from chary.calls.releases import Release
+from chary.calls.run import Asked, Opening, Run, RunKind, opening
 from chary.core.plan import Data, Json, Plan, Result
 from chary.core.transaction import AnswerLog, Spine
 from chary.data import NeighborRelation, Reading, Rows
@@ -191,7 +192,7 @@ Box = Annotated[
 ]
 
 
-@call("schedule", subject="growing")
+@call("schedule", subject="growing", typed=False)
 class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
     """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
 
@@ -285,6 +286,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
     kind = Rerun.kind
     names = "schedule"
     keeps = "schedule"
+    questions = (Asked("scheduled_run", again=True, prepaid=True, title="Scheduled run"),)
 
     @cached_property
     def state(self) -> ScheduleState:
@@ -330,6 +332,20 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
             return Result(answer, hits=0, tests=0, secrets={self.call: str(last + 1).encode()})
 
         return self._plan("scheduled_run", {}, inner.event, run, self._present, reads=inner.reads, check=check)
+
+    def recorded(self, body: Json) -> Plan[Any]:
+        """A run of counts is told again without the black box: a release of the size that the answer tells."""
+        box = self._terms["black_box"]
+
+        def released(epsilon: Fraction) -> Plan[Any]:
+            size = {"rho": epsilon**2 / 2} if "rho" in box else {"epsilon": epsilon}
+            return Release.recorded({"query": box["query"]} | size).plan(self._spine)
+
+        def present(answer: Json, number: int) -> Any:
+            return released(Fraction(answer["epsilon"])).present(answer["answer"], number)
+
+        told = released(Fraction(1))
+        return self._plan("scheduled_run", {}, told.event, told.run, present)
 
     def _present(self, answer: Json, number: int) -> ScheduledRun:
         """A run as the analyst sees it, from what the ledger keeps of it."""

@@ -135,7 +135,7 @@ Named = tuple[Key | str, Predicate]
 MOST_CANDIDATES: Final = 1000
 
 
-@call("cover", subject="selection")
+@call("cover", subject="selection", by_hits=True)
 class Cover(sharp.Valued[Coverage]):
     """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
     chosen before, up to noise. Candidates are conditions, or the keys of a count without `max_groups_per_unit`.
@@ -232,7 +232,7 @@ _BESIDE: Final = 32
 Pairs = dict[int, tuple[Any, Any]]
 
 
-@call("reselect", subject="selection")
+@call("reselect", subject="selection", typed=False)
 class Reselect(Call[Selected]):
     """Publish what a selection held (`Select` with `room`) if it meets another condition; no data are read.
 
@@ -348,7 +348,7 @@ def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]
 # The best few of many candidates, paid by what is published, however many candidates there are.
 
 
-@call("top", subject="selection")
+@call("top", subject="selection", publishes=True, by_hits=True, offered=True)
 class TopK(Call[Ranking]):
     """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
 
@@ -378,7 +378,10 @@ class TopK(Call[Ranking]):
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        return super().recorded(body | {"candidates": body.get("query")})
+        # What ends a list early decides how many are published, not how.
+        return super().recorded(
+            {name: said for name, said in body.items() if name != "until"} | {"candidates": body.get("query")}
+        )
 
     def plan(self, spine: Spine) -> Plan[Ranking]:
         if isinstance(self.candidates, Query):
@@ -510,7 +513,7 @@ def check_most(k: int, candidates: int, words: str) -> None:
 # Greedy choice of private candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
 
 
-@call("greedy", subject="selection")
+@call("greedy", subject="selection", typed=False)
 class Greedy(Call[Gathered]):
     """Private candidates chosen one after another, each by a score that may depend on what was chosen before.
 
@@ -607,7 +610,7 @@ def _reaches(outcome: Any, bar: Fraction) -> bool:
 # All candidates that reach a bar, paid by what is published.
 
 
-@call("select", subject="selection")
+@call("select", subject="selection", publishes=True, by_hits=True)
 class Select(sharp.Valued[Selected]):
     """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
     private algorithms.

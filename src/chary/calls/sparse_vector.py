@@ -178,6 +178,8 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
     kind = "sparse_vector"
     names = "sparse_vector"
     keeps = "threshold"
+    most = "hits"
+    questions = (run.Asked("sparse_test", publishes=True), run.Asked("sparse_watch", publishes=True))
 
     @cached_property
     def law(self) -> SparseLaw:
@@ -238,7 +240,7 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
         return SparseState(self.law, self.law.call.hits - HiddenThreshold.load(self._secret()).used)
 
 
-@call("sparse_vector", subject="sparse")
+@call("sparse_vector", subject="sparse", offered=True)
 class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState]]):
     """Test any number of questions against one hidden threshold, until `hits` of them were above it.
 

@@ -111,7 +111,7 @@ def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
 # Asking the same again and again, and paying only when the answer changes.
 
 
-@call("track", subject="algorithms")
+@call("track", subject="algorithms", publishes=True, again=True, by_hits=True)
 class OnChange(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
@@ -297,7 +297,7 @@ def against_threshold(
 FINER: Final = 10**6
 
 
-@call("release_if", subject="thresholds")
+@call("release_if", subject="thresholds", publishes=True, by_hits=True, offered=True)
 class ReleaseIf(Valued[AnsweredT]):
     """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Revise`. Of a query with
     keys the values of all keys that are, in order and in one scan.
@@ -400,7 +400,7 @@ def settled(outcome: Held | Published, replaces: int | None = None, below: int |
     return Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
 
 
-@call("revise", subject="thresholds")
+@call("revise", subject="thresholds", publishes=True)
 class Revise(Call[Conditional]):
     """Lower the bar for the outcome held by an earlier conditional release, also after a restart; no data are read.
 
@@ -473,7 +473,7 @@ class Tested(YesOrNo):
         return self.value
 
 
-@call("test", subject="thresholds", name="test", raced=True)
+@call("test", subject="thresholds", name="test", raced=True, by_hits=True, offered=True, tells="above")
 class ThresholdTest(Threshold[AnsweredT]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with keys
     which keys are, in order and in one scan.
@@ -539,7 +539,7 @@ def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fr
 # Many tests at once: one for each key of a query, in order and in one scan.
 
 
-@call("watch", subject="thresholds")
+@call("watch", subject="thresholds", publishes=True, by_hits=True, offered=True)
 class Watch(Valued[WatchResult]):
     """Test every key of a keyed query, in order and in one scan; keys that hit come with their noisy value.
 

@@ -21,15 +21,6 @@ from chary.errors import InvalidParameter
 # Answers as figures: what `--json` prints of each kind of answer, and the tables that people see.
 
 BARE: Final = (calls.ChosenKey, calls.Classified, calls.Decided, calls.YesOrNo, calls.Zoned)
-# How an answer that is but a value is named.
-NAMES: Final = {
-    "between": "zone",
-    "choose": "key",
-    "classify": "key",
-    "decide": "above",
-    "mode": "key",
-    "test": "above",
-}
 
 
 def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -38,7 +29,7 @@ def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict
     ends = _ends(answer)
     if isinstance(answer, BARE):
         short = {"shortfall": answer.shortfall} if isinstance(answer, calls.ChosenKey) else {}
-        answer = {NAMES.get(kind, "answer"): plain(answer.value)} | short
+        answer = {calls.kinds()[kind].tells: plain(answer.value)} | short
     elif not is_dataclass(answer) and not isinstance(answer, calls.Run):
         answer = {"answer": plain(answer)}
     found = told(answer)

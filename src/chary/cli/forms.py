@@ -210,17 +210,6 @@ _SEVERAL: Final = {
 
 # A kind of call as a command line states it: which options its command has, and the call that they make.
 
-# What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms, or
-# several queries, a workload.
-BROUGHT: Final = frozenset(
-    {"agreement", "best_of", "greedy", "label", "label_clear", "reselect", "schedule"}
-    | {"exponential_mechanism", "inverse_sensitivity", "matrix_mechanism", "release_all"}
-    | {name for name, kind in kinds().items() if of_code(kind)}
-)
-# These may be as precise as leaves room for the hits that are to be paid for.
-BY_HITS: Final = frozenset(
-    {"between", "classify", "cover", "decide", "release_if", "select", "sketch", "test", "top", "track", "watch"}
-)
 # Fields that say what a call may cost, and an example of each.
 WAYS: Final = {
     "hits": "--hits 20",
@@ -275,7 +264,7 @@ class Form:
     @property
     def by_hits(self) -> bool:
         """Whether its size may follow the hits that are to be paid for."""
-        return self.kind.kind in BY_HITS if self.sized_by_hits is None else self.sized_by_hits
+        return self.kind.by_hits if self.sized_by_hits is None else self.sized_by_hits
 
     @property
     def groups(self) -> dict[str, type]:
@@ -394,7 +383,8 @@ _STATED: Final[dict[str, dict[str, FieldOption]]] = {
 
 def forms() -> list[Form]:
     """Every kind of call that a command line can state, by its name."""
-    return [Form(kind, _STATED.get(name, {})) for name, kind in sorted(kinds().items()) if name not in BROUGHT]
+    stated = {name: kind for name, kind in sorted(kinds().items()) if kind.typed and not of_code(kind)}
+    return [Form(kind, _STATED.get(name, {})) for name, kind in stated.items()]
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -12,9 +12,8 @@ from chary.accounting import Finding, Findings, Publication, Support
 from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
 from chary.calls import answers, thresholds
-from chary.calls.call import kinds, titled
-from chary.calls.releases import Release
-from chary.calls.run import RunKind, run_kinds, run_of, told_so_far
+from chary.calls.call import kinds
+from chary.calls.run import RunKind, run_kinds, run_of, titled, told_so_far
 from chary.core.charges import accounts_of, spent_of
 from chary.core.plan import Json, Plan
 from chary.core.transaction import Spine
@@ -116,26 +115,12 @@ class Rebuilder:
         """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
         stored: Any = readable(lambda: call.outcome, None, [])
         try:
-            if call.kind == "scheduled_run":
-                return self._scheduled(call, stored)
             plan = self._plan(call)
             if plan is not None:
                 return Rebuilt(plan, plan.present(stored, call.number))
         except _UNREADABLE:
             pass
         return Rebuilt(None, stored)
-
-    def _scheduled(self, call: CallRecord, stored: Json) -> Rebuilt:
-        """A run of a schedule of counts, which is a release of the size that the answer tells."""
-        box, epsilon = self._opening(call)["black_box"], Fraction(stored["epsilon"])
-        size = {"rho": epsilon**2 / 2} if "rho" in box else {"epsilon": epsilon}
-        plan = Release.recorded({"query": box["query"]} | size).plan(self.spine)
-        return Rebuilt(plan, plan.present(stored["answer"], call.number))
-
-    def _opening(self, call: CallRecord) -> Json:
-        """What the run was opened with that a call asked."""
-        opened = opened_by(self.body(call))
-        return {} if opened is None else self.body(self.spine.ledger.call(opened))
 
     def _plan(self, call: CallRecord) -> Plan[Any] | None:
         key = (call.kind, call.body)
@@ -151,8 +136,7 @@ class Rebuilder:
     def _asked(self, kind: str, body: Json) -> Plan[Any] | None:
         known = kinds().get(kind)
         if known is not None:
-            # What ends a list early decides how many are published, not how.
-            return known.recorded({name: said for name, said in body.items() if name != "until"}).plan(self.spine)
+            return known.recorded(body).plan(self.spine)
         run = self._run(body)
         if run is None:
             return None

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from chary.answers import raw
-from chary.calls import thresholds
+from chary.calls.run import declared
 from chary.charts import Chart, Shape, Spot
 from chary.numbers import plain
 from chary.plots import svg
@@ -22,8 +22,6 @@ from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 
 # A picture takes a tenth of a second and some tens of kilobytes: the latest are drawn, all are in the table.
 MOST_PICTURES: Final = 24
-# What is asked in the same words as time goes on.
-_AGAIN: Final = frozenset({thresholds.OnChange.kind, "continual_step", "scheduled_run"})
 
 
 def budget_chart(found: ReportedDataset) -> Chart | None:
@@ -73,9 +71,7 @@ def _bins(call: ReportedCall) -> bool:
 
 def _told_again(calls: Sequence[ReportedCall]) -> Iterable[list[ReportedCall]]:
     """Single values of one question that was asked several times, or of one run that tells a count again and again."""
-    single = [
-        call for call in calls if len(call.values) == 1 and call.kind in ("track", "continual_step", "scheduled_run")
-    ]
+    single = [call for call in calls if len(call.values) == 1 and declared(call.kind).again]
     for _, group in groupby(sorted(single, key=_question), key=_question):
         told = list(group)
         if len(told) > 1:

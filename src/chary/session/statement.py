@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from chary.amounts import Accounts
+from chary.calls.run import declared
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import LedgerCorrupted
@@ -15,8 +16,6 @@ from chary.ledger import CallRecord, Ledger
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
 
 T = TypeVar("T")
-# Their answers tell an epsilon that is a part of what the opening was charged.
-_PAID_BEFORE = frozenset({"scheduled_run", "sparse_weights_ask"})
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def plainly_composed(history: list[Entry], budget: Budget) -> PlainComposition:
     A test over keys counts once for each key that neighbours can differ in; what only reveals more of an outcome that
     was paid, such as a revision, is free, and so are the runs and queries that an opening has paid for.
     """
-    paid = [entry for entry in history if entry.state != "voided" and entry.kind not in _PAID_BEFORE]
+    paid = [entry for entry in history if entry.state != "voided" and not declared(entry.kind).prepaid]
     sizes = [size for entry in paid for size in _sizes(entry) if size[0]]
     basic = math.fsum(epsilon for epsilon, _rho in sizes)
     rho = math.fsum(rho for _epsilon, rho in sizes)

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 from chary.answers import Answer
 from chary.calls.call import Call, adapter, kinds, read
 from chary.calls.fields import of_code
-from chary.calls.run import Opening, Run
+from chary.calls.growing_tests import GrowingRun
+from chary.calls.run import Opening, Run, run_of
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import query_of
@@ -24,7 +25,6 @@ from chary.session import Quote, Session
 
 Action = Literal["ask", "start", "question"]
 # What a run is told beside its question.
-_BESIDE: Final = {"multiplicative_weights": ("must_verify",), "sparse_weights": ("must_verify",)}
 _FLAGS: Final = frozenset({"must_verify", "only_new"})
 _OBJECTS: Final = frozenset({"priors", "targets"})
 
@@ -77,7 +77,7 @@ def fulfilled(
     """
     if wish.action == "question":
         run = run_shown(served, who, session, wish.run or 0)
-        limit = {} if begins is None or run.kind != "growing_sparse_vector" else {"begins": begins}
+        limit = {"begins": begins} if begins is not None and isinstance(run, GrowingRun) else {}
         return run.ask(**words_of(run, wish.body), **limit, request=request)
     call = shown_call(served, who, session, wish.body)
     if wish.action == "start":
@@ -128,7 +128,7 @@ def run_shown(served: Served, who: Principal, session: Session, number: int) -> 
 def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """The words of a question to a run, from JSON; `InvalidParameter` for others than it knows and for missing ones."""
     known = run.words
-    allowed = [*known, *_BESIDE.get(run.kind, ())]
+    allowed = [*known, *run_of(run.kind).beside]
     missing = [name for name, word in known.items() if word.default is inspect.Parameter.empty and name not in said]
     told = f"{run.kind} is asked with {', '.join(allowed) or 'no words'}"
     check_fields(said, allowed, told)

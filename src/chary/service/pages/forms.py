@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import MEANINGS, Call, read, titled
-from chary.calls.run import Opening, Run
+from chary.calls.call import MEANINGS, Call, read
+from chary.calls.run import Opening, Run, titled
 from chary.client.wire import problem
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
@@ -24,8 +24,7 @@ USUAL: Final = "watch"
 _COMMON: Final = frozenset({"epsilon", "hits", "k", "rho", "rounds", "where"})
 # What is asked comes before how sharply.
 _FIRST: Final = ("query", "question", "candidates", "column", "columns", "condition", "where", "universe", "queries")
-# Those that most people come for, then the rooms of the others.
-_BEGIN: Final = ("watch", "test", "release_if", "release", "histogram", "quantiles", "top", "sparse_vector")
+# Rooms, after what most people come for.
 _ROOMS: Final[Mapping[str, str]] = {
     "thresholds": "Tests against a bar",
     "numbers": "Noisy numbers",
@@ -138,9 +137,10 @@ def form_of(kind: str) -> CallForm:
 
 def menu() -> list[tuple[str, list[tuple[str, str]]]]:
     """All kinds by room: name and title."""
-    rooms: dict[str, list[str]] = {"Begin with": list(_BEGIN)} | {title: [] for title in _ROOMS.values()}
-    for name, kind in readable_kinds().items():
+    known, rooms = readable_kinds(), {title: list[str]() for title in _ROOMS.values()}
+    for name, kind in known.items():
         rooms.setdefault(_ROOMS.get(kind.subject, kind.subject.capitalize()), []).append(name)
+    rooms = {"Begin with": [name for names in rooms.values() for name in names if known[name].offered]} | rooms
     return [(room, [(name, form_of(name).title) for name in names]) for room, names in rooms.items() if names]
 
 

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.answers import Answer
-from chary.calls.call import titled
-from chary.calls.run import run_kinds
+from chary.calls.run import run_kinds, titled
 from chary.charts import Chart, Spot
 from chary.client.wire import Refusal, problem, status_of
 from chary.core.transaction import numbered

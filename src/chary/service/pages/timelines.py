@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from chary.amounts import Accounts, Amount
-from chary.calls.call import titled
+from chary.calls.run import titled
 from chary.core.charges import accounts_of
 from chary.errors import CharyError
 from chary.ledger import CallRecord
