@@ -30,7 +30,7 @@ from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, Spars
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.weights import Change, Easy, MultiplicativeWeights, Transcript, WeightVector
 from chary.noise import Source
-from chary.numbers import Number, plain
+from chary.numbers import Number, plain, work_out
 
 EVERYTHING = "TRUE"
 
@@ -103,7 +103,7 @@ class LaplaceHits:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        self.noise  # noqa: B018 - refuses noise out of range
+        work_out(self.noise)  # refuses noise out of range
 
     @cached_property
     def noise(self) -> Laplace:
@@ -173,7 +173,7 @@ class SharpHits:
     wanted: sharp.Wanted
 
     def __post_init__(self) -> None:
-        self.sharpness, self.noise  # noqa: B018 - refuses what has no table
+        work_out(self.sharpness, self.noise)  # refuses what has no table
 
     @cached_property
     def sharpness(self) -> sharp.Sharpness:

@@ -7,11 +7,10 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, overload
 
-from chary.accounting import Event, Finding, Findings
+from chary.accounting import Event
 from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Call, kinds
@@ -19,13 +18,13 @@ from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read
 from chary.core.quote import Quote, quote
-from chary.core.transaction import AnswerLog, Spine, numbered, openings
+from chary.core.transaction import AnswerLog, Spine, numbered
 from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
-from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWithheld
-from chary.ledger import CallRecord, State
+from chary.errors import InvalidParameter, LedgerLocked, NotWithheld
 from chary.ledger import CallRecord as Stored
+from chary.ledger import State
 from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
@@ -352,6 +351,11 @@ def declared(kind: str) -> Asked:
     return _QUESTIONS[kind][0] if kind in _QUESTIONS else Asked(kind)
 
 
+def publishing() -> list[str]:
+    """The kinds of calls, and of questions to runs, that publish values whose noise is known."""
+    return [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
+
+
 def titled(kind: str) -> str:
     """A kind that a ledger holds as people read it: the title of the call, or that of a run and what it was asked.
 
@@ -382,83 +386,3 @@ class KeyedRun(RunKind[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
 
         def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
             """As for any run."""
-
-
-# What earlier calls published, rebuilt from the ledger: the findings of a run, or of all there is.
-
-
-def told_so_far(spine: Spine, run: int | None = None) -> Findings:
-    """All values that calls of a dataset published, or those of one run, in the order of the calls.
-
-    More may follow, so intervals that hold at once split the failures allowed among calls, unless how many values
-    there can be was agreed when the run was opened. Left out is what published no value with known noise, such as
-    outcomes of algorithms, and what is no finding of a value by itself: quantiles, running counts, answers of public
-    weights, synthetic data. Errors: `NotWithheld` for a call that opened no run of this dataset.
-    """
-    most = None if run is None else _most(spine, run)
-    settled = (stored for stored in openings(spine, *_publishing()) if _readable(stored))
-    asked = [stored for stored in settled if run is None or _opened(stored) == run]
-    found = [finding for stored in asked for finding in _retold(spine, stored)]
-    return Findings.of(found, most, open=True, made=sum(stored.tests or 0 for stored in asked))
-
-
-def _publishing() -> list[str]:
-    """The kinds of calls, and of questions to runs, that publish values whose noise is known."""
-    return [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
-
-
-def _most(spine: Spine, run: int) -> int | None:
-    """How many values a run can publish, where it was opened for so many."""
-    stored = numbered(spine, run)
-    opened = _RUNS.get(stored.kind) if stored.dataset == spine.dataset else None
-    if opened is None or not any(asked.publishes for asked in opened.questions):
-        raise NotWithheld(f"call {run} opened no run of this dataset that publishes values")
-    found: int | None = None if opened.most is None else json.loads(stored.body).get(opened.most)
-    return found
-
-
-def _readable(stored: CallRecord) -> bool:
-    """Whether question and answer can be read; what a role of a server made up, or damage, publishes nothing."""
-    try:
-        _ = stored.question, stored.outcome
-    except LedgerCorrupted:
-        return False
-    return True
-
-
-def _opened(stored: CallRecord) -> int | None:
-    """The run that was asked."""
-    run = run_asked(stored.kind)
-    number: int | None = None if run is None else stored.question.get(run.names)
-    return number
-
-
-def _retold(spine: Spine, stored: CallRecord) -> Findings:
-    body: Json = stored.question
-    run = run_asked(stored.kind)
-    asked = _call(spine, stored.kind, body) if run is None else _question(spine, run, body)
-    if asked is None:
-        return Findings(())
-    answer = asked.present(json.loads(stored.answer or "null"), stored.number)
-    # A revision is told under its own number.
-    told = [Finding(stored.number, found.key, found.value, found.told) for found in answer.findings]
-    return Findings.of(told)
-
-
-def _question(spine: Spine, run: type[RunKind[Any, Any]], body: Json) -> Plan[Any]:
-    opening = numbered(spine, body[run.names])
-    return run(spine, opening.number, json.loads(opening.body)).recorded(body)
-
-
-def _call(spine: Spine, kind: str, body: Json) -> Plan[Any] | None:
-    """The call again; None for what was asked of algorithms, which no ledger holds."""
-    known = kinds()[kind]
-    asks = any(field.name in ("query", "question", "candidates") for field in fields(cast("Any", known)))
-    if asks and not _counted(body.get("query", body.get("candidates"))):
-        return None
-    return known.recorded(body).plan(spine)
-
-
-def _counted(asked: Any) -> bool:
-    """Whether this is the body of a query, or conditions."""
-    return isinstance(asked, dict) or (isinstance(asked, list) and all(isinstance(each, str) for each in asked))

@@ -5,17 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from functools import cache, cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from chary.accounting import Finding, Findings, Publication, Support
-from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
 from chary.calls import answers, thresholds
-from chary.calls.call import kinds
-from chary.calls.run import RunKind, run_kinds, run_of, titled, told_so_far
-from chary.core.charges import accounts_of, spent_of
-from chary.core.plan import Json, Plan
+from chary.calls.history import History, Rebuilt, names_of_runs, opened_by
+from chary.calls.run import titled
+from chary.core.charges import spent_of
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.data.queries.bodies import query_of
@@ -28,14 +25,9 @@ from chary.noise import OperatingSystem
 from chary.numbers import plain
 from chary.session.opening import held_filter
 from chary.session.session import types_told
-from chary.session.statement import entries, entry_of, readable, statement
+from chary.session.statement import entries, entry_of, statement
 
 # Answers rebuilt from a ledger alone: no row is there, and no secret is looked at.
-
-# The same question is asked again and again; what follows from it takes some kilobytes.
-_KEPT: Final = 2_000
-# Ledgers keep for ever what other versions asked in other words: then the answer is told as it is stored.
-_UNREADABLE: Final = (CharyError, KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -76,91 +68,14 @@ def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Finding
 
     Errors: `NotWithheld` for a call that opened no run.
     """
-    return told_so_far(Rebuilder.of(ledger, terms).spine, run)
+    return history_of(ledger, terms).findings(run)
 
 
-class Rebuilt(NamedTuple):
-    """A question and its answer; without a plan the answer is the stored JSON."""
-
-    plan: Plan[Any] | None
-    answer: Any
-
-
-@dataclass
-class Rebuilder:
-    """Answers of one dataset, presented as its analysts saw them."""
-
-    filter: Filter
-    spine: Spine
-    _plans: dict[tuple[str, str], Plan[Any] | None] = field(default_factory=dict)
-    _runs: dict[int, RunKind[Any, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, ledger: Ledger, terms: Terms) -> "Rebuilder":
-        """For the dataset that these terms opened."""
-        filter_, rows, public = held_filter(terms), DeclaredRows(neighbor_relation_of(terms)), PublicLedger(ledger)
-        asked: Any = (rows, filter_, public, terms.name, "report", OperatingSystem(), _quiet)
-        return cls(filter_, Spine(*asked))
-
-    @cached_property
-    def accounts(self) -> Accounts:
-        """What was charged when it was first looked at, and to which account."""
-        return accounts_of(self.spine.ledger, self.spine.dataset)
-
-    def body(self, call: CallRecord) -> Json:
-        """What was asked."""
-        return readable(lambda: call.question, {}, [])
-
-    def rebuilt(self, call: CallRecord) -> Rebuilt:
-        """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
-        stored: Any = readable(lambda: call.outcome, None, [])
-        try:
-            plan = self._plan(call)
-            if plan is not None:
-                return Rebuilt(plan, plan.present(stored, call.number))
-        except _UNREADABLE:
-            pass
-        return Rebuilt(None, stored)
-
-    def _plan(self, call: CallRecord) -> Plan[Any] | None:
-        key = (call.kind, call.body)
-        if key not in self._plans:
-            if len(self._plans) >= _KEPT:
-                self._plans.clear()
-            try:
-                self._plans[key] = self._asked(call.kind, self.body(call))
-            except _UNREADABLE:
-                self._plans[key] = None
-        return self._plans[key]
-
-    def _asked(self, kind: str, body: Json) -> Plan[Any] | None:
-        known = kinds().get(kind)
-        if known is not None:
-            return known.recorded(body).plan(self.spine)
-        run = self._run(body)
-        if run is None:
-            return None
-        plan: Plan[Any] = run.recorded(body)
-        return plan if plan.kind == kind else None
-
-    def _run(self, body: Json) -> RunKind[Any, Any] | None:
-        """The run that a question names."""
-        number = opened_by(body)
-        if number is not None and number not in self._runs:
-            opening = self.spine.ledger.call(number)
-            self._runs[number] = run_of(opening.kind)(self.spine, number, json.loads(opening.body))
-        return None if number is None else self._runs[number]
-
-
-def opened_by(body: Mapping[str, Any]) -> int | None:
-    """The call that opened the run which a question names; None where it names none."""
-    return next((body[name] for name in names_of_runs() & body.keys() if type(body[name]) is int), None)
-
-
-@cache
-def names_of_runs() -> frozenset[str]:
-    """The fields by which questions name the run that they ask."""
-    return frozenset(run_of(kind).names for kind in run_kinds())
+def history_of(ledger: Ledger, terms: Terms) -> History:
+    """What the dataset that these terms opened was asked and answered."""
+    rows, public = DeclaredRows(neighbor_relation_of(terms)), PublicLedger(ledger)
+    asked: Any = (rows, held_filter(terms), public, terms.name, "report", OperatingSystem(), _quiet)
+    return History(Spine(*asked))
 
 
 def neighbor_relation_of(terms: Terms) -> NeighborRelation:
@@ -497,17 +412,17 @@ class ReportedDataset:
 
 def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | None, tell: Tell) -> ReportedDataset:
     """The report of one dataset; `said` is its statement where somebody knows more of it than the ledger."""
-    rebuilder, name = Rebuilder.of(ledger, terms), terms.name
-    told = said or _statement(ledger, terms, rebuilder)
+    history, name = history_of(ledger, terms), terms.name
+    told = said or _statement(ledger, terms, history)
     settled = [call for call in ledger.calls(name) if call.state == State.SETTLED]
-    calls = tuple(_told(rebuilder, settled, confidence, tell))
+    calls = tuple(_told(history, settled, confidence, tell))
     lost = [entry for entry in entries(ledger, name) if entry.state == State.RESERVED]
     return ReportedDataset(
         name,
-        rebuilder.filter.budget,
-        rebuilder.filter,
+        history.spine.filter.budget,
+        history.spine.filter,
         neighbor_relation_of(terms).describe(),
-        spent_of(ledger, name, rebuilder.filter),
+        spent_of(ledger, name, history.spine.filter),
         told,
         calls,
         tuple(_hits(calls, confidence, tell)),
@@ -518,14 +433,14 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
     )
 
 
-def _statement(ledger: Ledger, terms: Terms, rebuilder: Rebuilder) -> str:
-    said = statement(ledger, terms.name, rebuilder.filter, neighbor_relation_of(terms))
-    return said + types_told(rebuilder.spine.rows, ledger, terms.name)
+def _statement(ledger: Ledger, terms: Terms, history: History) -> str:
+    said = statement(ledger, terms.name, history.spine.filter, neighbor_relation_of(terms))
+    return said + types_told(history.spine.rows, ledger, terms.name)
 
 
-def _told(rebuilder: Rebuilder, settled: list[CallRecord], confidence: Fraction, tell: Tell) -> Iterator[ReportedCall]:
+def _told(history: History, settled: list[CallRecord], confidence: Fraction, tell: Tell) -> Iterator[ReportedCall]:
     for place, call in enumerate(settled, 1):
-        yield _call(rebuilder, call, rebuilder.rebuilt(call), confidence)
+        yield _call(history, call, history.rebuilt(call), confidence)
         tell("reading answers", place, len(settled))
 
 
@@ -538,8 +453,8 @@ def to_the_minute(time: str) -> str:
     return datetime.fromisoformat(time).isoformat(timespec="minutes")
 
 
-def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
-    body, entry = rebuilder.body(call), entry_of(call, rebuilder.accounts)
+def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
+    body, entry = history.body(call), entry_of(call, history.accounts)
     return ReportedCall(
         call.number,
         to_the_minute(call.created),
@@ -550,7 +465,7 @@ def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: 
         entry.damage or outcome_told(rebuilt.answer, body),
         values_of_answer(rebuilt, confidence),
         entry.share,
-        rebuilder.filter.charged(call.charged),
+        history.spine.filter.charged(call.charged),
         call.hits or 0,
         call.tests or 0,
         opened_by(body),

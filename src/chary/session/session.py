@@ -17,8 +17,9 @@ from chary.advise.advise import alternatives
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
+from chary.calls.history import History
 from chary.calls.releases import Release
-from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
+from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import SessionBase, openings
@@ -534,7 +535,7 @@ def findings(session: Session, *, run: int | None = None) -> Findings:
     value with known noise, such as outcomes of algorithms, and quantiles, running counts and answers of public weights.
     Errors: `NotWithheld` for a call that opened no run.
     """
-    return told_so_far(session.spine, run)
+    return History(session.spine).findings(run)
 
 
 def plain_composition(session: Session) -> PlainComposition:

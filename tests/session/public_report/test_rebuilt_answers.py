@@ -7,7 +7,7 @@ from chary.calls import QuantileAnswer, QuantileAnswers, Run
 from chary.calls.schedules import ScheduledRun
 from chary.data import Votes
 from chary.ledger import MemoryLedger
-from chary.report.content import Rebuilder
+from chary.report.content import history_of
 from chary.report.public_report import report
 from chary.session import open_votes
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
@@ -46,7 +46,7 @@ def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opene
     answer = EVERY[kind](session, "one")("monday")
     ledger, terms = session.spine.ledger, session.spine.ledger.datasets()[0]
     stored = list(ledger.calls(terms.name))[-1]
-    rebuilt = Rebuilder.of(ledger, terms).rebuilt(stored)
+    rebuilt = history_of(ledger, terms).rebuilt(stored)
     assert rebuilt.plan is not None or kind not in SURE
     if rebuilt.plan is not None and not isinstance(answer, Run):
         assert told(rebuilt.answer) == told(answer)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.answers import Answer
+from chary.calls.history import History
 from chary.calls.run import run_kinds, titled
 from chary.charts import Chart, Spot
 from chary.client.wire import Refusal, problem, status_of
@@ -70,8 +71,8 @@ class Replay:
 
 def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
     """These calls, in their order."""
-    rebuilder = _rebuilder(served)
-    return [_replay(served, rebuilder, record) for record in records]
+    history = _history(served)
+    return [_replay(served, history, record) for record in records]
 
 
 def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
@@ -85,22 +86,22 @@ def _spot(value: content.PublishedValue, title: str) -> Spot:
     return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
 
 
-def _replay(served: Served, rebuilder: content.Rebuilder, record: CallRecord) -> Replay:
-    body = rebuilder.body(record)
-    entry = entry_of(record, rebuilder.accounts)
+def _replay(served: Served, history: History, record: CallRecord) -> Replay:
+    body = history.body(record)
+    entry = entry_of(record, history.accounts)
     asked = (entry, titled(record.kind), content.question_told(body))
     opens = record.kind in run_kinds()
     if record.answer is None or entry.damage:
         return Replay(*asked, entry.damage, None, (), opens)
-    rebuilt = rebuilder.rebuilt(record)
+    rebuilt = history.rebuilt(record)
     values = content.values_of_answer(rebuilt, content.USUAL)
     return Replay(*asked, content.outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
 
 
-def _rebuilder(served: Served) -> content.Rebuilder:
+def _history(served: Served) -> History:
     spine = served.session.spine
     terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
-    return content.Rebuilder.of(spine.ledger, terms)
+    return content.history_of(spine.ledger, terms)
 
 
 # What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds.
