@@ -296,7 +296,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     names = "agreed_tests"
     keeps = "tests"
     most = "tests"
-    questions = (run.Asked("agreed_test", publishes=True), run.Asked("agreed_watch", publishes=True))
+    questions = (run.AskedKind("agreed_test", publishes=True), run.AskedKind("agreed_watch", publishes=True))
 
     @cached_property
     def agreed(self) -> AgreedTerms:

@@ -12,7 +12,7 @@ from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
 from chary.calls.call import Call, call, widened
-from chary.calls.run import Asked, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.core.transaction import Spine, earlier
@@ -451,7 +451,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
 
     kind = MultiTarget.kind
     names = "best_of"
-    questions = (Asked(CALL), Asked(ASK))
+    questions = (AskedKind(CALL), AskedKind(ASK))
     keeps = "counters"
 
     def plan(

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
-from chary.calls.run import Asked, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import Data, Json, Plan, Result, natural, reading
 from chary.core.transaction import AnswerLog, Spine
@@ -241,7 +241,7 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
     kind = ContinualCount.kind
     names = "continual_count"
     keeps = "continual count"
-    questions = (Asked("continual_step", again=True),)
+    questions = (AskedKind("continual_step", again=True),)
 
     @cached_property
     def opened(self) -> ContinualCount:

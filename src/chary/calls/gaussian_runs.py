@@ -14,7 +14,7 @@ from chary.amounts import Amount
 from chary.answers import Answer, Key, Table, scalar
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
-from chary.calls.run import Asked, KeyedRun, Opening, opening
+from chary.calls.run import AskedKind, KeyedRun, Opening, opening
 from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, AnswerT, AsReported, Data, Json, PerHit, Plan, Prepaid, Result, reading
 from chary.core.transaction import ATTEMPTS, Spine
@@ -178,7 +178,7 @@ class Moved(errors.LedgerLocked):
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepsAsked:
     """The next steps of a run from a state, at most so many: what they can lose, and how far it is after them.
 
     `sensitivity` is the largest of the run's queries with this one.
@@ -505,7 +505,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
     kind = SelfReporting.kind
     names = "self_reporting"
     keeps = "threshold"
-    questions = (Asked("self_reporting_test"),)
+    questions = (AskedKind("self_reporting_test"),)
 
     @cached_property
     def started(self) -> SelfReporting:
@@ -728,7 +728,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
     kind = GaussianAboveThreshold.kind
     names = "above_threshold"
     keeps = "threshold"
-    questions = (Asked("above_threshold_test"),)
+    questions = (AskedKind("above_threshold_test"),)
 
     @cached_property
     def terms_of_run(self) -> RunTerms:
@@ -756,7 +756,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         keys = None if asked.keys is None else tuple(asked.keys)
         # Refuses a query that the run was not opened for.
         own = terms.allowed(asked.sensitivity(self._spine.rows.neighbor_relation) * asked.grid)
-        steps = Steps(terms, now, max(now.sensitivity, own), 1 if keys is None else len(keys))
+        steps = StepsAsked(terms, now, max(now.sensitivity, own), 1 if keys is None else len(keys))
         steps = steps if now.halted else self._affordable(steps)
 
         def check(held: bytes) -> None:
@@ -814,10 +814,10 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
             told = f"{self._stopped(self._progress().steps + 1)}; {error}"
         raise errors.BudgetExceeded(told)
 
-    def _event(self, steps: Steps) -> events.Event:
+    def _event(self, steps: StepsAsked) -> events.Event:
         return gaussian_runs.RunHit(steps.terms.noise) if self.by_hits else steps.event
 
-    def _affordable(self, steps: Steps) -> Steps:
+    def _affordable(self, steps: StepsAsked) -> StepsAsked:
         """As many keys as can be paid for, at least one: the price never falls with their number."""
         if steps.limit == 1:
             return steps

@@ -17,7 +17,7 @@ from chary.answers import Answer
 from chary.calls import answers, fields, sparse_vector
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
-from chary.calls.run import Asked, Opening, RunKind, opening
+from chary.calls.run import AskedKind, Opening, RunKind, opening
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Question, Result, check_question, reading, steps_at_least
 from chary.core.quote import Quote
@@ -329,7 +329,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
     kind = "growing_sparse_vector"
     names = "growing_sparse_vector"
     keeps = "rounds"
-    questions = (Asked("growing_sparse_round"), Asked("growing_sparse_test", publishes=True))
+    questions = (AskedKind("growing_sparse_round"), AskedKind("growing_sparse_test", publishes=True))
 
     @cached_property
     def law(self) -> RoundsLaw | HitsLaw:

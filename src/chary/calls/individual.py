@@ -166,7 +166,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
     kind = "individual_stream"
     names = "individual"
     keeps = "counters"
-    questions = (run.Asked("individual_ask", publishes=True),)
+    questions = (run.AskedKind("individual_ask", publishes=True),)
 
     @cached_property
     def memory(self) -> CounterMemory:

@@ -128,7 +128,7 @@ class Run(ABC, Generic[AnswerT, StateT]):
         return f"Run({self.kind}, call={self.call})"
 
 
-class Asked(NamedTuple):
+class AskedKind(NamedTuple):
     """A kind of call, or of question to a run, that ledgers hold.
 
     It `publishes` values whose noise is known, or tells a single value `again` as time goes on. Where it is `prepaid`,
@@ -152,7 +152,7 @@ class RunKind(Run[AnswerT, StateT]):
     what a question may say that is no part of it.
     """
 
-    questions: ClassVar[tuple[Asked, ...]]
+    questions: ClassVar[tuple[AskedKind, ...]]
     names: ClassVar[str]
     keeps: ClassVar[str] = "state"
     most: ClassVar[str | None] = None
@@ -264,7 +264,7 @@ class RunKind(Run[AnswerT, StateT]):
 
 
 _RUNS: dict[str, type[RunKind[Any, Any]]] = {}
-_QUESTIONS: dict[str, tuple[Asked, type[RunKind[Any, Any]]]] = {}
+_QUESTIONS: dict[str, tuple[AskedKind, type[RunKind[Any, Any]]]] = {}
 
 
 class _Charges:
@@ -343,12 +343,12 @@ def run_asked(kind: str) -> type[RunKind[Any, Any]] | None:
     return _QUESTIONS[kind][1] if kind in _QUESTIONS else None
 
 
-def declared(kind: str) -> Asked:
+def declared(kind: str) -> AskedKind:
     """What is said of a kind that a ledger holds; nothing of kinds that are not known."""
     known = kinds().get(kind)
     if known is not None:
-        return Asked(kind, known.publishes, known.again, title=known.title)
-    return _QUESTIONS[kind][0] if kind in _QUESTIONS else Asked(kind)
+        return AskedKind(kind, known.publishes, known.again, title=known.title)
+    return _QUESTIONS[kind][0] if kind in _QUESTIONS else AskedKind(kind)
 
 
 def publishing() -> list[str]:

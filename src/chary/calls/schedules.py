@@ -16,7 +16,7 @@ from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.releases import Release
-from chary.calls.run import Asked, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.plan import Data, Json, Plan, Result
 from chary.core.transaction import AnswerLog, Spine
 from chary.data import NeighborRelation, Reading, Rows
@@ -286,7 +286,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
     kind = Rerun.kind
     names = "schedule"
     keeps = "schedule"
-    questions = (Asked("scheduled_run", again=True, prepaid=True, title="Scheduled run"),)
+    questions = (AskedKind("scheduled_run", again=True, prepaid=True, title="Scheduled run"),)
 
     @cached_property
     def state(self) -> ScheduleState:

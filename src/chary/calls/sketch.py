@@ -13,7 +13,7 @@ from chary.amounts import Amount
 from chary.answers import Ends, Known, around
 from chary.calls import answers, fields
 from chary.calls.call import call
-from chary.calls.run import Asked, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import PREPAID, AsReported, Data, Json, Plan, Prepaid, Result
 from chary.core.transaction import Spine
@@ -186,7 +186,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
     kind = DistinctSketch.kind
     names = "sketch"
     keeps = "sketch"
-    questions = (Asked("sketch_release_if", title="Distinct sketch release if"),)
+    questions = (AskedKind("sketch_release_if", title="Distinct sketch release if"),)
 
     @cached_property
     def opened(self) -> DistinctSketch:

@@ -179,7 +179,7 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
     names = "sparse_vector"
     keeps = "threshold"
     most = "hits"
-    questions = (run.Asked("sparse_test", publishes=True), run.Asked("sparse_watch", publishes=True))
+    questions = (run.AskedKind("sparse_test", publishes=True), run.AskedKind("sparse_watch", publishes=True))
 
     @cached_property
     def law(self) -> SparseLaw:

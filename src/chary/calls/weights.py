@@ -31,7 +31,7 @@ from chary.calls.public_histograms import (
     ShareQuestion,
     SharpHits,
 )
-from chary.calls.run import Asked, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result
 from chary.core.quote import NOT_KEPT, Quote, quote
@@ -474,7 +474,7 @@ class PrepaidPMWRun(HistogramRun):
     """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
 
     kind = PrepaidPMW.kind
-    questions = (Asked("sparse_weights_ask", prepaid=True),)
+    questions = (AskedKind("sparse_weights_ask", prepaid=True),)
 
     @cached_property
     def law(self) -> PrepaidPMWLaw:
@@ -603,7 +603,7 @@ class PMWRun(HistogramRun):
     """A histogram whose hard answers are charged one by one."""
 
     kind = PMW.kind
-    questions = (Asked("multiplicative_weights_ask"),)
+    questions = (AskedKind("multiplicative_weights_ask"),)
 
     @cached_property
     def law(self) -> PMWLaw:

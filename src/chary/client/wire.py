@@ -20,7 +20,7 @@ from chary.accounting import intervals, menu_curve, noise_laws, sparse_vector
 from chary.accounting.findings import Finding, Findings
 from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
 from chary.amounts import Amount
-from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
+from chary.answers import Answer, Known, NoisyNumber, NoisyNumbers, Spending, Table
 from chary.calls.answers import AboveOrNot, Gathered
 from chary.calls.releases import MeanNoise, NoisyMean, NoisyMeans
 from chary.core.forecast import Outlook, Within
@@ -156,107 +156,68 @@ def _named(error: Exception) -> str:
 
 # What each class of public values is called on the wire and in the service's own database, for ever.
 #
-# Answers that were published are kept there in these words, so a tag stays when its class is renamed or moves.
+# Answers that were published are kept there in these words, so a tag stays when its class is renamed or moves. Answers
+# of calls are called as their classes: of one that is renamed the old name is added here.
 
 TAGS: Final[Mapping[str, type[Any]]] = {
     "AboveOrNot": AboveOrNot,
-    "Agreed": calls.Agreed,
-    "AgreedTest": calls.AgreedTest,
-    "AgreedWatch": calls.AgreedWatch,
-    "AllAbove": calls.AllAbove,
     "Alternative": Alternative,
     "Amount": Amount,
     "Bin": histogram.Bin,
     "Budget": filter.Budget,
     "CategoryReports": local_reports.KRandomizedResponse,
     "Chosen": calls.Chosen,
-    "ChosenKey": calls.ChosenKey,
-    "Classified": calls.Classified,
     "Combination": intervals.Combination,
-    "Components": calls.Components,
-    "Conditional": calls.Conditional,
-    "Coverage": calls.Coverage,
-    "Decided": calls.Decided,
-    "Disclosure": calls.Disclosure,
-    "DistinctEstimate": calls.DistinctEstimate,
     "ExactFilter": exact.ExactFilter,
     "Exponents": mwem.Exponents,
     "Finding": Finding,
     "Findings": Findings,
-    "FirstAbove": calls.FirstAbove,
     "Gathered": Gathered,
     "Gaussian": additive.Gaussian,
     "GaussianLaw": noise_laws.GaussianLaw,
-    "GrowingRound": calls.GrowingRound,
-    "GrowingTest": calls.GrowingTest,
     "HashedReports": local_reports.LocalHashing,
     "Known": Known,
-    "Labelled": calls.Labelled,
     "Laplace": additive.Laplace,
     "LaplaceLaw": noise_laws.LaplaceLaw,
     "LargestOf": intervals.LargestOf,
-    "LinearAnswers": calls.LinearAnswers,
-    "LivingCount": calls.LivingCount,
     "MeanNoise": MeanNoise,
     "MeasuredQuery": calls.MeasuredQuery,
     "MenuCall": menu_curve.MenuCall,
     "MomentNoise": workloads.MomentNoise,
     "Neighbouring": NeighborRelation,
-    "NoisyAnswers": calls.NoisyAnswers,
     "NoisyMean": NoisyMean,
     "NoisyMeans": NoisyMeans,
     "NoisyNumber": NoisyNumber,
     "NoisyNumbers": NoisyNumbers,
-    "NumberOrNothing": calls.NumberOrNothing,
     "OneHotReports": local_reports.UnaryEncoding,
     "OneSidedNoise": sparse_vector.OneSidedNoise,
-    "Outcome": calls.Outcome,
     "Outlook": Outlook,
-    "Pair": calls.Pair,
     "PublicReport": PublicReport,
     "Publication": intervals.Publication,
     "PublishedValue": PublishedValue,
     "PureFilter": filter.PureFilter,
-    "QuantileAnswer": calls.QuantileAnswer,
-    "QuantileAnswers": calls.QuantileAnswers,
     "Quote": Quote,
-    "RaceOutcome": calls.RaceOutcome,
-    "RandomizedCounts": calls.RandomizedCounts,
     "RandomizedResponse": local_reports.RandomizedResponse,
-    "RandomizedTable": calls.RandomizedTable,
-    "Ranking": calls.Ranking,
     "Relation": Neighbors,
     "RenyiFilter": filter.RenyiFilter,
     "RepeatedReports": local_reports.MemoizedReports,
     "ReportedCall": ReportedCall,
     "ReportedDataset": ReportedDataset,
-    "RunningCount": calls.RunningCount,
-    "RunningCounts": calls.RunningCounts,
-    "ScheduledRun": calls.ScheduledRun,
     "SecondMoments": moments.SecondMoments,
-    "Selected": calls.Selected,
     "SharpTable": SharpTable,
     "SharpTails": SharpTails,
     "SharpTest": SharpTest,
     "Silence": intervals.Silence,
     "SimultaneousHit": SimultaneousHit,
     "SparseTails": sparse_vector.SparseTails,
-    "SparseTest": calls.SparseTest,
-    "SparseWatch": calls.SparseWatch,
     "Spending": Spending,
     "Support": intervals.Support,
-    "SyntheticDatabase": calls.SyntheticDatabase,
-    "SyntheticHistogram": calls.SyntheticHistogram,
-    "Tested": calls.Tested,
-    "TestedKeys": calls.TestedKeys,
     "Total": sums.Sum,
-    "Tracked": calls.Tracked,
-    "WatchResult": calls.WatchResult,
-    "WeightedAnswer": calls.WeightedAnswer,
-    "Winner": calls.Winner,
     "Within": Within,
-    "YesOrNo": calls.YesOrNo,
-    "Zoned": calls.Zoned,
+} | {
+    name: kind
+    for name, kind in vars(calls).items()
+    if isinstance(kind, type) and issubclass(kind, Answer) and kind not in (Answer, Table)
 }
 
 # Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
