@@ -17,6 +17,7 @@ from chary.calls import (
     PMW,
     Between,
     Choose,
+    ChooseWithLead,
     Classify,
     ContinualCount,
     Cover,
@@ -84,6 +85,7 @@ CALLS = {
     ),
     "between": (PUBLIC, f"--count --low 10 --high 20000 {SMALL}", Between(count(), low=10, high=20000, **SIZE)),
     "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, mechanism="laplace", **SIZE)),
+    "choose_with_lead": (PUBLIC, f"{KEYED} {SMALL}", ChooseWithLead(KEYS, **SIZE)),
     "classify": (PUBLIC, f"{KEYED} {SMALL}", Classify(KEYS, **SIZE)),
     "continual_count": (
         PUBLIC,

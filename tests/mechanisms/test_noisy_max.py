@@ -1,8 +1,9 @@
 """Report noisy max: exact laws with shared ties, privacy of all small neighbours, and what is equal in law."""
 
 import math
+from collections import Counter, defaultdict
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import ReportNoisyMax
 from chary.mechanisms.choices import largest
+from chary.noise import Seeded
 from tests.mechanisms.test_exponential import flips, softmax
 
 REACH = 400
@@ -158,3 +160,79 @@ def test_utilities_are_integers(utilities, shape):
 @pytest.mark.parametrize("shape", ["laplace", "exponential"])
 def test_noise_grows_with_the_sensitivity_twice_as_much_where_candidates_part(monotone, times, shape):
     assert ReportNoisyMax("0.4", 3, monotone, shape).scale == times * 3 / Fraction("0.4")
+
+
+def leads(utilities, ratio, *, plain=False, most=6):
+    """The law of winner and lead, by going through all orders of equals and all values that the winner must reach.
+
+    With `plain` the gap to the runner-up, where the first of equals wins.
+    """
+    mass = laplace(ratio)
+    equal = [np.interp(STEPS - u, STEPS, mass, left=0, right=0) for u in utilities]
+    upto = [np.cumsum(p) for p in equal]
+    law = defaultdict(float)
+    size = len(utilities)
+    orders = [tuple(range(size))] if plain else list(permutations(range(size)))
+    for order in orders:
+        for winner in range(size):
+            others = [j for j in range(size) if j != winner]
+            ahead = [order[j] < order[winner] for j in others]
+            # A gap of 0 is a win only where no equal comes first.
+            reach = [np.roll(upto[j], 1) if first else upto[j] for j, first in zip(others, ahead, strict=True)]
+            needed = np.diff(np.prod(reach, axis=0), prepend=0)
+            gaps = np.diff(np.prod([upto[j] for j in others], axis=0), prepend=0)
+            for lead in range(most):
+                needs = gaps if plain and lead else needed
+                if plain and not lead:
+                    behind = [upto[j] - equal[j] if first else upto[j] for j, first in zip(others, ahead, strict=True)]
+                    needs = np.prod(behind, axis=0) - np.prod([upto[j] - equal[j] for j in others], axis=0)
+                law[winner, lead] += (equal[winner][lead:] * needs[: len(needs) - lead]).sum() / len(orders)
+    return law
+
+
+def lost(utilities, moves, ratio, **options):
+    one, other = (leads(values, ratio, **options) for values in (utilities, tuple(np.add(utilities, moves))))
+    return max(abs(math.log(one[told] / other[told])) for told in one if max(one[told], other[told]) > 1e-60)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.6])
+def test_winner_and_lead_lose_no_more_than_the_winner(ratio):
+    step, general, together = -math.log(ratio), 0.0, 0.0
+    for utilities in product((0, 1, 5), repeat=3):
+        for moves in product((-1, 0, 1), repeat=3):
+            found = lost(utilities, moves, ratio)
+            general = max(general, found)
+            if min(moves) >= 0 or max(moves) <= 0:
+                together = max(together, found)
+    assert 0.99 * 2 * step < general <= 2 * step * (1 + 1e-9)
+    assert 0.99 * step < together <= step * (1 + 1e-9)
+
+
+def test_the_plain_gap_where_the_first_of_equals_wins_loses_nearly_twice_as_much():
+    """The negative control: the third wins by 0 where the fourth is level with it, and both are above two others."""
+    moved = [(1, 1, -1, -1), (1, 1, 1, 1)]
+    worst = max(lost(u, m, 0.02, plain=True) for u in product((0, 1, 6), repeat=4) for m in moved)
+    assert worst > 1.9 * 2 * -math.log(0.02)
+
+
+@pytest.mark.parametrize("utilities", [[0, 3, 1], [2, 2, 2, 2], [7, 7, 0]])
+def test_drawn_winners_and_leads_follow_the_law(utilities):
+    source, times = Seeded(4), 20_000
+    mechanism = ReportNoisyMax("0.8", 1, monotone=True)
+    found = Counter(mechanism.step_with_lead(utilities, source) for _ in range(times))
+    law = leads(utilities, math.exp(-0.8), most=30)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-9)
+    likely = [told for told, chance in law.items() if chance * times >= 10]
+    counts, chances = [found[told] for told in likely], [law[told] for told in likely]
+    counts, chances = [*counts, times - sum(counts)], [*chances, 1 - sum(chances)]
+    assert stats.chisquare(counts, np.multiply(chances, times)).pvalue > 1e-6
+
+
+def test_a_lead_needs_two_candidates_and_laplace_noise():
+    for mechanism, utilities in ((ReportNoisyMax(1, 1), [3]), (ReportNoisyMax(1, 1, shape="exponential"), [3, 4])):
+        with pytest.raises(InvalidParameter, match="at least two candidates, with Laplace noise"):
+            mechanism.step_with_lead(utilities, Seeded(1))
+    far = [10**30, 0]
+    winner, lead = ReportNoisyMax(1, 1).step_with_lead(far, Seeded(1))
+    assert winner == 0
+    assert abs(lead - 10**30) < 1000

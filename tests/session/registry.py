@@ -396,6 +396,7 @@ NEWER = {
 }
 # What came after all ledgers that are kept.
 LATER = {
+    "choose_with_lead": asked(lambda s, key: s.ask(SAMPLES["choose_with_lead"](), request=key)),
     "test of keys": asked(
         lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
     ),

@@ -397,6 +397,64 @@ class Choose(Call[ChosenKey]):
         )
 
 
+@dataclass(frozen=True)
+class Leader(Answer):
+    """The key with the largest noisy answer, and by how much it was in the `lead`.
+
+    95 times in 100 its true answer less the largest other one, below 0 where another is larger, is at most `error_bar`
+    from the lead.
+    """
+
+    key: Any
+    lead: float
+    error_bar: float
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """Both, by their names."""
+        return {"key": self.key, "lead": self.lead}
+
+    @property
+    def interval_says(self) -> str:
+        return f"no interval: a key was chosen; its lead is right within {plain(self.error_bar)}, 95 in 100"
+
+
+@call("choose_with_lead", subject="selection")
+class ChooseWithLead(Call[Leader]):
+    """The key whose answer is the largest, up to noise, and how far it is ahead, at the price of the key alone.
+
+    Guarantee: `Pure(epsilon)` whatever the number of keys, by report noisy max with discrete Laplace noise; always
+    charged. The lead is how much more the key has, after noise, than it needed to win: the gap to the runner-up, or a
+    step of the query's grid less (Ding, Wang, Zhang, Kifer 2019; docs/choices.md). Errors: as for `Choose`.
+    """
+
+    query: AnyQuery
+    _: KW_ONLY
+    epsilon: Positive
+
+    def plan(self, spine: Spine) -> Plan[Leader]:
+        plain: Plan[Any] = Choose(self.query, epsilon=self.epsilon, mechanism="laplace").plan(spine)
+        query = cast("Query", self.query)
+        mechanism, keys = lead_choice(query, spine.rows.neighbor_relation, self.epsilon), query.keys or ()
+        # Each of two noises is so far off at most, and the order of equals is a step.
+        off = additive.Laplace(mechanism.scale, mechanism.sensitivity).error_bar(float(1 - BETA / len(keys)))
+
+        def run(data: Data) -> Result:
+            position, lead = mechanism.step_with_lead(data.integers(), data.source)
+            return Result({"position": position, "lead": lead}, 0, 0)
+
+        def present(answer: Json, number: int) -> Leader:
+            key, lead = scalar(keys[answer["position"]]), answer["lead"] * query.grid
+            return Leader(number, key, float(lead), float((2 * off + 1) * query.grid))
+
+        return replace(plain, kind=self.kind, body=self.text(), run=run, present=present, size=self.size(spine))
+
+
+def lead_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.ReportNoisyMax:
+    """The exact choice among the keys' answers, of which the lead is told too."""
+    return choices.ReportNoisyMax(epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
+
+
 @call("most_common", subject="selection")
 class MostCommon(Call[ChosenKey]):
     """The value of a column that most units have, up to noise, among public values; as `Choose` of their counts.
