@@ -5,7 +5,7 @@ import pytest
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld, count
 from chary.amounts import Amount
 from chary.calls import IndividualTests, Rerun, ThresholdTest, kinds
-from chary.calls.run import Opening, run_kinds
+from chary.calls.run import Opening, run_kinds, run_of
 from chary.growth import CountsBox
 from tests.calls.samples import SAMPLES, answering, one
 from tests.session.interruption_kit import Interruption, Stop
@@ -52,6 +52,13 @@ def ask(run, kind, **options):
 
 def test_every_kind_of_run_is_here():
     assert set(run_kinds()) == QUESTIONS.keys() == {name for name, kind in kinds().items() if issubclass(kind, Opening)}
+
+
+def test_what_a_run_is_asked_is_declared(kind, opened):
+    session = answering(kind, opened, **ROOM)
+    run = session.start(SAMPLES[kind]())
+    ask(run, kind)
+    assert session.history[-1].kind in {asked.kind for asked in run_of(kind).questions}
 
 
 def test_a_run_is_gone_on_with_after_a_restart(kind, opened, tmp_path):
