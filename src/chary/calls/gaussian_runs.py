@@ -534,7 +534,8 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
                 raise Moved(f"another test of run {self.call} came first: ask again")
             if not machine.admits(now.told):
                 raise errors.BudgetExceeded(
-                    f"the runs of call {self.call} stopped: their total cannot pay for another test"
+                    f"the runs of call {self.call} stopped: their total cannot pay for another test; others are "
+                    "opened, and charged, by session.start(SelfReporting(...))"
                 )
 
         def run(data: Data) -> Result:
@@ -762,7 +763,10 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         def check(held: bytes) -> None:
             found = RunState.load(held)
             if found.halted:
-                raise errors.NotWithheld(f"run {self.call} halted at step {found.steps}: open a new one")
+                raise errors.NotWithheld(
+                    f"run {self.call} halted at step {found.steps}; another is opened by "
+                    "session.start(GaussianAboveThreshold(...))"
+                )
             if found != now:
                 raise Moved(f"another test of run {self.call} came first: ask again")
 

@@ -317,7 +317,9 @@ def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
     if stored.kind not in _RUNS or stored.dataset != spine.dataset or stored.state == State.VOIDED:
         raise NotWithheld(f"call {number} opened no run of this dataset")
     run = _RUNS[stored.kind](spine, number, json.loads(stored.body), brought)
-    work_out(run.state)  # refuses an opening that was interrupted, and what is brought to another one
+    if stored.state != State.SETTLED:
+        raise run._interrupted()
+    work_out(run.state)  # refuses what is brought to another one
     return run
 
 
