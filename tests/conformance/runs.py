@@ -118,6 +118,11 @@ def most_hits(run):
     return max(Counters.load(run._secret()).used["used"].to_pylist(), default=0)
 
 
+def charged_questions(run):
+    ledger = run._spine.ledger
+    return sum(call.charged.main > 0 and str(call.state) == "settled" for call in ledger.calls("data", after=run.call))
+
+
 def raced(run):
     """In hits of the first target at the size of the question."""
     return json.loads(run._secret())[0] / run._spine.filter.price(Targeted("0.01")).hit.main
@@ -125,6 +130,7 @@ def raced(run):
 
 SIXTIES = CountsBox(count("age >= 60"))
 SURE, WARD = asking(count(), above=-FAR), asking(count("age >= 44"), above=-FAR)
+NEVER = asking(count(), above=FAR)
 COUNTED, OLD = asking(count()), asking(count("age >= 44"))
 SHARE, SHARES = asking(NORTH, must_verify=True), asking(SOUTH, must_verify=True)
 LEARNT, UNITS = "none is kept: what was learnt is in the answers", "ids of units, which are looked for everywhere"
@@ -193,6 +199,11 @@ RUNS = {
             r"all 2 rounds .* session\.start\(GrowingTests\(.*epsilon=",
         ),
     ),
+    "growing_sparse_vector within a round": Run(
+        lambda: GrowingTests(above="0.5", epsilon=TINY, exponent="0.5", mechanism="published"),
+        **GROWING | {"question": NEVER, "took": lambda answers: min(1, len(answers))},
+        hidden=lambda kept: kept_in(kept)[3],
+    ),
     "growing_sparse_vector of sharp tests": Run(
         lambda: GrowingTests(above="0.5", hits=40, values=True, rounds=300),
         **GROWING,
@@ -211,7 +222,7 @@ RUNS = {
         lambda: Rerun(SIXTIES, epsilon="0.01", beta="0.05", growth="0.1"),
         asking(),
         None,
-        lambda run: len(run.state.results),
+        lambda run: int(run._secret()),
         lambda answers: sum(answer is not None for answer in answers),
         "the number of the next run, as the answers say",
         public_size=True,
@@ -235,8 +246,8 @@ RUNS = {
         lambda: DistinctSketch("age >= 44", epsilon=TINY, registers=64),
         asking(above=0),
         asking(above=1),
-        lambda run: run.state.paid,
-        lambda answers: any(answer.published for answer in answers),
+        charged_questions,
+        lambda answers: min(1, published(answers)),
         lambda kept: json.loads(kept_in(kept)[0])[2:5:2],
     ),
     "sparse_vector": Run(
