@@ -90,7 +90,7 @@ def turns(folder: Path, *, in_file: bool) -> tuple[list[float], list[float]]:
         for number in range(1, BATCHES + 1):
             rows = batch(number)
             appending = seconds(partial(opened.append, rows))
-            watched = clock.split(lambda: opened.watch(keyed, above=10**6, epsilon="0.001"))
+            watched = clock.split(lambda: opened.release_if(keyed, above=10**6, epsilon="0.001"))
             asked = clock.split(partial(weights.ask, f"value >= 0 AND sensor < {500 * (1 + number % 9)}"))
             whole.append(appending + watched[0] + asked[0])
             own.append(watched[1] + asked[1])

@@ -96,7 +96,7 @@ def questions(each: Session, units: Session) -> dict[str, Ask]:
         "quantile": lambda least: each.ask(Quantile(at=0.9, where=f"cost >= {least}", **values)),
         "5 quantiles": lambda least: each.ask(Quantiles(at=fifths, where=f"cost >= {least + 500}", **values)),
         "top 10 of 10,000": lambda least: each.ask(TopK(keyed(least + 1000), k=10, epsilon="0.1")),
-        "watch, 10,000 keys": lambda least: each.watch(keyed(least + 2000), above=10**9, epsilon="0.1"),
+        "watch, 10,000 keys": lambda least: each.release_if(keyed(least + 2000), above=10**9, epsilon="0.1"),
         "weights": lambda least: weights.ask(f"cost >= {100 * least} AND k < 5000"),
     }
 

@@ -55,7 +55,7 @@ class Desk:
         """One line of the table."""
         query = count().by(f"k{keys}", range(keys), max_groups_per_unit=keep)
         by_hand = f"SELECT k{keys}, count(DISTINCT unit) FROM visits GROUP BY k{keys}"
-        watch = partial(self.session.watch, query, above=ABOVE, epsilon=EPSILON)
+        watch = partial(self.session.release_if, query, above=ABOVE, epsilon=EPSILON)
         works = [
             lambda: self.connection.execute(by_hand).fetchnumpy(),
             self.session.spine.rows.prepare(query).run,

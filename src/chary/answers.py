@@ -144,7 +144,7 @@ class Answer:
         """
         chart = self.chart()
         if chart is None:
-            raise InvalidParameter("only answers with several values have a picture, such as those of watches")
+            raise InvalidParameter("only answers with several values have a picture, such as those of keys")
         drawing = import_module("chary.plots")
         return drawing.plotted(chart) if path is None else drawing.save(chart, path)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import count
 from chary.calls.selection import TopK, top_keys
-from chary.calls.thresholds import OnChange, Watch, rounded, tested_keys
+from chary.calls.thresholds import OnChange, ReleaseIf, rounded, tested_keys
 from chary.core.plan import Data, laplace_for, laplace_for_each
 from chary.data import NeighborRelation
 from chary.mechanisms import BarTests
@@ -75,7 +75,7 @@ def top(filter_, epsilon, keys, moved, forgot=as_made, **rule):
     return Counts(filter_, noise, lambda seen: calls, keys, moved, lambda told: None, forgot)
 
 
-def watching(filter_, epsilon, keys, moved, forgot=as_made, kind=Watch):
+def watching(filter_, epsilon, keys, moved, forgot=as_made, kind=ReleaseIf):
     """Watches at all bars, or tests of which no value is told, again and again."""
     query, spine = keyed(keys, len(moved)), SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
     calls = [kind(query, above=above, epsilon=epsilon) for above in (0, 1, 2)]

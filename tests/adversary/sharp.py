@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from chary import count
-from chary.calls import ThresholdTest, Watch
+from chary.calls import ReleaseIf, ThresholdTest
 from chary.core.plan import Data, PerHit
 from chary.data import NeighborRelation
 from tests.adversary.counts import as_made, keyed
@@ -109,7 +109,7 @@ def tests(filter_, **how):
     return Sharp(filter_, [ThresholdTest(count(), above=above, **how) for above in (-2, 0, 1, 3)], 1, {0})
 
 
-def watches(filter_, moved, forgot=as_made, kind=Watch, **how):
+def watches(filter_, moved, forgot=as_made, kind=ReleaseIf, **how):
     """Watches of two counts, or tests of which no value is told."""
     query = keyed(2, len(moved))
     return Sharp(filter_, [kind(query, above=above, **how) for above in (-3, 0, 2)], 2, moved, forgot)

@@ -60,11 +60,11 @@ def test_the_digits_of_floats_tell_neighbours_apart():
 
 @pytest.mark.statistical
 def test_a_forgotten_multiplicity_and_too_little_noise_are_caught_by_samples():
-    right = found("watch", 1500)
+    right = found("release_if of keys", 1500)
     with charging.forgetting_multiplicity():
-        cheap = found("watch", 1500)
+        cheap = found("release_if of keys", 1500)
     with noises.two_thirds():
-        loud = found("watch", 1500)
+        loud = found("release_if of keys", 1500)
     assert right.passed
     assert (cheap.claimed, right.claimed) == (1, 2)
     assert cheap.measured > 1.2

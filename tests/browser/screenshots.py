@@ -49,7 +49,7 @@ def let_questions_stand(page):
     """What raises an alarm as the rows grow: whoever is 60 and older, and the sites."""
     stand(page, "release_if", {"Only rows where": "age >= 60", "Above": "250", "Hits": "20"})
     groups = {"For each value of": "site", "Its public values": "1..6", "Above": "1100", "Hits": "40"}
-    stand(page, "watch", groups | {"Only rows where": "age < 60"})
+    stand(page, "release_if", groups | {"Only rows where": "age < 60"})
 
 
 def stand(page, kind, said):
@@ -87,7 +87,7 @@ def both_asked(page, times):
 
 def ask(page):
     """One question with its quote and its answer."""
-    page.goto(f"{PLACE}/ask?kind=watch")
+    page.goto(f"{PLACE}/ask?kind=release_if")
     fill(page, {"For each value of": "plan", "Its public values": "1..19", "Above": "200", "Hits": "40"})
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(re.compile("answer="))

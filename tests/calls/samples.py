@@ -58,7 +58,6 @@ from chary.calls import (
     ThresholdTest,
     TopK,
     Twice,
-    Watch,
     When,
 )
 from chary.data import Votes
@@ -157,7 +156,6 @@ SAMPLES = {
     "test": lambda: ThresholdTest(COSTS, above="0.1", epsilon="0.01"),
     "top": lambda: TopK(KEYED, k=2, epsilon="0.01", gap=3),
     "track": lambda: OnChange(count(), step=100, epsilon="0.01"),
-    "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
 }
 # Second samples of kinds that are asked in two quite different ways.
 OTHERS = {

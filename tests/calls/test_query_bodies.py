@@ -145,6 +145,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
         ),
         ({"kind": "test", "query": {"kind": "total"}}, {"kind": "test", "query": {"kind": "sum"}}),
         ({"kind": "total", "rows_per_unit": 1}, {"kind": "sum", "max_rows_per_unit": 1}),
+        ({"kind": "watch", "query": {"kind": "total"}}, {"kind": "release_if", "query": {"kind": "sum"}}),
     ],
 )
 def test_a_kept_job_is_read_in_the_words_of_today(kept, said):

@@ -7,7 +7,7 @@ import pytest
 
 import chary
 from chary import Budget, count, mean
-from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK, Watch
+from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK
 from chary.core.plan import Data
 from chary.errors import InvalidParameter, NotWithheld
 from chary.noise import Seeded
@@ -31,8 +31,8 @@ def asked(session):
     session.test(EVERY, above=20, epsilon=EPSILON)
     session.ask(OnChange(COSTS, step=300, epsilon=EPSILON))
     answers = [
-        session.watch(EVERY, above=10, epsilon=EPSILON),
-        session.watch(EVERY, above=10, hits=20),
+        session.release_if(EVERY, above=10, epsilon=EPSILON),
+        session.release_if(EVERY, above=10, hits=20),
         session.ask(Revise(held.call, above=5)),
         session.ask(TopK(EVERY, k=2, epsilon=EPSILON, gap=100)),
         session.release(COSTS, epsilon=EPSILON),
@@ -125,7 +125,7 @@ def test_known_ranges_cut_what_is_told(opened):
 def test_all_keys_of_a_watch_at_once_published_or_not(opened, truths):
     """At alpha 1e-6; the intervals of hits alone, each by itself, fail more often where there are several."""
     session, source, runs = opened(budget=BUDGET), Seeded(8), 500
-    watch = Watch(EVERY, above=100, epsilon="0.05").plan(session.spine)
+    watch = ReleaseIf(EVERY, above=100, epsilon="0.05").plan(session.spine)
     missed = 0
     for _ in range(runs):
         ran = watch.run(Data([np.array(truths)], source, None, None, PAID))
@@ -140,7 +140,7 @@ def test_all_keys_of_a_watch_at_once_published_or_not(opened, truths):
 
 def test_what_was_not_published_is_not_far_above_the_bar(opened):
     session = opened(budget=BUDGET)
-    found = Watch(EVERY, above=100, epsilon="0.05").plan(session.spine)
+    found = ReleaseIf(EVERY, above=100, epsilon="0.05").plan(session.spine)
     answer = found.present({"tested": 3, "positions": [1], "noisy": [400]}, 1)
     assert (answer.others_at_most, answer.together()["north"]) == (167, (0, 181))
     everything = found.present({"tested": 3, "positions": [0, 1, 2], "noisy": [400] * 3}, 1)

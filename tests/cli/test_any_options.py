@@ -17,7 +17,7 @@ from tests.cli.test_kinds import typed as name_of
 ROOT = typer.main.get_command(app)
 # What works for each command; then options are added, which mostly do not suit it. Kinds have theirs in CALLS.
 SHORT = {
-    "watch": f"{UNITS} {KEYED} --above 10 {SMALL}",
+    "release-if": f"{UNITS} {KEYED} --above 10 {SMALL}",
     "test": f"{UNITS} --count --above 10",
     "quote": f"{UNITS} {KEYED} {SMALL}",
     "sparse-vector": f"{UNITS} {KEYED} --above 10 --hits 2 {SMALL}",

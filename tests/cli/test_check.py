@@ -70,10 +70,8 @@ def test_a_command_warns_of_a_second_budget(call, broken):
 
 
 def test_a_range_on_a_text_column_is_refused_before_anything_is_charged(call, visits, tmp_path):
-    line = (
-        "watch visits.csv --unit patient_id --count --by age --keys 0..39 --max-groups-per-unit 1 --above 9 --hits 20"
-    )
-    line += " --budget-epsilon 1"
+    line = "release-if visits.csv --unit patient_id --count --by age --keys 0..39 --max-groups-per-unit 1 --above 9"
+    line += " --hits 20 --budget-epsilon 1"
     code, _, err = call(f"{line} --budget-delta 1e-6")
     assert code == 2
     assert "'0..39' is a range, and column 'age' is text" in err
@@ -93,7 +91,7 @@ def test_who_declares_what_is_not_there_is_told_what_is(call, broken, columns, t
 
 
 def test_a_range_of_no_numbers_asks_for_no_type(call, visits):
-    line = "watch visits.csv --unit patient_id --count --by clinic --keys c1..c9 --max-groups-per-unit 1 --hits 2"
+    line = "release-if visits.csv --unit patient_id --count --by clinic --keys c1..c9 --max-groups-per-unit 1 --hits 2"
     line += " --above 9"
     code, _, err = call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")
     assert (code, "list its keys" in err, "BIGINT" in err) == (2, True, False)

@@ -62,7 +62,9 @@ def test_a_plan_for_tests_is_a_menu(call):
 
 
 def test_watch_charges_its_ledger(call, visits):
-    asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --max-groups-per-unit 1 --above 1000"
+    asked = (
+        f"release-if {visits} --unit patient_id --count --by clinic --keys a,b,c,d --max-groups-per-unit 1 --above 1000"
+    )
     code, out, err = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 5 --json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
@@ -114,9 +116,9 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
 @pytest.mark.parametrize(
     "line",
     [
-        "watch {} --unit patient_id --count --by clinic --above 3 --budget-epsilon 1 --budget-delta 1e-6",
-        "watch {} --unit patient_id --count --by nowhere --keys a --above 3 --budget-epsilon 1 --budget-delta 1e-6",
-        "watch {} --unit patient_id --count --by age --keys a --columns age=BIGINT --above 3 --budget-epsilon 1",
+        "release-if {} --unit patient_id --count --by clinic --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "release-if {} --unit patient_id --count --by nowhere --keys a --above 3 --budget-epsilon 1",
+        "release-if {} --unit patient_id --count --by age --keys a --columns age=BIGINT --above 3 --budget-epsilon 1",
         "test {} --count --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "test {} --unit patient_id --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "test {} --unit patient_id --count --above nan --budget-epsilon 1 --budget-delta 1e-6",
@@ -128,8 +130,8 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
         "test {} --unit patient_id --count --where cost>(select+1) --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "test {}x --unit patient_id --count --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "release {} --unit patient_id --count --budget-epsilon 1 --budget-delta 1e-6",
-        "watch {} --series cost --above 3 --budget-epsilon 1 --budget-delta 1e-6",
-        "watch {} --series clinic --sensitivity 1 --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "release-if {} --series cost --above 3 --budget-epsilon 1 --budget-delta 1e-6",
+        "release-if {} --series clinic --sensitivity 1 --above 3 --budget-epsilon 1 --budget-delta 1e-6",
         "ledger show nothing.ledger",
         "ledger show {}",
         "plan --budget-epsilon nan --budget-delta 1e-6 --hits 3",
@@ -164,7 +166,7 @@ def test_a_quote_fixes_no_budget(call, visits):
 
 def test_a_stream_is_not_opened_for_a_question_that_cannot_be_asked(call, visits):
     budget = "--budget-epsilon 1 --budget-delta 1e-6"
-    asked = f"watch {visits} --unit patient_id --above 3 {budget} --individual 2 --epsilon 0.01"
+    asked = f"release-if {visits} --unit patient_id --above 3 {budget} --individual 2 --epsilon 0.01"
     code, _, err = call(f"{asked} --count --where nobody=1 --by clinic --keys a,b")
     assert (code, "nobody" in err) == (2, True)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
@@ -202,9 +204,8 @@ def test_bike_series(call, tmp_path):
     days = [date(2011, 1, 1) + timedelta(day) for day in range(731)]
     counts = [7000 if day % 73 == 5 else 2000 + day * 37 % 4000 for day in range(731)]
     path = write_series(tmp_path / "days.csv", "dteday", days, counts)
-    asked = (
-        f"watch {path} --series registered --sensitivity 1 --labels dteday --above 6900 --ledger {tmp_path}/b.ledger"
-    )
+    asked = f"release-if {path} --series registered --sensitivity 1 --labels dteday --above 6900"
+    asked += f" --ledger {tmp_path}/b.ledger"
     code, out, _ = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 40 --json")
     figures = json.loads(out)
     assert (code, figures["tested"], figures["untested"]) == (0, 731, 0)
@@ -217,7 +218,7 @@ def test_bike_series(call, tmp_path):
 
 def test_every_hour_of_the_bikes(call, tmp_path):
     path = write_series(tmp_path / "hours.csv", "hour", range(17379), [hour * 37 % 200 for hour in range(17379)])
-    asked = f"watch {path} --series registered --sensitivity 1 --above 900 --ledger {tmp_path}/h.ledger"
+    asked = f"release-if {path} --series registered --sensitivity 1 --above 900 --ledger {tmp_path}/h.ledger"
     code, out, _ = call(f"{asked} --budget-epsilon 1 --budget-delta 1e-6 --hits 60 --json")
     assert (code, json.loads(out)["tested"]) == (0, 17379)
 
@@ -233,7 +234,7 @@ def test_households_turned_long(call, tmp_path):
     with gzip.open(path, "wt", newline="") as file:
         csv.writer(file).writerows([["LCLid", *days], *homes])
     rows = "--unit LCLid --unpivot day,kwh --columns kwh=DOUBLE"
-    line = f"watch {path} {rows} --count --by day --keys 2013-01-01..2013-01-31 --above 350"
+    line = f"release-if {path} {rows} --count --by day --keys 2013-01-01..2013-01-31 --above 350"
     budget = f"--budget-epsilon 20 --budget-delta 1e-6 --hits 20 --ledger {tmp_path}/l.ledger --json"
     code, out, _ = call(f"{line} {budget}", "--where", "kwh > 30")
     figures = json.loads(out)

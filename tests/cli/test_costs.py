@@ -23,8 +23,8 @@ NEEDED = {"above_threshold", "agreed_tests"}
 SHORT = {
     f"test visits.csv {UNITS} --count --above 10": "test",
     f"test visits.csv {UNITS} --count --above 10 --value": "release-if",
-    f"watch visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes": "watch",
-    f"watch visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes --individual 2": "stream",
+    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes": "release-if",
+    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes --individual 2": "stream",
     f"choose visits.csv {UNITS} {KEYED}": "choose",
     f"choose visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
     f"top-k visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --k 2": "top-k",

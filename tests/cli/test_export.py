@@ -109,7 +109,7 @@ def test_what_cannot_be_written_is_refused(call, opened, tmp_path, line, told):
 
 
 def test_rows_without_a_histogram(call, visits, tmp_path):
-    assert call(f"watch {visits} {BUDGET} --count --by clinic --keys a,b --above 9000")[0] == 0
+    assert call(f"release-if {visits} {BUDGET} --count --by clinic --keys a,b --above 9000")[0] == 0
     code, _, err = call(f"export synthetic {visits} made.csv {ROWS}")
     assert code == 2
     assert "chary pmw opens one" in err

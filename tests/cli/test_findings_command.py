@@ -18,7 +18,7 @@ def visits(tmp_path):
 
 @pytest.fixture
 def watched(call, visits):
-    asked = f"watch {visits} {ROWS} --count --by clinic --keys a,b,nowhere --above 100 {BUDGET} --epsilon 0.02"
+    asked = f"release-if {visits} {ROWS} --count --by clinic --keys a,b,nowhere --above 100 {BUDGET} --epsilon 0.02"
     code, out, err = call(f"{asked} --json")
     assert (code, err) == (0, "")
     return json.loads(out)

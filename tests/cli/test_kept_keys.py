@@ -9,7 +9,7 @@ ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 3 -
 KEYED = "--count --by clinic --keys a,b --above 300"
 SHARES = "--alpha 0.2 --values clinic=a,b --where clinic='a'"
 KEPT = {
-    f"watch visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --individual 2 --epsilon 0.02": (
+    f"release-if visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --individual 2 --epsilon 0.02": (
         "watch --individual 2 --epsilon-per-call 1/50"
     ),
     f"sparse-vector visits.csv {UNITS} {KEYED} --hits 1 --epsilon 0.05 --request s": "s (opening)",

@@ -50,7 +50,6 @@ from chary.calls import (
     SparseVector,
     ThresholdTest,
     TopK,
-    Watch,
     kinds,
 )
 from chary.cli.answers import figures
@@ -139,7 +138,7 @@ CALLS = {
         RandomizedValues("clinic", among=CLINICS, **SIZE),
     ),
     "release": (PUBLIC, "--count --rho 0.0001", Release(count(), rho="0.0001")),
-    "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
+    "release_if": (UNITS, f"{KEYED} --above 1000 {SMALL}", ReleaseIf(KEYS, above=1000, **SIZE)),
     "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", DistinctSketch("age>=65", registers=64, **SIZE)),
     "select": (UNITS, f"{KEYED} --above 1000 {SMALL}", Select(KEYS, above=1000, **SIZE)),
     "self_reporting": (
@@ -165,7 +164,6 @@ CALLS = {
     "test": (UNITS, f"--count --above 10 {SMALL}", ThresholdTest(count(), above=10, **SIZE)),
     "top": (UNITS, f"{KEYED} --k 2 {SMALL}", TopK(KEYS, k=2, **SIZE)),
     "track": (UNITS, f"--count --step 1000 {SMALL}", OnChange(count(), step=1000, **SIZE)),
-    "watch": (UNITS, f"{KEYED} --above 1000 {SMALL}", Watch(KEYS, above=1000, **SIZE)),
 }
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 
@@ -253,7 +251,7 @@ def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
     assert not visits.with_name("visits.csv.ledger").exists()
 
 
-@pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "watch", "quantiles"])
+@pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "release_if", "quantiles"])
 def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
     rows, options, _ = CALLS[kind]
     large = options.replace("--epsilon 0.01", "--epsilon 90").replace("--rho 0.0001", "--epsilon 90")
@@ -361,7 +359,7 @@ def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
 
 def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
     budget = "--budget-epsilon 1 --budget-delta 1e-6"
-    asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900"
+    asked = f"quote {visits} release-if --unit patient_id --count --by clinic --keys a,b,c --above 1900"
     ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "--hits 10", "--epsilon 0.02")
     sharp, together, fresh, fewer, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
     assert {found["epsilon"] for found in (sharp, together, fresh, fewer)} == {None}
@@ -413,6 +411,6 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
 
 
 def test_a_size_of_its_own_is_laplace_noise(call, visits):
-    asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
+    asked = f"quote {visits} release-if --unit patient_id --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
     code, _, told = call(f"{asked} --epsilon 0.1 --tests 100")
     assert (code, "belongs to a sharp test" in told) == (2, True)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 OPEN = "--unit patient_id --budget-epsilon 1 --budget-delta 1e-6 --columns age=BIGINT,cost=BIGINT"
-WATCH = f"watch visits.csv {OPEN} --count --by clinic --keys a,b,c --above 1500 --epsilon 0.05"
+WATCH = f"release-if visits.csv {OPEN} --count --by clinic --keys a,b,c --above 1500 --epsilon 0.05"
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_what_has_no_picture_is_refused_before_anything_is_charged(call, visits,
 
 def test_a_watch_without_hits_says_that_there_is_nothing_to_be_seen(call, visits):
     code, _, err = call(
-        f"watch visits.csv {OPEN} --count --by clinic --keys a,b --above 10000000 --hits 10 --plot none.png"
+        f"release-if visits.csv {OPEN} --count --by clinic --keys a,b --above 10000000 --hits 10 --plot none.png"
     )
     assert code == 0
     assert "no value was published" in err

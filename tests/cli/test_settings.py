@@ -55,7 +55,7 @@ def held(call):
 
 def test_nothing_is_repeated(call, visits, toml, tmp_path):
     toml(TOML)
-    code, out, err = call(f"watch visits.csv {KEYED} --json")
+    code, out, err = call(f"release-if visits.csv {KEYED} --json")
     assert (code, err) == (0, "")
     assert {hit["key"][0] for hit in json.loads(out)["above"]} == {"a", "b", "c"}
     assert (tmp_path / "books.ledger").exists()

@@ -68,7 +68,9 @@ def key_of(row):
 def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
     path, truths = people
     question = f"{path} --unit person --count --by city --keys {','.join(CITIES)} --max-groups-per-unit 1"
-    told = asked(call, f"quote {question.replace(str(path), str(path) + ' watch')} {BUDGET} --above 260 --hits 120")
+    told = asked(
+        call, f"quote {question.replace(str(path), str(path) + ' release-if')} {BUDGET} --above 260 --hits 120"
+    )
     best = told["alternatives"][0]
     assert best["code"].startswith("session.release(query")
     own = next(each for each in told["alternatives"] if each["code"] is None)
@@ -77,7 +79,7 @@ def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
     # Watched all the same, a dozen times a day for ten days: no interval is false more often than it says.
     false = published = 0
     for day in range(12):
-        line = f"watch {question} {BUDGET} --above {260 + day} --epsilon 0.008 --yes"
+        line = f"release-if {question} {BUDGET} --above {260 + day} --epsilon 0.008 --yes"
         found = asked(call, line)
         published += len(found["above"])
         false += false_intervals(found, truths)
@@ -87,17 +89,17 @@ def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
 def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     path = series(8760, 20)
     words = f"--series load --sensitivity 1 --above 150 --epsilon 0.02 {BUDGET}"
-    outlook = asked(call, f"quote {path} watch {words}")["outlook"]
+    outlook = asked(call, f"quote {path} release-if {words}")["outlook"]
     assert outlook["below_margin"]
     assert 200 < outlook["false_alarms"] < 250
     assert outlook["least_bar"] > 500
-    assert "RAISE THE BAR" in call(f"quote {path} watch {words} --truth 20")[1]
-    told = refused(call, f"watch {path} {words}")
+    assert "RAISE THE BAR" in call(f"quote {path} release-if {words} --truth 20")[1]
+    told = refused(call, f"release-if {path} {words}")
     assert f"{outlook['false_alarms']:.3g} of 8,760 tests are expected to hit even if all truths are 0" in told
     assert f"--above {outlook['least_bar']}" in told
     assert not path.with_name("series.csv.ledger").exists()
     # Every hit is false, as was told; none of them claims to be above the bar for sure more often than 1 in 20.
-    found = asked(call, f"watch {path} {words} --yes")
+    found = asked(call, f"release-if {path} {words} --yes")
     assert found["untested"] > 0
     truths = {place: place * 7919 % 21 for place in range(8760)}
     check_intervals(false_intervals(found, truths), len(found["above"]))
@@ -106,7 +108,7 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
 def test_half_hourly_loads_do_not_buy_twenty_false_alarms(call, series):
     path = series(17520, 60)
     question = (
-        f"{path} watch --series load --sensitivity 5 --above 600 --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
+        f"{path} release-if --series load --sensitivity 5 --above 600 --hits 20 --budget-epsilon 1 --budget-delta 1e-6"
     )
     told = asked(call, f"quote {question} --truth 60")
     assert (told["hits_left"], told["misses_charged"]) == (20, False)
@@ -117,9 +119,11 @@ def test_half_hourly_loads_do_not_buy_twenty_false_alarms(call, series):
     best = tested["alternatives"][0]
     assert best["code"].startswith("session.start(PrepaidTests(")
     assert best["error"] < tested["within"]["error"]
-    err = refused(call, f"watch {question.replace(' watch', '', 1)}")
+    err = refused(call, f"release-if {question.replace(' release-if', '', 1)}")
     assert "false alarms" in err
     least = told["outlook"]["least_bar"] - 60
-    found = asked(call, f"watch {question.replace(' watch', '', 1).replace('--above 600', f'--above {least}')}")
+    found = asked(
+        call, f"release-if {question.replace(' release-if', '', 1).replace('--above 600', f'--above {least}')}"
+    )
     assert found["hits"] <= 8  # what is asked with the smallest bar costs next to nothing
     assert found["spent"]["share"] < 0.5

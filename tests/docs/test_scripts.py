@@ -89,8 +89,11 @@ from chary.calls import (
     SparseTest,
     SparseVector,
     SparseWatch,
+    ReleaseIf,
+    Conditional,
     ThresholdTest,
     Tested,
+    TestedKeys,
     WatchResult,
     WeightedAnswer,
     PMW,
@@ -102,6 +105,12 @@ def ask(session: chary.Session) -> None:
     assert_type(session.release(ages.by("day", range(7)), epsilon=1), NoisyNumbers)
     assert_type(session.ask(Release(days, epsilon=1)), NoisyNumbers)
     assert_type(session.ask(ThresholdTest(count(), above=5, epsilon=1)), Tested)
+    assert_type(session.ask(ThresholdTest(days, above=5, epsilon=1)), TestedKeys)
+    assert_type(session.ask(ReleaseIf(ages, above=5, epsilon=1)), Conditional)
+    assert_type(session.ask(ReleaseIf(days, above=5, epsilon=1, value=None)), WatchResult)
+    assert_type(session.test(ages, above=5, epsilon=1, request="one"), bool)
+    assert_type(session.test(days, above=5, hits=1), TestedKeys)
+    assert_type(session.release_if(count(), above=5, hits=1, value="0.5"), Conditional)
     gaussian = session.start(GaussianAboveThreshold(threshold=5, threshold_noise=1, low=0, high=9))
     assert_type(gaussian.ask(count()), Tested)
     assert_type(gaussian.ask(days), FirstAbove)
@@ -119,7 +128,7 @@ def ask(session: chary.Session) -> None:
     assert_type(weights.ask("age < 5"), WeightedAnswer)
     told = session.start(ContinualCount(days, steps=9, epsilon=1)).ask()
     print(told.step, told.value["monday"], sparse.state.left, gaussian.state.told)
-    for row in session.watch(days, above=500, epsilon="0.02"):
+    for row in session.release_if(days, above=500, epsilon="0.02"):
         print(row["day"], row["value"])
 """
 

@@ -78,7 +78,7 @@ def _these(names):
 
 SPECIAL = OF_VOTES | OF_REPLACED | OF_ROWS
 LOW = {"above": 60, "epsilon": "0.01", "below_margin": True}
-SERIES = {"watch of a series": lambda s, name: lambda key: s.watch(s.series(), **LOW, request=key)}
+SERIES = {"watch of a series": lambda s, name: lambda key: s.release_if(s.series(), **LOW, request=key)}
 LEDGERS = {
     "table": (of_table, {name: kind for name, kind in KINDS.items() if name not in SPECIAL}),
     "replaced": (of_replaced, _these(OF_REPLACED)),

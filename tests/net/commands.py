@@ -31,8 +31,8 @@ SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"
 TOLD = {
     "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1 --max-groups-per-unit 2"],
     "release of a mean": [f"release visits.csv {EACH} {BUDGET} --mean age --bounds 0,100 --epsilon 0.1"],
-    "watch": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000"],
-    "watch of tests": [f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5"],
+    "watch": [f"release-if visits.csv {UNITS} {BUDGET} {KEYED} --above 1000"],
+    "watch of tests": [f"release-if visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5"],
     "test": [f"test visits.csv {UNITS} {BUDGET} --count --above 1000", f"test visits.csv {UNITS} --count --above 9000"],
     "track": [f"on-change visits.csv {EACH} {BUDGET} --count --step 500"] * 2,
     "top": [f"top-k visits.csv {UNITS} {BUDGET} {KEYED} --k 2"],
@@ -53,7 +53,7 @@ TOLD = {
         f"resume visits.csv 3 {EACH} --count",
     ],
     "findings": [
-        f"watch visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5",
+        f"release-if visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5",
         "findings visits.csv",
         "ledger show visits.csv.ledger",
         "ledger verify visits.csv.ledger",

@@ -125,7 +125,7 @@ def test_the_quote_has_price_margin_and_false_alarms(visit):
 
 
 def test_what_is_missing_is_said_and_nothing_is_marked(visit):
-    told = visit().post(f"{ASK}/quote", kind="watch", **prefixed({"query.kind": "count"})).text
+    told = visit().post(f"{ASK}/quote", kind="release_if", **prefixed({"query.kind": "count"})).text
     assert "Above" in told
     assert 'data-field=""' in told
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
-from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Watch
+from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest
 from chary.service.auth.tokens import Role
 from chary.service.core.requests import Wish
 from chary.service.http.admission import Asking
@@ -17,10 +17,10 @@ from tests.service.page_kit import fields_of
 from tests.session.kit import CLINICS, PUBLIC, visits
 
 PLACE = "/page/datasets/visits/standing"
-CALL = {"kind": "watch", "query": {"kind": "count", "by": {"columns": ["clinic"], "keys": [["north"], ["south"]]}}}
+CALL = {"kind": "release_if", "query": {"kind": "count", "by": {"columns": ["clinic"], "keys": [["north"], ["south"]]}}}
 CALL |= {"above": 1, "hits": 20}
 FORM = {"asked": json.dumps({"call": CALL}), "every": "append", "share": "0.5", "tell": "hits"}
-ASK = {"kind": "watch", "ask.query.kind": "count", "ask.query.by": "clinic", "ask.query.keys": "north, south"}
+ASK = {"kind": "release_if", "ask.query.kind": "count", "ask.query.by": "clinic", "ask.query.keys": "north, south"}
 ASK |= {"ask.above": "1", "ask.hits": "20"}
 CLEAR = {"value": "0.5", "hits": 50}
 
@@ -99,7 +99,12 @@ def test_what_was_filled_in_to_be_asked_can_stand(service, alice):
     assert alice.post(PLACE, **fields).status_code == 303
     page = alice.get(PLACE).text
     found = service.standing.book.found(name_in(page))
-    assert (found.wish.kind, found.every, found.tell, found.share) == ("watch", "0 6 * * mon", "all", Fraction(1, 10))
+    assert (found.wish.kind, found.every, found.tell, found.share) == (
+        "release_if",
+        "0 6 * * mon",
+        "all",
+        Fraction(1, 10),
+    )
     assert "at 0 6 * * mon (UTC), if rows are new" in page
 
 
@@ -234,8 +239,8 @@ def test_values_are_drawn_with_intervals_and_misses_as_such(made):
 
 
 def test_groups_stand_side_by_side_unless_there_are_too_many(made):
-    stand(made, Watch(count().by("clinic", CLINICS), above=1, **CLEAR))
-    stand(made, Watch(count().by("age", list(range(20, 50, 3))), above=1, **CLEAR))
+    stand(made, ReleaseIf(count().by("clinic", CLINICS), above=1, **CLEAR))
+    stand(made, ReleaseIf(count().by("age", list(range(20, 50, 3))), above=1, **CLEAR))
     grow(made)
     ages, clinics = watched(*made)
     assert {row["key"] for row in clinics.bars()} == set(CLINICS)

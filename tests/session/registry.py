@@ -233,7 +233,9 @@ KINDS = {
     "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
     "revise": revise,
-    "watch": asked(lambda s, key: s.watch(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)),
+    "watch": asked(
+        lambda s, key: s.release_if(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
+    ),
     "call": asked(lambda s, key: s.ask(RunAlgorithm(fixed([1, "a"]), prior=2), request=key)),
     "call of a rho": asked(
         lambda s, key: s.ask(RunAlgorithm(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)

@@ -140,7 +140,7 @@ def test_watch_finds_keys_with_their_values(session):
     frame = visits()
     truth = frame.groupby("clinic").patient.nunique()
     bar = int(truth.sort_values().iloc[1])
-    found = session.watch(count().by("clinic", [*CLINICS, "nowhere"]), above=bar, epsilon=PLENTY)
+    found = session.release_if(count().by("clinic", [*CLINICS, "nowhere"]), above=bar, epsilon=PLENTY)
     assert found.above == {(clinic,): truth[clinic] for clinic in CLINICS if truth[clinic] >= bar}
     assert found.states() == [truth.get(clinic, 0) >= bar for clinic in [*CLINICS, "nowhere"]]
     assert (found.tested, found.untested, found.hits) == (4, (), sum(truth >= bar))
@@ -158,11 +158,11 @@ def test_values_in_a_series_are_watched_and_released():
     with chary.open_counts(
         rows, column="rides", sensitivity=2, labels="day", ledger=":memory:", budget=NO_NOISE
     ) as session:
-        found = session.watch(session.series(), above=6, epsilon=2000)
+        found = session.release_if(session.series(), above=6, epsilon=2000)
         assert found.above == {(1,): SECRET_NUMBER, (2,): 7}
         assert list(session.release(session.series(), epsilon=6000).values) == [5, SECRET_NUMBER, 7]
         session.append(pd.DataFrame({"day": ["d"], "rides": [9]}))
-        assert session.watch(session.series(), above=6, epsilon=2000).states() == [False, True, True, True]
+        assert session.release_if(session.series(), above=6, epsilon=2000).states() == [False, True, True, True]
 
 
 def test_only_a_series_has_a_series(session):

@@ -13,12 +13,13 @@ from chary.calls import (
     Mode,
     Quantiles,
     Release,
+    ReleaseIf,
     RunAlgorithm,
     SparseVector,
     ThresholdTest,
     TopK,
-    Watch,
 )
+from chary.data.queries.stored import current_kind
 from chary.mechanisms import MajorityVote
 from tests.session.kit import spent
 from tests.session.registry import CLINICS
@@ -28,7 +29,7 @@ KEYED = count().by("clinic", CLINICS)
 ASKED = {
     "release": Release(count(), epsilon="0.1"),
     "test": ThresholdTest(count(), above=50, epsilon="0.02"),
-    "watch": Watch(KEYED, above=50, epsilon="0.02"),
+    "release_if of keys": ReleaseIf(KEYED, above=50, epsilon="0.02"),
     "call": RunAlgorithm(Algorithm("one", lambda rows, source: 1, epsilon="0.02"), prior=1),
     "top": TopK(KEYED, k=2, epsilon="0.02"),
     "between": Between(count(), low=10, high=20, epsilon="0.02"),
@@ -53,7 +54,7 @@ def test_the_quoted_price_is_charged_at_most_and_a_quote_itself_costs_nothing(op
     session.ask(call)
     first = session.spine.ledger.call(session.history[0].call)
     assert first.price.main <= quoted.most_charged * session.spine.filter.capacity.main * (1 + 1e-12)
-    assert first.kind == quoted.kind
+    assert current_kind(first.kind) == quoted.kind
 
 
 def test_accuracy_is_told_where_something_is_chosen(opened):

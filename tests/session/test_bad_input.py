@@ -44,11 +44,11 @@ def refusing():
         lambda s, e: s.release(MEAN, epsilon=e),
         lambda s, e: s.test(count(), above=1, epsilon=e),
         lambda s, e: s.release_if(count(), above=1, epsilon=e),
-        lambda s, e: s.watch(KEYED, above=1, epsilon=e),
+        lambda s, e: s.release_if(KEYED, above=1, epsilon=e),
         lambda s, e: s.release(count(), rho=e),
         lambda s, e: s.quote(ThresholdTest(count(), above=1, epsilon=e)),
     ],
-    ids=["release", "mean", "test", "release_if", "watch", "rho", "quote"],
+    ids=["release", "mean", "test", "release_if", "release_if of keys", "rho", "quote"],
 )
 def test_a_size_must_be_a_positive_number(refusing, ask, epsilon):
     refusing(lambda session: ask(session, epsilon), InvalidParameter)
@@ -62,9 +62,9 @@ def test_a_size_must_be_a_positive_number(refusing, ask, epsilon):
         lambda s, a: s.test(MEAN, above=a, epsilon="0.1"),
         lambda s, a: s.release_if(count(), above=a, epsilon="0.1"),
         lambda s, a: s.release_if(MEAN, above=a, epsilon="0.1"),
-        lambda s, a: s.watch(KEYED, above=a, epsilon="0.1"),
+        lambda s, a: s.release_if(KEYED, above=a, epsilon="0.1"),
     ],
-    ids=["test", "mean test", "release_if", "mean release_if", "watch"],
+    ids=["test", "mean test", "release_if", "mean release_if", "release_if of keys"],
 )
 def test_a_threshold_must_be_a_number(refusing, ask, above):
     refusing(lambda session: ask(session, above), InvalidParameter)
@@ -142,7 +142,7 @@ def test_a_wrong_query_is_refused(refusing, make, how):
         elif getattr(query, "keys", None) is None:
             session.test(query, above=5, epsilon="0.1")
         else:
-            session.watch(query, above=5, epsilon="0.1")
+            session.release_if(query, above=5, epsilon="0.1")
 
     refusing(ask, InvalidInput)
 
@@ -161,18 +161,14 @@ def test_a_fraction_of_a_row_is_no_limit(rows):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: s.watch(count(), above=5, epsilon="0.1"),
-        lambda s: s.watch(COSTS, above=5, epsilon="0.1"),
-        lambda s: s.watch(MEAN, above=5, epsilon="0.1"),
-        lambda s: s.watch(MEAN.by("clinic", CLINICS), above=5, epsilon="0.1"),
-        lambda s: s.watch("count", above=5, epsilon="0.1"),
+        lambda s: s.release_if("count", above=5, epsilon="0.1"),
         lambda s: s.test(MEAN.by("clinic", CLINICS), above=5, epsilon="0.1"),
         lambda s: s.release_if(MEAN.by("clinic", CLINICS), above=5, epsilon="0.1"),
         lambda s: s.test(MEAN, above="5.5", epsilon="0.1"),
         lambda s: s.test(chary.sum("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
         lambda s: s.test(mean("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
         lambda s: s.release_if(mean("cost", bounds=(0, 10)), above=5, epsilon="0.1"),
-        lambda s: s.watch(chary.sum("cost", bounds=(0, 10)).by("clinic", CLINICS), above=5, epsilon="0.1"),
+        lambda s: s.release_if(chary.sum("cost", bounds=(0, 10)).by("clinic", CLINICS), above=5, epsilon="0.1"),
     ],
 )
 def test_a_query_that_does_not_fit_the_call_is_refused(refusing, ask):
@@ -190,7 +186,7 @@ def test_a_release_has_one_size(refusing, arguments):
         lambda s: s.release(count(), epsilon=50),
         lambda s: s.test(count(), above=5, epsilon=50),
         lambda s: s.release_if(MEAN, above=5, epsilon=50),
-        lambda s: s.watch(KEYED, above=5, epsilon=50),
+        lambda s: s.release_if(KEYED, above=5, epsilon=50),
         lambda s: s.release(count(), rho=50),
     ],
 )
@@ -203,7 +199,7 @@ def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
     [
         lambda s: s.release(count(), epsilon="1e-13"),
         lambda s: s.test(count(), above=5, epsilon="1e-13"),
-        lambda s: s.watch(KEYED, above=5, epsilon="1e-13"),
+        lambda s: s.release_if(KEYED, above=5, epsilon="1e-13"),
         lambda s: s.release_if(COSTS, above=5, epsilon="1e-12"),
         lambda s: s.release(chary.sum("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
         lambda s: s.release(mean("cost", bounds=(0, 2**50), max_rows_per_unit=1), epsilon="0.1"),
@@ -211,7 +207,7 @@ def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
         lambda s: s.release(count(), epsilon="1e-400"),
         lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="1e-400")),
     ],
-    ids=["release", "test", "watch", "release_if", "total", "mean", "rho", "tiny", "quote"],
+    ids=["release", "test", "release_if of keys", "release_if", "total", "mean", "rho", "tiny", "quote"],
 )
 def test_noise_beyond_what_can_be_drawn_is_refused_before_the_data_are_touched(refusing, ask):
     refusing(ask, InvalidParameter)
@@ -223,7 +219,7 @@ def test_an_epsilon_beyond_the_smallest_noise_is_charged_for_the_noise_that_is_d
     assert spent(session) == Amount(1024 * 10**15)
 
 
-@pytest.mark.parametrize("method", ["release", "test", "release_if", "watch", "quote"])
+@pytest.mark.parametrize("method", ["release", "test", "release_if", "quote"])
 def test_privacy_arguments_are_named(opened, method):
     with pytest.raises(TypeError):
         getattr(opened(), method)(count(), 1, 1)

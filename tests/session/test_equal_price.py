@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import Budget, calls, count, noise
-from chary.calls import PrepaidTests, Release, SparseVector, ThresholdTest, Watch
+from chary.calls import PrepaidTests, Release, ReleaseIf, SparseVector, ThresholdTest
 from chary.calls.releases import noises
 from chary.mechanisms.threshold_tests import SharpTests
 from tests.session.kit import USUAL, spent
@@ -24,7 +24,7 @@ KINDS = {name: getattr(calls, name) for name in ("PrepaidTests", "SparseVector")
 class Written:
     """What an alternative writes, as a call."""
 
-    release, watch, test = staticmethod(Release), staticmethod(Watch), staticmethod(ThresholdTest)
+    release, release_if, test = staticmethod(Release), staticmethod(ReleaseIf), staticmethod(ThresholdTest)
 
     @staticmethod
     def start(call):
@@ -52,7 +52,7 @@ def fails(session, call, query, truths, width, source):
 
 def machine_of(session, call, query):
     """The tests of a watch, or of an agreed number."""
-    if isinstance(call, Watch):
+    if isinstance(call, ReleaseIf):
         return call.law(session.spine, query).machine(BAR, None)
     terms = call.terms(session.spine.filter)
     test = terms.sharpness(1, Fraction(1))
@@ -87,7 +87,7 @@ def test_disjoint_groups_are_cheapest_released_all_together(hits):
     rows = pd.DataFrame({"p": range(400), "city": [f"c{place % 40}" for place in range(400)]})
     with chary.open(rows, privacy_unit="p", **RENYI) as session:
         query = count().by("city", [f"c{place}" for place in range(40)], max_groups_per_unit=1)
-        quote = session.quote(Watch(query, above=BAR, epsilon="0.02"))
+        quote = session.quote(ReleaseIf(query, above=BAR, epsilon="0.02"))
         rho = re.fullmatch(r"session.release\(query, rho=([0-9.]+)\)", quote.alternatives[0].code)[1]
         check_cheapest(session, query, quote, hits)
         # The watch itself is dearer and worse: it costs as much as soon as one of 40 keys hits.
@@ -102,7 +102,7 @@ def test_where_one_unit_may_move_all_tests_a_run_is_cheapest(hits, best):
     rows = pl.DataFrame({"x": [0] * 300})
     with chary.open_counts(rows, column="x", sensitivity=1, **RENYI) as session:
         query = session.series()
-        quote = session.quote(Watch(query, above=BAR, hits=hits, tests=300))
+        quote = session.quote(ReleaseIf(query, above=BAR, hits=hits, tests=300))
         assert best in quote.alternatives[0].code
         check_cheapest(session, query, quote, hits)
 
@@ -111,8 +111,8 @@ def test_the_call_itself_is_among_them_where_it_fits(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), filter="renyi", grain="0.02")
     query = count().by("clinic", ["north", "south"], max_groups_per_unit=1)
     for call in (
-        Watch(query, above=BAR, epsilon="0.02"),
-        Watch(query, above=BAR, hits=20),
+        ReleaseIf(query, above=BAR, epsilon="0.02"),
+        ReleaseIf(query, above=BAR, hits=20),
         ThresholdTest(count(), above=BAR, hits=5, tests=30),
         SparseVector(above=BAR, hits=2, epsilon="0.1"),
         PrepaidTests(tests=40, hits=4, value="0.2"),

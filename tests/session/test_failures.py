@@ -20,7 +20,7 @@ CALLS = {
     "mean": lambda s: s.release(mean("cost", bounds=(0, 10), max_rows_per_unit=1), epsilon="0.1"),
     "test": lambda s: s.test(count(), above=NEVER, epsilon="0.02"),
     "release_if": lambda s: s.release_if(count(), above=NEVER, epsilon="0.02"),
-    "watch": lambda s: s.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02"),
+    "watch": lambda s: s.release_if(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02"),
 }
 
 
@@ -113,9 +113,9 @@ def test_an_interrupted_call_is_charged_its_worst_price(opened, place):
     session = opened(ledger=place, on_step=at, grain="0.02")
     at.armed = True
     with pytest.raises(ZeroDivisionError):
-        session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
+        session.release_if(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
     assert spent(session) == session.spine.filter.price(Targeted("0.02")).hit.times(3)
-    assert session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02").hits == 0
+    assert session.release_if(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02").hits == 0
 
 
 class Stop(BaseException):
@@ -214,7 +214,7 @@ def test_room_taken_by_another_between_looking_and_charging(opened):
 
     ledger.reserve = race
     room = session.spine.filter.capacity.main
-    found = session.watch(count().by("age", range(200)), above=SURE, epsilon="0.02")
+    found = session.release_if(count().by("age", range(200)), above=SURE, epsilon="0.02")
     assert found.tested == room - 1
     assert spent(session) == session.spine.filter.capacity
 
@@ -222,6 +222,6 @@ def test_room_taken_by_another_between_looking_and_charging(opened):
 def test_a_refusal_that_is_no_race_is_told_at_once(opened):
     session = opened(budget=Budget(epsilon=1))
     with pytest.raises(chary.BudgetExceeded) as refusal:
-        session.watch(count().by("age", range(200)), above=SURE, epsilon="0.02")
+        session.release_if(count().by("age", range(200)), above=SURE, epsilon="0.02")
     assert "400 % of the budget" in str(refusal.value)
     assert session.history == []

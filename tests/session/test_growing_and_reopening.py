@@ -40,9 +40,9 @@ def test_appended_rows_are_counted_afterwards(opened, place):
 def test_appended_rows_reach_watches_that_were_prepared_before(opened):
     session = opened(budget=NO_NOISE)
     query = count("age >= 90").by("clinic", [*CLINICS, "west"])
-    assert session.watch(query, above=1, epsilon=PLENTY).hits == 0
+    assert session.release_if(query, above=1, epsilon=PLENTY).hits == 0
     session.append(NEW)
-    assert session.watch(query, above=1, epsilon=PLENTY).above == {("east",): 1, ("west",): 1}
+    assert session.release_if(query, above=1, epsilon=PLENTY).above == {("east",): 1, ("west",): 1}
 
 
 def test_how_many_rows_came_is_not_recorded(opened):

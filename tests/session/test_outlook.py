@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, count, mean, noise
-from chary.calls import OnChange, PrepaidTests, Release, ReleaseIf, Select, SparseVector, ThresholdTest, Watch
+from chary.calls import OnChange, PrepaidTests, Release, ReleaseIf, Select, SparseVector, ThresholdTest
 from chary.core.forecast import MANY
 from tests.session.kit import CLINICS, USUAL, spent
 
@@ -21,22 +21,22 @@ BLIND = {"above": 60, "epsilon": "0.02"}
 
 def test_an_outlook_is_that_of_the_law(opened):
     session = opened(**ROOM)
-    told = session.quote(Watch(BY_AGE, above=100, epsilon="0.05")).outlook
+    told = session.quote(ReleaseIf(BY_AGE, above=100, epsilon="0.05")).outlook
     law = chary.accounting.LaplaceLaw(20)
     assert (told.tests, told.bar, told.truth, told.below_margin) == (200, 100, 0, True)
     assert told.margin == told.least_bar == chary.accounting.margin_up(law, tests=200, confidence="0.95")
     assert told.false_alarms == chary.accounting.false_alarms_up(law, bar=100, truth=0, tests=200)
     assert told.value_error == chary.accounting.error_of_all_up(law, tests=200, confidence="0.95")
     assert told.clear_from == 174
-    far = session.quote(Watch(BY_AGE, above=100, epsilon="0.05"), tests=10_000, truth=40, confidence="0.9").outlook
+    far = session.quote(ReleaseIf(BY_AGE, above=100, epsilon="0.05"), tests=10_000, truth=40, confidence="0.9").outlook
     assert (far.tests, far.truth, far.least_bar) == (10_000, 40, 40 + far.margin)
     assert far.false_alarms == chary.accounting.false_alarms_up(law, bar=100, truth=40, tests=10_000)
 
 
 def test_the_smallest_bar_is_no_longer_below_the_margin(opened):
     session = opened(**ROOM)
-    least = session.quote(Watch(BY_AGE, **BLIND)).outlook.least_bar
-    found = [session.quote(Watch(BY_AGE, above=bar, epsilon="0.02")).outlook for bar in (least - 1, least)]
+    least = session.quote(ReleaseIf(BY_AGE, **BLIND)).outlook.least_bar
+    found = [session.quote(ReleaseIf(BY_AGE, above=bar, epsilon="0.02")).outlook for bar in (least - 1, least)]
     assert [each.below_margin for each in found] == [True, False]
     assert found[1].false_alarms <= 0.05 < found[0].false_alarms * 1.1
 
@@ -64,9 +64,9 @@ def test_what_bounds_no_truth_needs_one_to_be_said(opened):
 
 def test_fresh_values_and_runs_have_an_outlook_too(opened):
     session = opened(**ROOM)
-    sharp = session.quote(Watch(BY_AGE, above=900, hits=5, tests=1000)).outlook
+    sharp = session.quote(ReleaseIf(BY_AGE, above=900, hits=5, tests=1000)).outlook
     assert (sharp.tests, sharp.value_error, sharp.clear_from) == (1000, None, None)
-    assert 0 < sharp.margin < session.quote(Watch(BY_AGE, above=900, epsilon="0.02"), tests=1000).outlook.margin
+    assert 0 < sharp.margin < session.quote(ReleaseIf(BY_AGE, above=900, epsilon="0.02"), tests=1000).outlook.margin
     sparse = session.quote(SparseVector(above=1, hits=2, epsilon="0.1"), tests=10_000).outlook
     assert sparse.false_alarms == 2  # it ends after two
     agreed = session.quote(PrepaidTests(tests=50, hits=5)).outlook
@@ -92,7 +92,9 @@ def test_misses_that_are_not_free_are_marked(opened):
 
 
 def test_all_of_it_is_told_in_words_html_and_json(opened):
-    quote = opened(**ROOM).quote(Watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=20, epsilon="0.02"))
+    quote = opened(**ROOM).quote(
+        ReleaseIf(count().by("clinic", CLINICS, max_groups_per_unit=1), above=20, epsilon="0.02")
+    )
     for told in ("or more below its bar", "false alarms expected if all are 0: RAISE THE BAR", "smallest bar"):
         assert told in str(quote)
         assert told in quote._repr_html_()
@@ -113,7 +115,7 @@ def test_false_alarms_come_as_often_as_foretold():
     for epsilon in ("0.05", "0.0333", "0.075"):
         source = noise.Seeded(5)
         with chary.open_counts(rows, column="x", ledger=":memory:", budget=budget, sensitivity=1) as session:
-            call = Watch(session.series(), above=100, epsilon=epsilon)
+            call = ReleaseIf(session.series(), above=100, epsilon=epsilon)
             law, expected = call.law(session.spine, call.query), session.quote(call).outlook.false_alarms
             zeros = np.zeros(tests, dtype=np.int64)
             counted[epsilon] = sum(len(law.machine(100, None).step(zeros, source).positions) for _ in range(rounds))
@@ -127,8 +129,8 @@ def test_false_alarms_come_as_often_as_foretold():
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s, **more: s.watch(BY_AGE, **BLIND, **more),
-        lambda s, **more: s.watch(BY_AGE, above=5, hits=5, **more),
+        lambda s, **more: s.release_if(BY_AGE, **BLIND, **more),
+        lambda s, **more: s.release_if(BY_AGE, above=5, hits=5, **more),
         lambda s, **more: s.test(count("age > 900"), above=3, hits=5, tests=100, **more),
         lambda s, **more: s.release_if(count("age > 900"), above=3, hits=5, tests=100, **more),
     ],
@@ -149,16 +151,16 @@ def test_what_mostly_buys_false_alarms_is_refused_unread_unless_it_is_meant(open
 def test_the_call_that_is_shown_works(opened):
     session = opened(**ROOM)
     with pytest.raises(InvalidParameter) as refused:
-        session.watch(BY_AGE, **BLIND)
+        session.release_if(BY_AGE, **BLIND)
     above = int(str(refused.value).split("above=")[1].split(",")[0])
-    assert session.watch(BY_AGE, above=above, epsilon="0.02").tested == 200
+    assert session.release_if(BY_AGE, above=above, epsilon="0.02").tested == 200
 
 
 def test_what_is_expected_to_report_less_than_one_is_asked(opened):
     session = opened(**ROOM)
     session.test(count(), above=-(10**6), epsilon="0.02")
-    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=200, epsilon="0.02")
-    session.watch(BY_AGE, above=0, epsilon="0.02")  # what is at its bar is no false alarm
+    session.release_if(count().by("clinic", CLINICS, max_groups_per_unit=1), above=200, epsilon="0.02")
+    session.release_if(BY_AGE, above=0, epsilon="0.02")  # what is at its bar is no false alarm
     assert len(session.history) == 3
     assert MANY == 1
 
@@ -166,8 +168,8 @@ def test_what_is_expected_to_report_less_than_one_is_asked(opened):
 def test_stored_answers_are_given_whatever_is_said_of_false_alarms(opened, place):
     session = opened(ledger=place, **ROOM)
     asked = {"request": "monday", **BLIND}
-    first = session.watch(BY_AGE, below_margin=True, **asked)
-    assert session.watch(BY_AGE, **asked) == first
+    first = session.release_if(BY_AGE, below_margin=True, **asked)
+    assert session.release_if(BY_AGE, **asked) == first
     assert len(session.history) == 1
     [body] = [record.body for record in session.spine.ledger.calls(session.spine.dataset)]
     assert "below_margin" not in body
@@ -175,7 +177,7 @@ def test_stored_answers_are_given_whatever_is_said_of_false_alarms(opened, place
 
 @pytest.mark.parametrize("how", [{"epsilon": "0.02"}, {"hits": 20}], ids=str)
 def test_a_selection_of_keys_is_foretold_and_compared_as_a_watch_is(opened, how):
-    selecting, watching = (opened(**ROOM).quote(kind(BY_AGE, above=100, **how)) for kind in (Select, Watch))
+    selecting, watching = (opened(**ROOM).quote(kind(BY_AGE, above=100, **how)) for kind in (Select, ReleaseIf))
     assert selecting.outlook == watching.outlook
     others = [[each for each in quote.alternatives if each.code is not None] for quote in (selecting, watching)]
     assert others[0] == others[1] != []

@@ -9,7 +9,7 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, mean
 from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Release, ThresholdTest, Watch
+from chary.calls import Release, ReleaseIf, ThresholdTest
 from chary.core.plan import laplace_for
 from chary.mechanisms import Laplace
 from tests.session.kit import CLINICS, NO_NOISE, USUAL, spent, steps
@@ -39,7 +39,7 @@ def test_nothing_is_spent_at_first(charging):
 def test_misses_are_free(charging):
     assert charging.test(count(), above=NEVER, epsilon="0.02") is False
     assert not charging.release_if(count(), above=NEVER, epsilon="0.02").published
-    assert charging.watch(AGES, above=NEVER, epsilon="0.02").hits == 0
+    assert charging.release_if(AGES, above=NEVER, epsilon="0.02").hits == 0
     assert spent(charging) == Amount(0)
 
 
@@ -127,7 +127,7 @@ def test_ordinary_releases_end_at_the_capacity(charging):
 @pytest.mark.parametrize(("keep", "charged"), [(1, 1), (2, 2), (3, 3), (None, 3)])
 def test_a_watch_charges_at_most_the_keys_of_a_unit(charging, keep, charged):
     query = count().by("clinic", CLINICS, max_groups_per_unit=keep)
-    found = charging.watch(query, above=SURE, epsilon="0.02")
+    found = charging.release_if(query, above=SURE, epsilon="0.02")
     assert found.hits == 3
     assert spent(charging) == hit_price(charging).times(charged)
 
@@ -137,39 +137,39 @@ def test_a_watch_charges_the_hits_where_they_are_fewer(charging):
     counts = {0: NEVER, 6: SURE}
     for hits, above in counts.items():
         before = spent(charging)
-        assert charging.watch(query, above=above, epsilon="0.02").hits == hits
+        assert charging.release_if(query, above=above, epsilon="0.02").hits == hits
         assert spent(charging) - before == hit_price(charging).times(min(hits, 5))
 
 
 def test_replacing_a_unit_reaches_twice_as_many_keys(opened):
     session = opened(neighbors="replace", filter="renyi", grain="0.02")
-    session.watch(count().by("age", range(20, 81), max_groups_per_unit=2), above=SURE, epsilon="0.02")
+    session.release_if(count().by("age", range(20, 81), max_groups_per_unit=2), above=SURE, epsilon="0.02")
     assert spent(session) == hit_price(session).times(4)
-    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=2), above=SURE, epsilon="0.02")
+    session.release_if(count().by("clinic", CLINICS, max_groups_per_unit=2), above=SURE, epsilon="0.02")
     assert spent(session) == hit_price(session).times(4 + 3)
 
 
 def test_a_watch_halts_where_the_budget_ends(charging):
     fits = hit_price(charging).copies_in(charging.spine.filter.capacity)
     assert 1 < fits < 61
-    found = charging.watch(AGES, above=SURE, epsilon="0.02")
+    found = charging.release_if(AGES, above=SURE, epsilon="0.02")
     assert (found.hits, found.tested) == (fits, fits)
     assert found.states() == [True] * fits + [None] * (61 - fits)
     assert found.untested == AGES.keys[fits:]
     assert spent(charging) == hit_price(charging).times(fits)
     with pytest.raises(BudgetExceeded):
-        charging.watch(AGES, above=NEVER, epsilon="0.02")
+        charging.release_if(AGES, above=NEVER, epsilon="0.02")
 
 
 def test_a_halting_watch_that_finds_nothing_tests_everything(charging):
-    found = charging.watch(AGES, above=NEVER, epsilon="0.02")
+    found = charging.release_if(AGES, above=NEVER, epsilon="0.02")
     assert found.states() == [False] * 61
     assert spent(charging) == Amount(0)
 
 
 def test_a_watch_is_not_halted_when_its_worst_price_fits(opened):
     session = opened(filter="renyi", grain="0.02")
-    found = session.watch(count().by("age", range(20, 81), max_groups_per_unit=1), above=SURE, epsilon="0.02")
+    found = session.release_if(count().by("age", range(20, 81), max_groups_per_unit=1), above=SURE, epsilon="0.02")
     assert found.hits == 61
     assert spent(session) == hit_price(session)
 
@@ -182,7 +182,7 @@ def test_a_call_too_large_for_a_hit_price_is_paid_hit_or_miss(opened):
     assert session.test(count(), above=NEVER, epsilon="0.5") is False
     assert spent(session) == price.miss
     two = count().by("clinic", CLINICS, max_groups_per_unit=2)
-    session.watch(two, above=NEVER, epsilon="0.5")
+    session.release_if(two, above=NEVER, epsilon="0.5")
     assert spent(session) == price.miss.times(3)
 
 
@@ -190,16 +190,16 @@ def test_the_pure_filter_charges_hit_or_miss(opened, place):
     session = opened(ledger=place, budget=Budget(epsilon=1))
     session.test(count(), above=NEVER, epsilon="0.1")
     assert spent(session) == Amount(steps("0.1"))
-    session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.1")
+    session.release_if(count().by("clinic", CLINICS), above=NEVER, epsilon="0.1")
     assert spent(session) == Amount(steps("0.4"))
-    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=1), above=SURE, epsilon="0.1")
+    session.release_if(count().by("clinic", CLINICS, max_groups_per_unit=1), above=SURE, epsilon="0.1")
     assert (spent(session), session.spent.charged, session.spent.unit) == (Amount(steps("0.5")), 0.5, "epsilon")
 
 
 def test_a_watch_that_cannot_halt_is_refused_whole(opened):
     session = opened(budget=Budget(epsilon=1))
     with pytest.raises(BudgetExceeded):
-        session.watch(AGES, above=NEVER, epsilon="0.1")
+        session.release_if(AGES, above=NEVER, epsilon="0.1")
     assert spent(session) == Amount(0)
 
 
@@ -299,13 +299,13 @@ def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
     many = count().by("patient", range(100_000))
     for ask in (
         lambda: session.release(count(), epsilon=10**5),
-        lambda: session.watch(many, above=NEVER, epsilon=5),
+        lambda: session.release_if(many, above=NEVER, epsilon=5),
         lambda: session.release(chary.sum("cost", bounds=(0, 2**40), max_rows_per_unit=10**4), epsilon=10**5),
     ):
         with pytest.raises(BudgetExceeded):
             ask()
     assert spent(session) == Amount(0)
-    assert session.quote(Watch(many, above=5, epsilon=5)).fits is False
+    assert session.quote(ReleaseIf(many, above=5, epsilon=5)).fits is False
 
 
 def test_small_prices_do_not_vanish(opened):

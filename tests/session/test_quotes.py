@@ -10,7 +10,7 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
-from chary.calls import Between, Decide, Release, ReleaseIf, ThresholdTest, TopK, Watch
+from chary.calls import Between, Decide, Release, ReleaseIf, ThresholdTest, TopK
 from chary.core.quote import warns
 from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
@@ -33,8 +33,8 @@ def test_a_quote_is_what_is_then_charged(opened, place, kind):
         quote = session.quote(ThresholdTest(count(), above=5, epsilon="0.02"))
         assert charged_share(session, lambda ask=ask: ask(count(), above=SURE, epsilon="0.02")) == quote.price_if_hit
         assert charged_share(session, lambda ask=ask: ask(count(), above=NEVER, epsilon="0.02")) == quote.price_if_miss
-    quote = session.quote(Watch(KEYED, above=5, epsilon="0.02"))
-    worst = charged_share(session, lambda: session.watch(KEYED, above=SURE, epsilon="0.02"))
+    quote = session.quote(ReleaseIf(KEYED, above=5, epsilon="0.02"))
+    worst = charged_share(session, lambda: session.release_if(KEYED, above=SURE, epsilon="0.02"))
     assert worst == pytest.approx(quote.most_charged, rel=1e-12)
     assert quote.most_charged == 2 * quote.price_if_hit
     quote = session.quote(Release(count(), epsilon="0.04"))
@@ -117,7 +117,7 @@ def test_noise_that_decides_has_no_error_bar(opened):
     deciding = [
         ThresholdTest(count(), above=500, epsilon="0.02"),
         ReleaseIf(count(), above=500, epsilon="0.02"),
-        Watch(KEYED, above=500, epsilon="0.02"),
+        ReleaseIf(KEYED, above=500, epsilon="0.02"),
         Between(count(), low=5, high=500, epsilon="0.02"),
         Decide(count(), above=500, epsilon="0.02"),
         TopK(KEYED, k=2, epsilon="0.02"),
@@ -127,8 +127,8 @@ def test_noise_that_decides_has_no_error_bar(opened):
     assert not any("values are within" in line for quote in quotes for line in quote.lines() if "published" not in line)
     below, above = chosen_reach_up(LaplaceLaw(50), candidates=len(KEYED.keys), published=2, confidence="0.95")
     assert f"at most {below} too high and {above} too low" in str(quotes[-1])
-    fresh = session.quote(Watch(KEYED, above=500, hits=5))
-    assert fresh.error_bar == session.watch(KEYED, above=-500, hits=5, below_margin=True).error_bar > 0
+    fresh = session.quote(ReleaseIf(KEYED, above=500, hits=5))
+    assert fresh.error_bar == session.release_if(KEYED, above=-500, hits=5, below_margin=True).error_bar > 0
 
 
 def test_one_is_told_as_one(opened):
@@ -145,7 +145,7 @@ def test_one_is_told_as_one(opened):
 
 def test_a_quote_tells_what_is_left_after_the_worst(opened):
     session = opened(filter="renyi", grain="0.02")
-    for call in (Release(count(), epsilon="0.1"), Watch(KEYED, above=-500, epsilon="0.05", below_margin=True)):
+    for call in (Release(count(), epsilon="0.1"), ReleaseIf(KEYED, above=-500, epsilon="0.05", below_margin=True)):
         quote = session.quote(call)
         assert quote.left == pytest.approx(session.remaining.share)
         session.ask(call)
@@ -220,7 +220,7 @@ def test_a_mean_with_a_bar_off_the_grid_gets_no_quote(opened):
 def test_a_watch_that_halts_is_charged_no_more_than_is_left(opened):
     session = opened()
     session.release(count(), epsilon="0.3")
-    quote = session.quote(Watch(count().by("age", range(1000)), above=0, epsilon="0.05"))
+    quote = session.quote(ReleaseIf(count().by("age", range(1000)), above=0, epsilon="0.05"))
     assert quote.most_charged == pytest.approx(session.remaining.share)
     fit = session.spine.filter.price(Targeted("0.05")).hit.copies_in(session.spine.left())
     assert quote.most_charged > (fit - 1) * quote.price_if_hit

@@ -76,8 +76,8 @@ def ask_a_little(session):
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     held.revise(above=NEVER - 1)
     held.revise(above=SURE)
-    session.watch(count().by("clinic", CLINICS, max_groups_per_unit=2), above=NEVER, epsilon="0.02")
-    session.watch(count().by("clinic", CLINICS), above=SURE, epsilon="0.02")
+    session.release_if(count().by("clinic", CLINICS, max_groups_per_unit=2), above=NEVER, epsilon="0.02")
+    session.release_if(count().by("clinic", CLINICS), above=SURE, epsilon="0.02")
 
 
 def test_history_tells_everything_in_order(opened, place):

@@ -83,7 +83,7 @@ def test_tests_hit_as_often_as_the_law_says(session, distance):
 @pytest.mark.statistical
 def test_watched_values_follow_the_upper_part_of_the_law(session):
     query = count().by("key", range(KEYS), assumed_groups_per_unit=1)
-    found = session.watch(query, above=5, epsilon="0.1", below_margin=True)
+    found = session.release_if(query, above=5, epsilon="0.1", below_margin=True)
     noisy = np.array([value for (key,), value in found.above.items() if key != 3])
     assert noisy.min() >= 5
 

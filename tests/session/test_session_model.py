@@ -194,7 +194,7 @@ class Books(RuleBasedStateMachine):
     @rule(epsilon=SIZES, above=BARS, spread=SPREADS)
     def watch(self, epsilon, above, spread):
         query = count().by("site", SITES, max_groups_per_unit=spread)
-        ask = lambda: self.session.watch(query, above=above, epsilon=epsilon, below_margin=True)  # noqa: E731
+        ask = lambda: self.session.release_if(query, above=above, epsilon=epsilon, below_margin=True)  # noqa: E731
         parts = spread or len(SITES)
         found = self.attempt(
             "watch", ask, Targeted(epsilon), parts=parts, halts=True, hits_of=lambda result: result.hits

@@ -59,7 +59,7 @@ def test_a_share_halts_a_watch(opened):
     ledger = MemoryLedger()
     alice, bob = (opened(ledger=ledger, filter="exact", grain="0.02", analyst=name) for name in ("alice", "bob"))
     alice.set_quota("bob", Fraction(5, alice.spine.filter.capacity.main))
-    assert bob.watch(count().by("age", range(40)), above=SURE, epsilon="0.02").tested == 5
+    assert bob.release_if(count().by("age", range(40)), above=SURE, epsilon="0.02").tested == 5
     assert spent(alice) == Amount(5)
 
 
@@ -87,7 +87,7 @@ QUESTIONS = {
     "test": lambda s, key: s.test(count(), above=51, epsilon="0.02", request=key),
     "published": lambda s, key: s.release_if(count(), above=SURE, epsilon="0.02", request=key),
     "held": lambda s, key: s.release_if(count(), above=NEVER, epsilon="0.02", request=key),
-    "watch": lambda s, key: s.watch(
+    "watch": lambda s, key: s.release_if(
         count().by("clinic", CLINICS), above=15, epsilon="0.02", below_margin=True, request=key
     ),
 }

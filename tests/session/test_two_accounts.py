@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, count
 from chary.advise import advise_for
-from chary.calls import IndividualTests, Release, SparseVector, ThresholdTest, Watch
+from chary.calls import IndividualTests, Release, ReleaseIf, SparseVector, ThresholdTest
 from chary.filters import largest_call_left
 from chary.ledger import RequestUnanswered
 from chary.noise import Seeded
@@ -109,7 +109,7 @@ def test_runs_that_were_paid_go_on_after_the_end(session):
 
 def test_every_part_of_a_watch_adds_its_epsilon(session):
     session.ask(BIG)
-    asked = Watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
+    asked = ReleaseIf(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
     parts = asked.plan(session.spine).cost.parts
     assert session.quote(asked).most_charged == pytest.approx(0.02 * parts)
     session.ask(asked)
@@ -118,7 +118,7 @@ def test_every_part_of_a_watch_adds_its_epsilon(session):
 
 def test_rather_fewer_hits_than_the_end_of_free_misses(session):
     """A watch that may halt takes the hits that fit the main account; only where not one does it goes over."""
-    asked = Watch(count().by("clinic", CLINICS), above=-NEVER, epsilon="0.02")
+    asked = ReleaseIf(count().by("clinic", CLINICS), above=-NEVER, epsilon="0.02")
     while session.spine.left().main >= session.spine.filter.price(asked.plan(session.spine).event).hit.main:
         session.ask(asked)
     assert not session.spine.accounts().alone

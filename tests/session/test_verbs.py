@@ -9,7 +9,7 @@ from chary.client.remote import AsyncRemote, Remote, connect_async
 from chary.session import Session
 from tests.calls.test_values import ordered
 
-CALLS = {name: kinds()[name] for name in ("release", "test", "release_if", "watch")}
+CALLS = {name: kinds()[name] for name in ("release", "test", "release_if")}
 CODE = ("Annotated", "Validator", "Serializer", "Schema", "<function", "decimal.")
 READABLE = 600
 

@@ -100,7 +100,7 @@ def target_charging(wanted: options.Wanted, room: options.Room) -> options.Optio
     deviation = wanted.units(accuracy.laplace_deviation(scale))
     values = (error, deviation) if wanted.values else (None, None)
     given = f"(query, above={wanted.bar}, epsilon={options.written(size)})"
-    single = "watch" if wanted.keyed else "release_if" if wanted.values else "test"
+    single = "release_if" if wanted.keyed or wanted.values else "test"
     return options.Option(
         f"target charging, {room.filter.kind} filter",
         error,
@@ -111,7 +111,7 @@ def target_charging(wanted: options.Wanted, room: options.Room) -> options.Optio
         deviation,
         values[1],
         code=f"session.{single}{given}",
-        by_key=f"session.watch{given}",
+        by_key=f"session.release_if{given}",
         opening=room.opening,
         note="" if price.free_miss else _MISSES_PAID,
     )
@@ -335,8 +335,8 @@ class _Sharp:
             **_errors(self.wanted, self.sharpness),
             share=spending(self.room.filter, self.charged).share,
             epsilon=None,
-            code=self._call("watch" if self.wanted.keyed else "release_if" if self.share else "test"),
-            by_key=self._call("watch") if self.share else None,
+            code=self._call("release_if" if self.wanted.keyed or self.share else "test"),
+            by_key=self._call("release_if") if self.share else None,
             opening=self.room.opening,
             note="misses are free" + ("; a value is drawn afresh at a hit" if self.wanted.values else ""),
         )

@@ -59,7 +59,7 @@ from chary.calls.selection import Cover, Greedy, Reselect, Select, TopK
 from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
-from chary.calls.thresholds import OnChange, ReleaseIf, Revise, Tested, ThresholdTest, Watch
+from chary.calls.thresholds import OnChange, ReleaseIf, Revise, Tested, ThresholdTest
 from chary.calls.weights import PMW, PrepaidPMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
 
 __all__ = [
@@ -173,7 +173,6 @@ __all__ = [
     "TopK",
     "Tracked",
     "Twice",
-    "Watch",
     "WatchResult",
     "WeightedAnswer",
     "WeightsQuote",

@@ -331,7 +331,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
             if left < parts:
                 raise BudgetExceeded(
                     f"{left} of the {terms.tests} tests of call {self.call} are left, and this question takes "
-                    f"{parts}: open another run, or ask ThresholdTest or Watch with hits=, whose misses are free"
+                    f"{parts}: open another run, or ask ThresholdTest or ReleaseIf with hits=, whose misses are free"
                 )
 
         def ask(data: Data) -> Result:

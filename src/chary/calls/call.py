@@ -32,7 +32,7 @@ from pydantic_core import ArgsKwargs, PydanticSerializationError
 from chary.accounting import Extendable
 from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
-from chary.data.queries.stored import current, stored
+from chary.data.queries.stored import current, current_kind, stored
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.interruption import interrupted
 from chary.numbers import Number
@@ -139,13 +139,19 @@ def kinds() -> Mapping[str, type[Call[Any]]]:
     return dict(_KINDS)
 
 
+def of_ledger(kind: str) -> type[Call[Any]] | None:
+    """The kind of call whose questions a ledger holds under this word; None for what runs are asked."""
+    return _KINDS.get(current_kind(kind))
+
+
 def named(kind: str) -> str:
     """What is typed for a kind that a ledger holds; what runs are asked has no command, and stays as it is.
 
     >>> named("fraction"), named("individual_ask")
     ('proportion', 'individual_ask')
     """
-    return _KINDS[kind].name if kind in _KINDS else kind
+    known = of_ledger(kind)
+    return kind if known is None else known.name
 
 
 def asked(call: Any) -> Call[Any]:
@@ -161,7 +167,7 @@ def read(body: Any) -> Call[Any]:
     Errors: `InvalidParameter` for an unknown kind and for what its constructor refuses.
     """
     given = dict(body) if isinstance(body, Mapping) else {}
-    kind = _KINDS.get(str(given.pop("kind", None)))
+    kind = of_ledger(str(given.pop("kind", None)))
     if kind is None:
         raise InvalidParameter(f"a call names its kind, one of {', '.join(sorted(_KINDS))}")
     return kind(**given)
@@ -327,7 +333,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "constants": "exact, or published: the constants of the theorem.",
     "delta": "Delta of this call.",
     "distance": "How many units lie between each candidate and the true answer: a function, or a query.",
-    "epsilon": "Epsilon of this call (of each test of a watch).",
+    "epsilon": "Epsilon of this call (of each key that is tested).",
     "exponent": "The exponent of the schedule of rounds.",
     "fineness": "Into how many steps half of a range is divided.",
     "follow_size": "Follow the number of rows as it grows.",

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from chary.accounting import Finding, Findings
 from chary.amounts import Accounts
-from chary.calls.call import kinds
+from chary.calls.call import of_ledger
 from chary.calls.run import RunKind, publishing, run_asked, run_kinds, run_of
 from chary.core.charges import accounts_of
 from chary.core.plan import Json, Plan
@@ -114,7 +114,7 @@ class History:
 
     def _asked(self, kind: str, body: Json) -> Plan[Any] | None:
         """The question again; None for what was asked of algorithms, which no ledger holds."""
-        known = kinds().get(kind)
+        known = of_ledger(kind)
         if known is not None:
             return known.recorded(body).plan(self.spine) if _counted(known, body) else None
         run = self._run(kind, body)

@@ -381,7 +381,7 @@ class Histogram(Call[NoisyNumbers]):
 
     Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
     `max_groups_per_unit` or `assumed_groups_per_unit` say, or in all; so the noise does not grow with the number of
-    bins. The query alone, for `Watch` or `TopK`, is `chary.histogram`, where bins are explained.
+    bins. The query alone, for `ReleaseIf` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
     column: Name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Sel
 from chary.accounting import Event
 from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
-from chary.calls.call import Call, kinds
+from chary.calls.call import Call, kinds, of_ledger
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read
@@ -21,7 +21,7 @@ from chary.core.quote import Quote, quote
 from chary.core.transaction import AnswerLog, Spine, numbered
 from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
-from chary.data.queries.stored import current
+from chary.data.queries.stored import current, stored_kinds
 from chary.errors import InvalidParameter, LedgerLocked, NotWithheld
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
@@ -347,15 +347,16 @@ def run_asked(kind: str) -> type[RunKind[Any, Any]] | None:
 
 def declared(kind: str) -> AskedKind:
     """What is said of a kind that a ledger holds; nothing of kinds that are not known."""
-    known = kinds().get(kind)
+    known = of_ledger(kind)
     if known is not None:
         return AskedKind(kind, known.publishes, known.again, title=known.title)
     return _QUESTIONS[kind][0] if kind in _QUESTIONS else AskedKind(kind)
 
 
 def publishing() -> list[str]:
-    """The kinds of calls, and of questions to runs, that publish values whose noise is known."""
-    return [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
+    """The kinds of calls, and of questions to runs, that publish values whose noise is known, as ledgers hold them."""
+    told = [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
+    return [word for kind in told for word in stored_kinds(kind)]
 
 
 def titled(kind: str) -> str:

@@ -617,9 +617,9 @@ class Select(sharp.Valued[Selected]):
 
     Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
     target "published" ([TCT] section 4); one that fails reaches no bar, and the deltas of all are paid. A counted
-    candidate is tested as a key of `Watch` is: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value,
-    by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit may
-    meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
+    candidate is tested as a key by `ReleaseIf`: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value
+    and by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit
+    may meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
     halts at the last one that fits; later candidates are `untested`.
 
     With `room`, outcomes of algorithms that were not published are held as secret state, of so many bytes each in the

@@ -7,11 +7,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from math import ceil
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, Self, TypedDict, Unpack, overload
 
 import numpy as np
 
 from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
 from chary.calls.answers import Conditional, TestedKeys, Tracked, WatchResult, YesOrNo, published, silent
@@ -219,6 +220,28 @@ def rounded(
     )
 
 
+# What is said of a threshold beside the query, from whose type that of the answer follows.
+
+
+class Terms(TypedDict, total=False):
+    """How a query is tested; see `Threshold`."""
+
+    above: Required[Number]
+    epsilon: Number | None
+    hits: int | None
+    price: Number | None
+    within: Number | None
+    tests: int | None
+    sure: Number | None
+    below_margin: bool | None
+
+
+class ValuedTerms(Terms, total=False):
+    """The same where a hit comes with a value."""
+
+    value: Number | None
+
+
 # What all tests against a threshold have in common, and a refusal of those that would mostly buy false alarms.
 
 _ALONE: Final = PerHit()
@@ -310,11 +333,26 @@ class ReleaseIf(Valued[AnsweredT]):
     `ThresholdTest`.
 
     >>> from chary import count
-    >>> ReleaseIf(count("smoker"), above=500, epsilon="0.02").epsilon
+    >>> ReleaseIf(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").epsilon
     Fraction(1, 50)
     """
 
     query: fields.AnyQuery
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "ReleaseIf[Conditional]", query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[ValuedTerms]
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self: "ReleaseIf[WatchResult]", query: Query[NoisyNumbers], **terms: Unpack[ValuedTerms]
+        ) -> None: ...
+
+        def __init__(self, query: Any, **terms: Any) -> None:
+            """As its fields say."""
 
     def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
@@ -492,6 +530,19 @@ class ThresholdTest(Threshold[AnsweredT]):
 
     query: fields.AnyQuery
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "ThresholdTest[Tested]", query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[Terms]
+        ) -> None: ...
+
+        @overload
+        def __init__(self: "ThresholdTest[TestedKeys]", query: Query[NoisyNumbers], **terms: Unpack[Terms]) -> None: ...
+
+        def __init__(self, query: Any, **terms: Any) -> None:
+            """As its fields say."""
+
     def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
             return tested_keys(self, spine, keyed(self.query))
@@ -539,29 +590,7 @@ def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fr
 # Many tests at once: one for each key of a query, in order and in one scan.
 
 
-@call("watch", subject="thresholds", publishes=True, by_hits=True, offered=True)
-class Watch(Valued[WatchResult]):
-    """Test every key of a keyed query, in order and in one scan; keys that hit come with their noisy value.
-
-    Guarantee: each key is an epsilon-DP call with the NotPrior target "published", or a `SharpTest` (see
-    `ThresholdTest`) whose hit comes with a fresh value: Gaussian noise of its own, unbiased, for the part `value` of
-    the price of a hit (a quarter). One unit can be in only so many keys (`max_groups_per_unit`,
-    `assumed_groups_per_unit`, or all of them), and at most that many hits are charged (theory 1.6). When the budget
-    cannot pay for that many, the watch halts at the last hit that fits; later keys are `untested`.
-
-    >>> from chary import count
-    >>> Watch(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").kind
-    'watch'
-    """
-
-    query: fields.AnyQuery
-
-    def plan(self, spine: Spine) -> Plan[WatchResult]:
-        found: Plan[WatchResult] = tested_keys(self, spine, keyed(self.query))
-        return found
-
-
-# What ledgers call the release of the keys that are above a threshold.
+# Under which kind ledgers hold the release of the keys that are above a threshold (`stored.current_kind`).
 _WATCH: Final = "watch"
 
 

@@ -134,8 +134,8 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "resume": ("runs:resume", "Ask what an earlier call left open, one question or many."),
     },
     "Paid by hits": {
-        "watch": ("kinds:watch", "Test every key or every row of a series; only hits are charged."),
-        "test": ("kinds:test", "Is one number at or above a threshold? Yes is charged, no is free."),
+        "release-if": ("kinds:release_if", "The numbers at or above a threshold; only those are charged."),
+        "test": ("kinds:test", "Which numbers are at or above a threshold? Yes is charged, no is free."),
         "on-change": ("kinds:on_change", "An answer that is charged again only when it has changed."),
         "top-k": ("kinds:top_k", "The best of many keys; only those that are told are charged."),
         "cover": ("kinds:cover", "Keys that cover many units together; only those told are charged."),

@@ -182,7 +182,7 @@ class SizeOptions:
     """How precise one call is."""
 
     panel: ClassVar[str] = "Size"
-    epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each test of a watch).")] = None
+    epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each key that is tested).")] = None
 
 
 @dataclass(kw_only=True)

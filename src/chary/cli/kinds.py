@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answers import NoisyNumbers
-from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, ReleaseIf, ThresholdTest, Watch
+from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, ReleaseIf, ThresholdTest
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
@@ -73,7 +73,7 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
         answers.draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 
 
-def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
+def _release_if(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
     """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
     if individual is None:
         yield from asked(stated, plot=plot)
@@ -143,11 +143,11 @@ def question(
 
 
 def _priced(stated: Stated, above: str | None) -> Call[Any]:
-    """The call that a quote is for: a test or a watch of a bar, or a release."""
+    """The call that a quote is for: a test or a release above a threshold, or a release."""
     asked = stated.asked
     if above is None:
         return Release(asked.question, epsilon=asked.epsilon)
-    kind = ThresholdTest if asked.question.keys is None else Watch
+    kind = ThresholdTest if asked.question.keys is None else ReleaseIf
     if asked.sharp and stated.size.epsilon is None:
         return kind(asked.question, above=above, hits=asked.hits)
     return kind(asked.question, above=above, epsilon=asked.epsilon)
@@ -193,10 +193,14 @@ _any = app.Lazy(
 ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
 quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
 choose = of_form(CHOICE, _choose)
-test = of_form(TEST, _test, "Is one number at or above a threshold? Yes is charged, no is free.")
-watch = of_form(
-    Form(Watch),
-    _watch,
-    "Test every key (or every row of a series) against a threshold; only hits are charged.\n\n"
+test = of_form(
+    TEST,
+    _test,
+    "Is a number, or which keys or rows of a series are, at or above a threshold? Yes is charged, no is free.",
+)
+release_if = of_form(
+    Form(ReleaseIf),
+    _release_if,
+    "The numbers at or above a threshold, of a question, its keys or the rows of a series; only those are charged.\n\n"
     "With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.",
 )

@@ -80,7 +80,7 @@ def ask(
     first = size if there or limit is None else size or _first_size(limit, budget.filter, call.hits)
     grain = first if targets and not there else None
     if budget.filter == "exact" and not there and grain is None:
-        raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a watch")
+        raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a test")
     session = _open(source, budget, limit, file, grain)
     try:
         return Opened(session, question(session, source, query), first, call.hits)

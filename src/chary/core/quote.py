@@ -12,6 +12,7 @@ from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta,
 from chary.core.forecast import RAISE, Forecast, Outlook, Within
 from chary.core.plan import Plan
 from chary.core.transaction import Spine
+from chary.data.queries.stored import current_kind
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
 
 # The other side of the 95 times in 100 of every error bar.
@@ -222,7 +223,7 @@ def quote(
     halts = plan.cost.halts and not (ending or accounts.alone)
     most = _most(plan.worst(price), left, halts=halts)
     return Quote(
-        kind=plan.kind,
+        kind=current_kind(plan.kind),
         epsilon=None if plan.event.epsilon is None else float(plan.event.epsilon),
         price_if_hit=told.taken(price.hit, each),
         price_if_miss=told.taken(price.miss, each),

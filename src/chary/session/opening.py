@@ -505,7 +505,7 @@ def open_counts(
 
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
     unit can change must be known to whoever made the series. `approximate_delta` is as for `open`. Ask it with
-    `session.watch(session.series(), ...)`.
+    `session.release_if(session.series(), ...)`.
     """
     choice = BudgetChoice(budget, filter, grain, approximate_delta)
     place = Place(usual_ledger(source) if ledger is None else ledger, witness)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Required, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
@@ -234,26 +234,6 @@ def _failure(follow: Callable[[], object]) -> str | None:
 # Verbs for the calls that are asked most: the same words for a session and for the client of a service.
 
 
-class _Terms(TypedDict, total=False):
-    """How a query is tested, for types of answers that follow from the query."""
-
-    above: Required[Number]
-    epsilon: Number | None
-    hits: int | None
-    price: Number | None
-    within: Number | None
-    tests: int | None
-    sure: Number | None
-    below_margin: bool | None
-    request: str | None
-
-
-class _ValuedTerms(_Terms, total=False):
-    """The same where a hit comes with a value."""
-
-    value: Number | None
-
-
 class Verbs(ABC):
     """Short forms of `ask`: each makes one call of its parameters, which are those of the call, and asks it."""
 
@@ -274,10 +254,14 @@ class Verbs(ABC):
         return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
 
     @overload
-    def test(self, query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[_Terms]) -> bool: ...
+    def test(
+        self, query: Query[NoisyNumber] | Mean[Any], *, request: str | None = None, **terms: Unpack[thresholds.Terms]
+    ) -> bool: ...
 
     @overload
-    def test(self, query: Query[NoisyNumbers], **terms: Unpack[_Terms]) -> answers.TestedKeys: ...
+    def test(
+        self, query: Query[NoisyNumbers], *, request: str | None = None, **terms: Unpack[thresholds.Terms]
+    ) -> answers.TestedKeys: ...
 
     def test(
         self,
@@ -314,11 +298,17 @@ class Verbs(ABC):
 
     @overload
     def release_if(
-        self, query: Query[NoisyNumber] | Mean[Any], **terms: Unpack[_ValuedTerms]
+        self,
+        query: Query[NoisyNumber] | Mean[Any],
+        *,
+        request: str | None = None,
+        **terms: Unpack[thresholds.ValuedTerms],
     ) -> answers.Conditional: ...
 
     @overload
-    def release_if(self, query: Query[NoisyNumbers], **terms: Unpack[_ValuedTerms]) -> answers.WatchResult: ...
+    def release_if(
+        self, query: Query[NoisyNumbers], *, request: str | None = None, **terms: Unpack[thresholds.ValuedTerms]
+    ) -> answers.WatchResult: ...
 
     def release_if(
         self,
@@ -341,7 +331,7 @@ class Verbs(ABC):
         How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
         what was held back can be revised.
         """
-        call: Call[answers.Conditional | answers.WatchResult] = thresholds.ReleaseIf(
+        call: Call[Any] = thresholds.ReleaseIf(
             query,
             above=above,
             epsilon=epsilon,
@@ -353,40 +343,8 @@ class Verbs(ABC):
             value=value,
             below_margin=below_margin,
         )
-        return self.ask(call, request=request)
-
-    def watch(
-        self,
-        query: plan.Question,
-        *,
-        above: Number,
-        epsilon: Number | None = None,
-        hits: int | None = None,
-        price: Number | None = None,
-        within: Number | None = None,
-        tests: int | None = None,
-        sure: Number | None = None,
-        value: Number | None = None,
-        below_margin: bool | None = None,
-        request: str | None = None,
-    ) -> answers.WatchResult:
-        """Every key of a keyed query against a bar, in one scan; hits are charged; see `chary.calls.Watch`.
-
-        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value.
-        """
-        call = thresholds.Watch(
-            query,
-            above=above,
-            epsilon=epsilon,
-            hits=hits,
-            price=price,
-            within=within,
-            tests=tests,
-            sure=sure,
-            value=value,
-            below_margin=below_margin,
-        )
-        return self.ask(call, request=request)
+        found: answers.Conditional | answers.WatchResult = self.ask(call, request=request)
+        return found
 
 
 # The session: everything an analyst does with a dataset, under the one budget its ledger keeps.

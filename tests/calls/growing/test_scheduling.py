@@ -17,7 +17,7 @@ from chary.amounts import Amount
 from chary.calls import Rerun
 from chary.calls.releases import Release, released
 from chary.calls.schedules import BlackBox, run_of
-from chary.calls.thresholds import Watch
+from chary.calls.thresholds import ReleaseIf
 from chary.core.plan import Data
 from chary.filters import Price
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
@@ -169,7 +169,7 @@ class InParts(TooLoud):
 
     def plan(self, epsilon, neighbor_relation):
         rows = SimpleNamespace(neighbor_relation=neighbor_relation)
-        return Watch(WARDS.query, above=5, epsilon=epsilon).plan(SimpleNamespace(rows=rows))
+        return ReleaseIf(WARDS.query, above=5, epsilon=epsilon).plan(SimpleNamespace(rows=rows))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_without_noise_they_are_the_counts(opened, place):
         assert value == ((frame["sex"] == sex) & (frame["smoker"] == smoker)).sum()
     some = session.ask(Marginal({"sex": ["f"]}, where="age < 30", epsilon=PLENTY))
     assert some.values == (int(((frame["sex"] == "f") & (frame["age"] < 30)).sum()),)
-    assert session.watch(histogram("age", bins=EDGES), above=1, epsilon=PLENTY).hits == 3
+    assert session.release_if(histogram("age", bins=EDGES), above=1, epsilon=PLENTY).hits == 3
     assert session.ask(TopK(histogram("age", bins=EDGES), k=1, epsilon=PLENTY)).names == [(Bin(18, 65),)]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
-from chary.calls import Cover, Revise, Select, Watch
+from chary.calls import Cover, ReleaseIf, Revise, Select
 from tests.session.kit import CLINICS, spent
 
 DELTA = Budget(epsilon=1, delta=1e-6)
@@ -34,8 +34,8 @@ def test_what_reaches_the_bar_is_told_with_a_fresh_value(opened):
 @pytest.mark.parametrize("how", [{"hits": 20}, {"price": "0.01"}, {"within": 300, "tests": 9}, {"epsilon": "0.01"}])
 def test_keys_are_priced_and_noisy_as_in_a_watch(opened, how):
     session = opened(budget=DELTA, grain="0.01")
-    selecting, watching = (session.quote(kind(EVERY, above=5, **how)) for kind in (Select, Watch))
-    assert replace(selecting, kind="watch") == watching
+    selecting, watching = (session.quote(kind(EVERY, above=5, **how)) for kind in (Select, ReleaseIf))
+    assert replace(selecting, kind="release_if") == watching
 
 
 def test_each_condition_that_hits_is_charged_and_a_selection_halts(opened):

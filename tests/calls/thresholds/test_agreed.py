@@ -69,7 +69,7 @@ def test_when_all_tests_are_used_up_it_tells_what_then(opened):
     before = len(session.history)
     for use in (run.ask, lambda *asked, **how: session.resume(run.call).ask(*asked, **how)):
         with pytest.raises(
-            BudgetExceeded, match=f"0 of the 3 tests of call {run.call} are left.* ask ThresholdTest or Watch"
+            BudgetExceeded, match=f"0 of the 3 tests of call {run.call} are left.* ask ThresholdTest or ReleaseIf"
         ):
             use(count(), above=FAR)
     assert len(session.history) == before

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, count
-from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise, Watch
+from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise
 from chary.calls.thresholds import rounded
 from chary.core.plan import Data, laplace_for
 from chary.noise import Seeded
@@ -34,7 +34,7 @@ def missed(interval, truth):
 @pytest.mark.parametrize("truth", [60, 100, 140])
 def test_hits_of_a_watch_and_conditional_releases_whatever_the_truth(opened, truth):
     session, source = opened(budget=BUDGET), Seeded(3)
-    watch = Watch(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
+    watch = ReleaseIf(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
     single = ReleaseIf(count(), above=100, epsilon=EPSILON).plan(session.spine)
     usual, found, bar = [], [], watch.forecast().error_bar
     while len(found) < RUNS:
@@ -50,7 +50,7 @@ def test_hits_of_a_watch_and_conditional_releases_whatever_the_truth(opened, tru
 
 def test_a_value_near_its_bar_has_no_lower_end(opened):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(2))
-    interaction = Watch(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
+    interaction = ReleaseIf(EVERY, above=100, epsilon=EPSILON).plan(session.spine)
     answer = {"tested": 3, "positions": [0, 1], "noisy": [150, 400]}
     rows = interaction.present(answer, 1).rows()
     assert [(row["low"], row["high"]) for row in rows] == [(0, 208), (340, 460), (None, None)]
@@ -133,13 +133,13 @@ def test_intervals_are_the_same_when_a_request_is_repeated(opened, tmp_path):
     held = first.release_if(count(), above=10**6, epsilon=EPSILON)
     asked = (
         first.ask(Revise(held.call, above=-(10**6)), request="lower"),
-        first.watch(EVERY, above=-1000, epsilon=EPSILON, request="all"),
+        first.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
     )
     first.close()
     again = opened(ledger=place, budget=BUDGET)
     repeated = (
         again.ask(Revise(held.call, above=-(10**6)), request="lower"),
-        again.watch(EVERY, above=-1000, epsilon=EPSILON, request="all"),
+        again.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
     )
     assert [found.interval for found in repeated] == [found.interval for found in asked]
     assert repeated[1].rows() == asked[1].rows()

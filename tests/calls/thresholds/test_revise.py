@@ -112,7 +112,7 @@ def test_only_conditional_releases_can_be_revised(opened):
     session = opened(**ROOMY)
     session.test(count(), above=NEVER, epsilon="0.01")
     session.release(count(), epsilon="0.01")
-    session.watch(count().by("clinic", ["north"]), above=NEVER, epsilon="0.01")
+    session.release_if(count().by("clinic", ["north"]), above=NEVER, epsilon="0.01")
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     held.revise(above=NEVER - 1)
     before = spent(session)

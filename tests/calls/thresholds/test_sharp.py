@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
-from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest, Watch
+from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest
 from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID, spent
@@ -87,7 +87,7 @@ def test_more_is_told_for_the_same_than_by_laplace_noise(opened):
 def test_a_watch_publishes_fresh_values_of_the_hits_alone(opened):
     session = opened(budget=Budget(epsilon=1000, delta=1e-6))
     frame = count().by("clinic", [*CLINICS, "nowhere"])
-    found = session.watch(frame, above=20, hits=8)
+    found = session.release_if(frame, above=20, hits=8)
     exact = session.release(frame, epsilon=400).value
     assert {key for (key,) in found.above} == {key for key, value in exact.items() if value >= 20}
     assert all(abs(found.value[key] - exact[key]) <= 8 for key in found.value)
@@ -111,7 +111,7 @@ def drawn(session, call, values, times):
 def test_the_value_of_a_hit_has_noise_of_its_own(opened):
     """Unbiased at the bar, with the variance of its part of the price; a scale off by a tenth is found out."""
     session = opened(budget=DELTA)
-    call = Watch(EVERY, above=0, hits=20)
+    call = ReleaseIf(EVERY, above=0, hits=20)
     sigma = float(call.law(session.spine, EVERY).noise.sigma_squared) ** 0.5
     runs = drawn(session, call, [0, 0, FAR], 6000)
     noisy = np.array([run["noisy"][run["positions"].index(0)] for run in runs if 0 in run["positions"]])
@@ -137,13 +137,16 @@ def test_a_watch_halts_when_its_hits_run_out(opened):
     session = opened(budget=DELTA)
     while session.quote(ThresholdTest(count(), above=0, hits=10)).hits_left > 2:
         session.test(count(), above=-FAR, hits=10)
-    found = session.watch(EVERY, above=-FAR, hits=10)
+    found = session.release_if(EVERY, above=-FAR, hits=10)
     assert (found.tested, found.hits, found.untested) == (2, 2, (("east",),))
 
 
 def test_a_unit_in_several_keys_pays_for_each_hit(opened):
     session = opened(budget=DELTA)
-    quotes = [session.quote(Watch(EVERY, above=0, hits=40)), session.quote(ThresholdTest(count(), above=0, hits=40))]
+    quotes = [
+        session.quote(ReleaseIf(EVERY, above=0, hits=40)),
+        session.quote(ThresholdTest(count(), above=0, hits=40)),
+    ]
     assert quotes[0].most_charged == pytest.approx(3 * quotes[1].most_charged, rel=1e-9)
 
 
@@ -191,7 +194,7 @@ def test_what_says_nothing_or_too_much_is_refused_untouched(opened, how, told):
     with pytest.raises(InvalidParameter, match=told):
         session.test(count(), above=5, **how)
     with pytest.raises(InvalidParameter, match=told):
-        session.watch(EVERY, above=5, **how)
+        session.release_if(EVERY, above=5, **how)
     assert session.history == []
 
 
@@ -205,16 +208,16 @@ def test_other_filters_name_the_alternative(opened, options):
 
 def test_a_value_without_a_sharp_test_is_refused(opened):
     with pytest.raises(InvalidParameter, match="belongs to a sharp test"):
-        opened(budget=DELTA).ask(Watch(EVERY, above=5, epsilon=1, value="0.5"))
+        opened(budget=DELTA).ask(ReleaseIf(EVERY, above=5, epsilon=1, value="0.5"))
 
 
 def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
     place = tmp_path / "visits.ledger"
     first = opened(budget=DELTA, ledger=place)
-    found = first.watch(EVERY, above=10, hits=9, request="monday", below_margin=True)
+    found = first.release_if(EVERY, above=10, hits=9, request="monday", below_margin=True)
     first.close()
     again = opened(ledger=place)
-    assert again.watch(EVERY, above=10, hits=9, request="monday") == found
+    assert again.release_if(EVERY, above=10, hits=9, request="monday") == found
     assert again.history[-1].question == {
         "query": EVERY.body(),
         "above": "10",
@@ -247,9 +250,10 @@ def test_the_value_is_told_apart_from_the_test(opened):
     assert abs(np.var(noisy) / sigma**2 - 1) < 5 * (2 / len(noisy)) ** 0.5
 
 
-@pytest.mark.parametrize("kind", [ThresholdTest, Watch, ReleaseIf])
-def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, kind):
-    session, query = opened(budget=DELTA), EVERY if kind is Watch else count()
+@pytest.mark.parametrize("query", [count(), EVERY])
+@pytest.mark.parametrize("kind", [ThresholdTest, ReleaseIf])
+def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, kind, query):
+    session = opened(budget=DELTA)
     call = kind(query, above=5, hits=20, tests=50, sure="0.9")
     quote = session.quote(call)
     assert quote.within == session.quote(call, tests=50, confidence="0.9").within

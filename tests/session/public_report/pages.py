@@ -22,7 +22,7 @@ def asked(ledger, **options):
     session.test(count(), above=NEVER, epsilon="0.02")
     session.test(count(), above=SURE, epsilon="0.02")
     session.release_if(count(), above=NEVER, epsilon="0.02")
-    session.watch(count().by("clinic", CLINICS), above=10, epsilon="0.05")
+    session.release_if(count().by("clinic", CLINICS), above=10, epsilon="0.05")
     session.release(count().by("clinic", CLINICS), epsilon="0.1")
     for key in ("Monday", "Tuesday"):
         session.ask(OnChange(count(), step=50, epsilon="0.05"), request=key)

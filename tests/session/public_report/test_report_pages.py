@@ -40,7 +40,7 @@ def test_every_question_is_told_with_its_answer_when_by_whom_and_its_price(ledge
 
 def test_intervals_are_those_of_the_answers(tmp_path):
     with asked(tmp_path / "visits.ledger") as session:
-        watched = session.watch(count().by("clinic", ["north"]), above=-100, epsilon="0.05")
+        watched = session.release_if(count().by("clinic", ["north"]), above=-100, epsilon="0.05")
         released = session.release(count(), epsilon="0.1")
         calls = {call.call: call for call in report(session).datasets[0].calls}
     row, [value] = watched["north"], calls[watched.call].values
@@ -108,7 +108,7 @@ def test_hostile_texts_are_texts(tmp_path):
     place = tmp_path / "hostile.ledger"
     with asked(place, dataset=HOSTILE, analyst=HOSTILE) as session:
         keys = [HOSTILE, "=HYPERLINK(1)", "line\nbreak", "$x$", "日本"]
-        session.watch(count().by("clinic", keys), above=-(10**6), epsilon="0.01")
+        session.release_if(count().by("clinic", keys), above=-(10**6), epsilon="0.01")
         session.release(count(f"note = '{HOSTILE}'"), epsilon="0.01")
     found = report(place)
     for page in (found.html(), found._repr_html_()):

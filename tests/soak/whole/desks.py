@@ -163,7 +163,7 @@ def _revise(desk: Desk) -> Symbol:
 
 
 def _watch(desk: Desk) -> Symbol:
-    return str(sorted(map(str, desk.session.watch(KEYS, above=4, epsilon=EACH).above)))
+    return str(sorted(map(str, desk.session.release_if(KEYS, above=4, epsilon=EACH).above)))
 
 
 def _of_run(name: str, opening: Callable[[], object], **how: object) -> Move:

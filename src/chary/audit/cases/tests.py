@@ -119,7 +119,7 @@ THRESHOLDS = [
     ),
     WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("revise", revised, COUNTED.opened),
-    WorstCase("watch", lambda k: calls.Watch(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
     WorstCase("call_twice", lambda k: calls.Twice(noisy_size(k)), COUNTED.opened),
     WorstCase("boundary", lambda k: calls.Boundary(even(k)), COUNTED.opened),

@@ -17,7 +17,8 @@ STORED: Final[Mapping[str, str]] = {
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
 # The same of the kinds of queries.
 _STORED_KINDS: Final = {"sum": "total"}
-_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()}
+# A release above a threshold of a query with keys is stored as a watch: its plan says so, whose body is the same.
+_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()} | {"watch": "release_if"}
 # By the kind of a call the name under which its `mechanism` is stored.
 MECHANISM: Final[Mapping[str, str]] = {
     "choose": "by",
@@ -51,6 +52,24 @@ def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     """
     word = MECHANISM.get(str(kind or body.get("kind")))
     return _renamed(body, CURRENT, _CURRENT_KINDS, {} if word is None else {word: "mechanism"})
+
+
+def current_kind(kind: str) -> str:
+    """The kind of a call or a query that a ledger or a service holds, in the words of today.
+
+    >>> current_kind("watch"), current_kind("test")
+    ('release_if', 'test')
+    """
+    return _CURRENT_KINDS.get(kind, kind)
+
+
+def stored_kinds(kind: str) -> tuple[str, ...]:
+    """Under which words ledgers hold what is asked by this kind of call.
+
+    >>> stored_kinds("release_if"), stored_kinds("test")
+    (('release_if', 'watch'), ('test',))
+    """
+    return kind, *(word for word, now in _CURRENT_KINDS.items() if now == kind)
 
 
 def _renamed(

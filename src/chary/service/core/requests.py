@@ -14,7 +14,7 @@ from chary.calls.run import Opening, Run, run_of
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import query_of
-from chary.data.queries.stored import current
+from chary.data.queries.stored import current, current_kind
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
@@ -46,8 +46,8 @@ class Wish:
         """Its kind, as metrics count it; unknown kinds have one name."""
         if self.action == "question":
             return "question"
-        named = self.body.get("kind")
-        return named if isinstance(named, str) and named in kinds() else "unknown"
+        named = current_kind(str(self.body.get("kind")))
+        return named if named in kinds() else "unknown"
 
     def written(self) -> dict[str, Any]:
         """As JSON, from which `of_written` makes an equal one."""

@@ -18,7 +18,7 @@ def parsed_body(raw: bytes) -> dict[str, Any]:
 
     >>> parsed_body(b'{"kind": "test", "above": "500"}')
     {'kind': 'test', 'above': '500'}
-    >>> parsed_body(b'{"kind": "test", "kind": "watch"}')
+    >>> parsed_body(b'{"kind": "test", "kind": "release_if"}')
     Traceback (most recent call last):
     ...
     chary.errors.InvalidParameter: the body names a field twice

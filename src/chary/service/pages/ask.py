@@ -18,6 +18,7 @@ from chary.calls.run import Run, run_kinds
 from chary.client.wire import status_of
 from chary.core.transaction import openings
 from chary.data import Series
+from chary.data.queries.stored import current_kind
 from chary.errors import CharyError
 from chary.numbers import work_out
 from chary.service.api.calls import Name as JobName
@@ -143,10 +144,11 @@ async def _quoted(service: Service, on: Asking, made: forms.CallForm, form: Post
 
 def _again(on: Asking, call: history.Replay | None, kind: str | None) -> tuple[forms.CallForm, Texts]:
     """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
-    if call is None or call.entry.kind not in readable_kinds():
+    asked = None if call is None else current_kind(call.entry.kind)
+    if call is None or asked not in readable_kinds():
         form = forms.form_of(forms.USUAL if kind is None else kind)
         return form, form.usual(_series(on))
-    form = forms.form_of(call.entry.kind)
+    form = forms.form_of(asked)
     try:
         return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
     except CharyError:

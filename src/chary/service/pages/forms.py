@@ -19,7 +19,7 @@ from chary.service.pages.fields import PREFIX, FormField, Texts, Types, field_of
 
 # The form of a kind of call, made from its declaration: a new kind appears by itself.
 
-USUAL: Final = "watch"
+USUAL: Final = "release_if"
 # Asked for at once, beside what must be said; everything else is folded away.
 _COMMON: Final = frozenset({"epsilon", "hits", "k", "rho", "rounds", "where"})
 # What is asked comes before how sharply.
