@@ -7,7 +7,8 @@ import chary
 from chary import Budget, count, mean
 from chary.calls import ReleaseIf, ThresholdTest, WatchResult, read
 from chary.calls.answers import TestedKeys as Found
-from chary.calls.call import named, titled
+from chary.calls.call import named
+from chary.calls.run import titled
 from chary.client.wire import in_typed, of_typed
 from chary.core.plan import Data
 from chary.errors import InvalidQuery
