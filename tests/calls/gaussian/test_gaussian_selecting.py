@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -27,7 +26,7 @@ from chary.calls import GaussianAboveThreshold, NoisyMax
 from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
 from chary.calls.gaussian_runs import RunState
-from chary.errors import LedgerLocked, RequestConflict
+from chary.errors import RequestConflict
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
@@ -491,32 +490,6 @@ def test_an_empty_series_has_nothing_to_watch():
             run.ask(session.series())
 
 
-def test_a_run_survives_a_restart(opened, tmp_path, scripted):
-    place, budget = tmp_path / "visits.ledger", Budget(epsilon=1)
-    first = opened(ledger=place, budget=budget)
-    run = first.start(GaussianAboveThreshold(**TERMS), request="one")
-    assert first.start(GaussianAboveThreshold(**TERMS), request="one").call == run.call
-    with pytest.raises(RequestConflict):
-        first.start(GaussianAboveThreshold(**FAR), request="one")
-    scripted += [False, False, True]
-    assert run.ask(count(), request="first").value is False
-    held, loss = first.spine.ledger.secret(run.call), run.state.loss
-    first.close()
-    again = opened(ledger=place, budget=budget)
-    reopened = again.resume(run.call)
-    assert again.spine.ledger.secret(run.call) == held
-    assert repr(reopened) == repr(run)
-    assert (reopened.state.loss, reopened.state.steps) == (loss, 1)
-    assert reopened.ask(count(), request="first").value is False
-    with pytest.raises(RequestConflict):
-        reopened.ask(count("age > 3"), request="first")
-    assert reopened.state.steps == 1
-    assert [reopened.ask(count(), request=str(k)).value for k in range(2)] == [False, True]
-    assert reopened.ask(count(), request="1").value is True
-    assert again.resume(run.call).state.told == "halted at step 3"
-    assert again.spine.ledger.verify().ok
-
-
 def test_the_noise_of_the_threshold_is_drawn_once(opened, monkeypatch):
     seen = []
     step = GaussianThreshold.step
@@ -540,65 +513,6 @@ def test_a_halted_run_forgets_its_threshold(pure, scripted):
     scripted += [True]
     run.ask(count())
     assert RunState.load(session.spine.ledger.secret(run.call)).held == Deviate(0, 0)
-
-
-def test_a_run_that_was_left_is_opened_again_by_its_number(pure, scripted):
-    session = pure()
-    scripted += [False]
-    with session.start(GaussianAboveThreshold(**TERMS)) as run:
-        pass
-    with pytest.raises(InvalidParameter, match=rf"session\.resume\({run.call}\)"):
-        run.ask(count())
-    assert session.resume(run.call).ask(count()).value is False
-
-
-def test_an_interrupted_step_stays_charged_and_the_run_goes_on(opened, scripted):
-    def stop(step):
-        if step == "ran" and armed:
-            raise KeyboardInterrupt
-
-    armed = []
-    session = opened(budget=Budget(epsilon=1), on_step=stop)
-    run = session.start(GaussianAboveThreshold(**TERMS))
-    scripted += [True, False]
-    armed.append(1)
-    with pytest.raises(KeyboardInterrupt):
-        run.ask(count())
-    armed.clear()
-    assert spent(session).main == math.ceil(Fraction(worst(1)) * MAIN_STEPS)
-    assert run.ask(count()).value is False
-    assert (run.state.steps, run.state.loss) == (1, losses(64)[1][0])
-
-
-def test_an_interrupted_opening_is_no_run(opened):
-    def stop(step):
-        if step == "ran":
-            raise KeyboardInterrupt
-
-    session = opened(on_step=stop)
-    with pytest.raises(KeyboardInterrupt):
-        session.start(GaussianAboveThreshold(**TERMS))
-    with pytest.raises(NotWithheld, match="interrupted"):
-        session.resume(session.history[0].call).ask(count())
-
-
-def test_threads_take_turns(opened, monkeypatch):
-    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (False, held))
-    session = opened(budget=Budget(epsilon=50))
-    run = session.start(GaussianAboveThreshold(**FAR))
-
-    def ask(_):
-        try:
-            return run.ask(count())
-        except LedgerLocked:
-            return None
-
-    with ThreadPoolExecutor(4) as pool:
-        answered = [answer for answer in pool.map(ask, range(24)) if answer is not None]
-    assert run.state.steps == len(answered) > 0
-    assert run.state.loss == losses(64, terms=FAR)[1][len(answered) - 1]
-    assert session.spine.ledger.verify().ok
-    assert {entry.state for entry in session.history} <= {"settled", "voided"}
 
 
 def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
@@ -644,14 +558,6 @@ def test_wrong_terms_open_nothing(pure, wrong):
     with pytest.raises(InvalidParameter):
         session.start(GaussianAboveThreshold(**(TERMS | wrong)))
     assert session.history == []
-
-
-def test_what_opened_no_run_is_none(pure):
-    session = pure()
-    session.release(count(), epsilon="0.01")
-    for call in (1, 2, 999, 0, -1, "x", True):
-        with pytest.raises((NotWithheld, InvalidParameter)):
-            session.resume(call)
 
 
 def test_a_wrong_question_touches_nothing(pure):

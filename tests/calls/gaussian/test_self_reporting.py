@@ -1,7 +1,6 @@
 """Runs that restart themselves in sessions: their days, their price under each filter, where they stop."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pandas as pd
@@ -14,7 +13,6 @@ from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian_runs import ReportingProgress
-from chary.errors import LedgerLocked
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, error_texts, shows_data, spent
@@ -207,21 +205,6 @@ def test_a_follower_rests_when_the_total_is_used_up(series, scripted):
 def test_rows_of_a_table_are_not_followed(pure):
     with pytest.raises(InvalidParameter, match="follow"):
         pure().start(runs_of(), follow=True)
-
-
-def test_tests_at_the_same_time_are_one_after_another(pure):
-    session = pure(5)
-    run = session.start(runs_of(5))
-
-    def ask(_):
-        try:
-            return run.ask(count("age < 0")).value
-        except LedgerLocked:
-            return None
-
-    with ThreadPoolExecutor(4) as pool:
-        answered = [value for value in pool.map(ask, range(8)) if value is not None]
-    assert run.state.tested == len(answered) > 0
 
 
 def test_a_request_is_told_again_also_after_the_runs_stopped(pure, scripted):

@@ -4,11 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from chary import NotWithheld
 from chary.accounting import ZeroConcentrated
 from chary.calls import ContinualCount
 from tests.calls.growing.continual_streams import EXACT, STARVED, WARDS, exactly, rows, streams
-from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import NO_NOISE, spent
 
 
@@ -53,15 +51,6 @@ def test_all_steps_are_charged_at_the_opening(grown, terms):
         assert paid == session.spine.filter.price(ZeroConcentrated(terms["rho"])).hit
 
 
-def test_a_repeated_request_tells_the_same_step(grown):
-    session = grown()
-    counting = session.start(ContinualCount(steps=9, epsilon="0.4"), request="opening")
-    assert session.start(ContinualCount(steps=9, epsilon="0.4"), request="opening").call == counting.call
-    first, second = counting.ask(request="a"), counting.ask(request="b")
-    assert counting.ask(request="a") == first
-    assert (first.step, second.step, counting.state.steps_left) == (1, 2, 7)
-
-
 def test_rows_that_come_and_go_have_no_size_and_need_less_noise_by_keys(grown):
     options = {"neighbors": "add_remove", "budget": NO_NOISE}
     session = grown(**options)
@@ -75,16 +64,6 @@ def test_rows_that_come_and_go_have_no_size_and_need_less_noise_by_keys(grown):
     replaced = grown().start(ContinualCount(WARDS, steps=9, epsilon="0.1"))
     secret = grown(neighbors="add_remove").start(ContinualCount(WARDS, steps=9, epsilon="0.1"))
     assert 1.9 < replaced.state.deviation(1) / secret.state.deviation(1) < 2.1
-
-
-def test_an_interrupted_opening_keeps_nothing(grown):
-    stop = Interruption("ran")
-    session = grown(on_step=stop)
-    with pytest.raises(Stop):
-        session.start(ContinualCount(steps=9, epsilon="0.1"))
-    stop.armed = False
-    with pytest.raises(NotWithheld, match="interrupted"):
-        session.resume(session.history[-1].call)
 
 
 def test_the_handle_and_its_secret_show_nothing(grown):

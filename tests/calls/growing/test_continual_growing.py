@@ -9,8 +9,7 @@ import pytest
 from chary import BudgetExceeded, LedgerMismatch, SchemaMismatch
 from chary.calls import ContinualCount
 from chary.ledger import SecretMoved
-from chary.noise import Seeded
-from tests.calls.growing.continual_streams import EXACT, STARVED, WARDS, exactly, rows, streams
+from tests.calls.growing.continual_streams import EXACT, WARDS, exactly, rows, streams
 from tests.session.kit import NO_NOISE
 
 
@@ -49,27 +48,6 @@ def test_appending_steps_once_a_batch_and_a_repeated_one_does_not(grown):
     assert [told.size for told in again.state.results] == [100, 110, 111]
     assert by_hand.state.results == []
     assert by_hand.ask().step == 1
-
-
-@pytest.mark.parametrize("terms", STARVED)
-def test_it_goes_on_after_a_restart_with_the_noise_it_had(grown, tmp_path, terms):
-    """Noise that was drawn for a sum is in later counts, so a restart in between must not change them."""
-    found = []
-    for restart in (False, True):
-        place = tmp_path / f"{restart}.ledger"
-        session = grown(ledger=place, unsafe_noise=Seeded(3))
-        counting = session.start(ContinualCount(WARDS, steps=30, **terms))
-        told = [counting.ask().values for _ in range(3)]
-        if restart:
-            words = session.spine.source
-            session.close()
-            session = grown(ledger=place, unsafe_noise=words)
-            counting = session.resume(counting.call)
-        told += [counting.ask().values for _ in range(4)]
-        assert [step.values for step in counting.state.results] == told
-        found.append(told)
-    assert found[0] == found[1]
-    assert len(set(found[0])) == 7
 
 
 def test_another_step_in_between_makes_it_the_next_step(grown, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 import chary
-from chary import Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
+from chary import Budget, InvalidParameter, InvalidQuery, NotPriced
 from chary.calls import ContinualCount, RunningCounts
 from tests.calls.growing.continual_streams import WARDS, streams
 from tests.session.kit import USUAL, visits
@@ -61,16 +61,6 @@ def test_units_with_several_rows_are_refused(neighbors):
         pytest.raises(InvalidQuery, match="privacy_unit=None"),
     ):
         session.start(ContinualCount(steps=9, epsilon="0.1"))
-
-
-def test_only_an_opening_is_gone_on_with(grown):
-    session = grown()
-    counting = session.start(ContinualCount("ward = 0", steps=9, epsilon="0.1"))
-    released = session.release(count(), epsilon="0.1")
-    assert session.resume(counting.call).state.steps == 9
-    for call in (released.call, 99):
-        with pytest.raises(NotWithheld):
-            session.resume(call)
 
 
 def test_a_count_by_keys_is_a_table(grown):

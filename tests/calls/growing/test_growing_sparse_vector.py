@@ -145,21 +145,6 @@ def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, expon
             )
 
 
-def test_one_round_ends_it_and_the_refusal_names_the_call_that_opens_another(rows):
-    session = rows()
-    growing = session.start(GrowingTests(above="0.5", epsilon="0.5", rounds=1))
-    assert growing.state.left == 1
-    answer = growing.ask(count(), above=ALWAYS, request="only")
-    before = len(session.history)
-    for ask in (lambda: growing.ask(count()), growing.ask):
-        with pytest.raises(BudgetExceeded, match=r"session\.start\(GrowingTests\(above=\.\.\."):
-            ask()
-    assert growing.state.left == 0
-    assert growing.ask(count(), above=ALWAYS, request="only") == answer
-    assert len(session.history) == before
-    assert spent(session).main == steps("0.5")
-
-
 def test_an_open_round_goes_on_when_the_budget_cannot_pay_for_another(rows):
     session = rows()
     growing = session.start(GrowingTests(above="0.5", epsilon=1))

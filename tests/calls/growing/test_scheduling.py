@@ -25,7 +25,7 @@ from chary.ledger import SqlLedger
 from chary.noise import OperatingSystem, Seeded
 from chary.session import STEPS
 from tests.calls.growing.continual_streams import exactly, rows, streams
-from tests.session.interruption_kit import Interruption, Stop
+from tests.session.interruption_kit import Stop
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
 WARDS = CountsBox(count().by("ward", [0, 1, 2]))
@@ -134,15 +134,6 @@ def test_another_black_box_or_law_cannot_go_on(grown):
         session.resume(session.release(count(), epsilon="0.01").call, bring=told())
 
 
-def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
-    session = grown(on_step=Interruption("ran"))
-    with pytest.raises(Stop):
-        session.start(Rerun(WARDS, **SIZES))
-    assert session.history[-1].state == "reserved"
-    with pytest.raises(NotWithheld, match="interrupted"):
-        session.resume(session.history[-1].call, bring=WARDS)
-
-
 @pytest.mark.parametrize("options", [{"neighbors": "add_remove"}, {"privacy_unit": "ward"}])
 def test_a_secret_size_is_refused_and_nothing_is_charged(grown, options):
     session = grown(**options)
@@ -249,48 +240,6 @@ def test_an_algorithm_that_raises_uses_its_run_up_and_says_so(grown):
     session.append(rows(100, 150))
     assert schedule.ask().answer.value == 0
     assert [run.failed for run in schedule.state.results] == [True, False]
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_an_interrupted_run_is_neither_lost_nor_done_twice(grown, step, tmp_path):
-    """Its outcome was seen by nobody unless it was stored, so the same share is used again."""
-    place, stop = tmp_path / "wards.ledger", Interruption(step, armed=False)
-    with grown(ledger=place, on_step=stop) as session:
-        schedule = session.start(Rerun(WARDS, **SIZES))
-        paid = spent(session)
-        stop.armed = True
-        with pytest.raises(Stop):
-            schedule.ask()
-    session = grown(ledger=place)
-    schedule = session.resume(schedule.call, bring=WARDS)
-    stored = step == "settled"
-    assert (schedule.state.due, len(schedule.state.results)) == ((None, 1) if stored else (0, 0))
-    assert (schedule.ask() is None) == stored
-    assert [(run.run, run.epsilon) for run in schedule.state.results] == [(0, schedule.state.runs.epsilon_down(0, 0))]
-    assert spent(session) == paid
-    assert session.spine.ledger.verify().ok
-
-
-@pytest.mark.parametrize("step", ["asked", "reserved", "evaluated", "ran"])
-def test_of_two_sessions_that_race_one_does_the_run(grown, step, tmp_path):
-    """The other one comes in at every step; the outcome of the first is thrown away, unseen."""
-    place, others = tmp_path / "wards.ledger", []
-
-    def interfere(reached):
-        if reached == step and others:
-            others.pop().ask()
-
-    first = grown(ledger=SqlLedger(place), on_step=interfere)
-    second = grown(ledger=SqlLedger(place))
-    mine = first.start(Rerun(WARDS, **SIZES))
-    theirs = second.resume(mine.call, bring=WARDS)
-    others.append(theirs)
-    assert mine.ask() is None
-    assert len(mine.state.results) == len(theirs.state.results) == 1
-    assert mine.state.latest == theirs.state.latest
-    states = [entry.state for entry in first.history if entry.kind == "scheduled_run"]
-    assert states.count("settled") == 1
-    assert "reserved" not in states
 
 
 def test_a_loser_of_the_race_goes_on_with_the_next_run(grown, tmp_path):

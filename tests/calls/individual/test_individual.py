@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -21,7 +20,7 @@ from chary.calls.individual import CounterMemory, IndividualRun, LivingCount
 from chary.core.plan import Data
 from chary.data import NeighborRelation, RowTable
 from chary.data.engines.allowances import LivingAnswers
-from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.filters import RenyiFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters
@@ -385,31 +384,6 @@ def test_counters_survive_a_restart_and_the_table_grows(tmp_path, exact):
         assert used(session, again) == {unit: 2 if unit < 10 else 1 for unit in range(15)}
 
 
-def test_what_keeps_no_counters_is_no_stream(opened):
-    session = opened()
-    session.release(count(), epsilon="0.01")
-    for call in (1, 2, 999, 0, -1, "x", None, True):
-        with pytest.raises((NotWithheld, InvalidParameter)):
-            session.resume(call)
-    stream = session.start(IndividualTests(epsilon="0.02", hits=1))
-    with pytest.raises(InvalidParameter, match="call"):
-        IndividualTests(epsilon="0.02", hits=1, call=stream.call)
-
-
-def test_an_interrupted_opening_is_charged_and_no_stream(opened):
-    def stop(step):
-        if step == "ran":
-            raise KeyboardInterrupt
-
-    session = opened(on_step=stop)
-    with pytest.raises(KeyboardInterrupt):
-        session.start(IndividualTests(epsilon="0.02", hits=1))
-    assert spent(session).main > 0
-    assert session.runs == []
-    with pytest.raises(NotWithheld, match="interrupted"):
-        session.resume(session.history[0].call).ask(count(), above=1)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -476,23 +450,6 @@ def test_no_counter_is_ever_shown(opened, exact):
         stream.ask(count("age > 3"), above=1)
     assert not shows_data(error_texts(caught.value))
     assert name.keys is None
-
-
-def test_threads_of_one_stream_never_pass_its_hits(exact):
-    rows = [{"u": unit, "k": "a", "x": 0} for unit in range(30)]
-    with opened_on(rows) as session, ThreadPoolExecutor(4) as pool:
-        stream = session.start(IndividualTests(epsilon="0.02", hits=6))
-
-        def ask(_):
-            try:
-                return stream.ask(count(), above=1).value
-            except chary.LedgerError:
-                return None
-
-        values = list(pool.map(ask, range(24)))
-        while (found := stream.ask(count(), above=1)).published:
-            values.append(found.value)
-    assert [value for value in values if value] == [30] * 6
 
 
 def test_the_visits_of_one_patient_are_one_unit(opened, exact):

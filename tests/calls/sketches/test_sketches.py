@@ -23,7 +23,6 @@ from chary.calls.sketch import Line
 from chary.data import NeighborRelation, Predicate, RowTable
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
-from chary.ledger import MemoryLedger
 from chary.mechanisms import Distinct, Phantoms, words
 from chary.noise import Seeded
 from tests.mechanisms.sketch_laws import trajectories
@@ -291,16 +290,6 @@ def test_a_paid_line_can_be_asked_when_the_budget_is_gone(opened):
     assert not late.state.paid
 
 
-def test_a_race_for_the_first_hit_is_charged_once(opened):
-    session = opened(people(0, 300), **ROOMY)
-    sketch = session.start(DistinctSketch(**FEW))
-    unpaid = sketch.plan()
-    sketch.ask()
-    before = spent(session)
-    assert session.spine.perform(unpaid).published
-    assert spent(session) == before
-
-
 def test_an_outcome_of_a_state_that_moved_is_thrown_away(opened, tmp_path):
     """Two processes read the same growth under veils of their own: one veil stays, and one charge."""
     place = tmp_path / "shared.ledger"
@@ -365,32 +354,6 @@ def test_limited_values_are_read_once(opened):
     assert sketch.ask().value == first.value
 
 
-def test_a_sketch_survives_restarts_and_another_copy_of_the_rows(opened, tmp_path):
-    path = tmp_path / "visits.ledger"
-    first = opened(people(0, 300), ledger=path, **ROOMY)
-    sketch = first.start(DistinctSketch("age >= 30", **FEW))
-    value = sketch.ask().value
-    first.close()
-    second = opened(people(0, 300), ledger=path, budget=None)
-    again = second.resume(sketch.call)
-    assert again.ask().value == value
-    assert repr(again) == repr(sketch)
-    before = spent(second)
-    second.append(people(300, 600))
-    again.ask()
-    assert len(line_of(second, again).sketch.veils) == 2
-    assert spent(second) == before
-
-
-def test_a_repeated_request_is_the_same_sketch_and_the_same_answer(opened):
-    session = opened(people(0, 300), **ROOMY)
-    one, two = (session.start(DistinctSketch(**FEW), request="units") for _ in range(2))
-    assert one.call == two.call
-    first = one.ask(request="now")
-    session.append(people(300, 600))
-    assert one.ask(request="now") == first
-
-
 def test_bad_input_is_refused_before_anything_is_charged(opened):
     session = opened(people(0, 30), **ROOMY)
     wrong = [
@@ -426,20 +389,6 @@ def test_only_tables_are_sketched(opened):
     series = chary.open_counts(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=USUAL)
     with series, pytest.raises(InvalidQuery):
         series.start(DistinctSketch(epsilon="0.02"))
-
-
-def test_a_sketch_that_was_interrupted_holds_nothing(opened):
-    def interrupt(step):
-        if step == "ran":
-            raise KeyboardInterrupt
-
-    ledger = MemoryLedger()
-    broken = opened(people(0, 30), ledger=ledger, on_step=interrupt, **ROOMY)
-    with pytest.raises(KeyboardInterrupt):
-        broken.start(DistinctSketch(**FEW))
-    session = opened(people(0, 30), ledger=ledger, budget=None)
-    with pytest.raises(NotWithheld):
-        session.resume(session.history[0].call).ask()
 
 
 def test_nothing_secret_is_shown(opened):
