@@ -139,7 +139,8 @@ def carried(spine, plan):
     """What the transaction is handed: its text, its event, and what a part and the whole of it cost."""
     price = plan.price(spine.filter)
     known = {"kind": plan.kind, "text": plan.body, "event": told(plan.event)}
-    return known | {"price": told(price), "worst": told(plan.worst(price)), "parallel": plan.cost.parts}
+    known |= {"price": told(price), "worst": told(plan.worst(price)), "parallel": plan.cost.parts}
+    return known | {"basic": plan.epsilons(price), "most": plan.cost.most, "halts": plan.cost.halts}
 
 
 def quoted(quote, compared):
