@@ -166,3 +166,12 @@ def test_a_price_below_nothing_is_no_price():
     """What a cost can say at best is that it is free: an amount is never negative."""
     with pytest.raises((CharyError, ValueError)):
         Price(Amount(-1), Amount(0))
+
+
+@pytest.mark.parametrize(
+    "plan", [{"state": 1}, {"cost": PerHit(extends=True)}, {"cost": PerHit(agreed=Price(Amount(1), Amount(0)))}]
+)
+def test_what_goes_on_from_an_earlier_call_says_whether_it_adds_up(opened, plan):
+    """Left unsaid, all that it tells would count as its epsilon in the account that adds epsilons."""
+    with pytest.raises(TypeError, match="adds up"):
+        opened(budget=FULL).ask(Hostile(told, **plan))

@@ -240,8 +240,9 @@ class Plan(Generic[AnswerT]):
     size: "Size | None" = None
 
     def __post_init__(self) -> None:
-        if self.state is not None and isinstance(self.cost, PerHit) and self.cost.adds_up:
-            raise TypeError(f"{self.kind} goes on from a state: say whether what it tells adds up")
+        cost = self.cost
+        if isinstance(cost, PerHit) and cost.adds_up and (self.state is not None or cost.extends or cost.agreed):
+            raise TypeError(f"{self.kind} goes on from an earlier call: say whether what it tells adds up")
 
     def price(self, filter_: Filter) -> Price:
         """What one part costs if it hits and if it misses."""
