@@ -255,7 +255,7 @@ def test_what_may_be_raced_is_declared():
     assert {name for name, kind in kinds().items() if kind.raced} == RACED == FORMS.keys()
 
 
-@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in FORMS for form in range(len(FORMS[kind]))])
+@pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in sorted(FORMS) for form in range(len(FORMS[kind]))])
 def test_what_may_be_raced_prices_and_settles_as_every_call_does(opened, kind, form):
     """A call that is priced by what it holds, or by an earlier one, would be free on account of the race."""
     spine = opened(**ROOM).spine
