@@ -167,7 +167,7 @@ RUNS = {
         End(
             lambda: PrepaidTests(tests=2, hits=2, part="0.2", value="0.2"),
             2,
-            "0 of the 2 tests .* ask ThresholdTest or Watch",
+            "0 of the 2 tests .* ask ThresholdTest or ReleaseIf",
         ),
     ),
     "best_of": Run(

@@ -36,7 +36,7 @@ _SAYS: Final = "interval_says"
 # What a column of a table needs beside its text.
 _BORDER: Final = 3
 _WHOLE: Final = frozenset(
-    {"experiment", "call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on"}
+    {"experiment", "call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on", "time"}
 )
 # Of a bin these are its edges.
 _BIN: Final = ("low", "high")
