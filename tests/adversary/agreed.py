@@ -1,7 +1,6 @@
 """Runs of agreed tests as games: the opening and all questions are the real ones, hits and fresh values are told."""
 
 import json
-from copy import copy
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -12,10 +11,11 @@ import numpy as np
 from chary import BudgetExceeded, count
 from chary.calls.agreed_tests import PrepaidRun
 from chary.core.plan import Data
+from tests.adversary.by_hits import ToldTerms
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
-from tests.adversary.sharp import ADDED, ToldHits
-from tests.adversary.told import Heard, law, with_fields
+from tests.adversary.sharp import ADDED
+from tests.adversary.told import law
 
 
 class Agreed:
@@ -76,25 +76,6 @@ class Agreed:
         price = made.price(self.filter)
         ran = made.run(Data([np.zeros(self.keys, np.int64)], None, seen, None, price))
         return json.dumps(ran.answer), made.cost.final(price, ran, made.cost.most).main, ran.secrets[1]
-
-
-class ToldTerms:
-    """Stands for the terms of a run: its tests and its values come out as they were told."""
-
-    def __init__(self, terms, hits, noisy):
-        self._terms, self._hits, self._noisy = terms, hits, noisy
-
-    def sharpness(self, *steps):
-        """The test."""
-        found = copy(self._terms.sharpness(*steps))
-        return with_fields(found, sampler=ToldHits(found.sampler, self._hits))
-
-    def noise(self, *steps):
-        """The noise of a value."""
-        return None if self._terms.noise(*steps) is None else Heard(self._noisy, self._terms.noise(*steps))
-
-    def __getattr__(self, name):
-        return getattr(self._terms, name)
 
 
 def answers(made, seen):

@@ -59,8 +59,9 @@ class ToldTerms:
         return with_fields(found, sampler=self.sampler)
 
     def noise(self, *steps):
-        """The noise that was told."""
-        return Heard(self._noisy, self._own.noise(*steps))
+        """The noise that was told; None where no values are published."""
+        own = self._own.noise(*steps)
+        return None if own is None else Heard(self._noisy, own)
 
     def __getattr__(self, name):
         return getattr(self._own, name)

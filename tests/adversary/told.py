@@ -45,7 +45,7 @@ def law(noise, value, low, high):
 
 
 def with_fields(made, **fields):
-    """A frozen interaction with some of its fields, cached ones included, replaced."""
+    """A frozen value with some of its fields, cached ones included, replaced."""
     for name, value in fields.items():
         object.__setattr__(made, name, value)
         made.__dict__[name] = value

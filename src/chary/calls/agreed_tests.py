@@ -110,8 +110,8 @@ class AgreedTerms:
 
     def noise(self, sensitivity: int) -> Gaussian | None:
         """That of the value of a hit; None where no values are published."""
-        rho = self.sharpness(1, Fraction(1)).value_rho
-        return None if rho is None else Gaussian.for_rho(rho, l2_squared=sensitivity**2)
+        test = self.sharpness(1, Fraction(1))
+        return None if test.value_rho is None else test.value_noise(sensitivity)
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
         """How far off so many tests may be together, in sensitivities."""

@@ -297,8 +297,9 @@ def against_threshold(
         agreed = None if law.within is None else together(call, law.within)
         if isinstance(query, Mean):
             return forecast.Forecast(decides=law.decides, within=law.within, foreseen=agreed)
-        bar = None if law.noise is None else forecast.error_bar((law.noise, query.grid))
-        return forecast.Forecast(bar, law.decides, query.grid, law.wrong, expected(), law.within, agreed)
+        return forecast.Forecast(
+            law.error_bar(query.grid), law.decides, query.grid, law.wrong, expected(), law.within, agreed
+        )
 
     return Plan(
         kind or call.kind,

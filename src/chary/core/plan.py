@@ -16,7 +16,7 @@ from chary.data import Mean, NeighborRelation, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidQuery, NotPriced
 from chary.filters import Filter, Price
-from chary.mechanisms import Additive, Laplace
+from chary.mechanisms import Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact
 
@@ -266,21 +266,6 @@ class Size(NamedTuple):
 
     epsilon: Fraction
     at: Callable[[Fraction], Plan[Any]]
-
-
-class Asked(NamedTuple):
-    """What follows from a question and its size alone: the integer queries behind it and the noise of each, its event,
-    its text in the ledger, its threshold in steps, and the error bar of its answer.
-
-    All of it is public, so it is kept for the next time the same is asked.
-    """
-
-    parts: tuple[Query, ...]
-    noises: tuple[Additive, ...]
-    event: Event
-    text: str
-    threshold: int = 0
-    error_bar: float | None = None
 
 
 def laplace_for(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> Laplace:
