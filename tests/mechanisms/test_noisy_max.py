@@ -56,17 +56,23 @@ def worst(utilities, moves, ratio, shape, fair=True):
     return np.abs(np.log(one / other)).max()
 
 
+def most(values, loss):
+    """The largest loss of three utilities that each move by one step, and of those that all move together."""
+    general, together = 0.0, 0.0
+    for utilities, moves in product(product(values, repeat=3), product((-1, 0, 1), repeat=3)):
+        found = loss(utilities, moves)
+        general = max(general, found)
+        if min(moves) >= 0 or max(moves) <= 0:
+            together = max(together, found)
+    return general, together
+
+
 @pytest.mark.parametrize("shape", MASSES)
 @pytest.mark.parametrize("fair", [True, False])
 def test_no_neighbours_pass_epsilon_and_some_come_close(shape, fair):
     """A step of sensitivity costs two of the noise, or one where all utilities move together; ties cost nothing."""
-    step, general, together = -math.log(RATIO), 0.0, 0.0
-    for utilities in product((0, 1, 40), repeat=3):
-        for moves in product((-1, 0, 1), repeat=3):
-            found = worst(utilities, moves, RATIO, shape, fair)
-            general = max(general, found)
-            if min(moves) >= 0 or max(moves) <= 0:
-                together = max(together, found)
+    step = -math.log(RATIO)
+    general, together = most((0, 1, 40), lambda utilities, moves: worst(utilities, moves, RATIO, shape, fair))
     assert 0.9 * 2 * step < general <= 2 * step * (1 + 1e-9)
     assert 0.9 * step < together <= step * (1 + 1e-9)
 
@@ -197,13 +203,8 @@ def lost(utilities, moves, ratio, **options):
 
 @pytest.mark.parametrize("ratio", [0.1, 0.6])
 def test_winner_and_lead_lose_no_more_than_the_winner(ratio):
-    step, general, together = -math.log(ratio), 0.0, 0.0
-    for utilities in product((0, 1, 5), repeat=3):
-        for moves in product((-1, 0, 1), repeat=3):
-            found = lost(utilities, moves, ratio)
-            general = max(general, found)
-            if min(moves) >= 0 or max(moves) <= 0:
-                together = max(together, found)
+    step = -math.log(ratio)
+    general, together = most((0, 1, 5), lambda utilities, moves: lost(utilities, moves, ratio))
     assert 0.99 * 2 * step < general <= 2 * step * (1 + 1e-9)
     assert 0.99 * step < together <= step * (1 + 1e-9)
 

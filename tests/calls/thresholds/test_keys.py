@@ -101,14 +101,6 @@ def test_what_did_not_hit_is_not_far_above_the_bar(opened, how):
     assert plan.present({"tested": 1, "positions": [0]}, 1).untested == (("south",), ("east",))
 
 
-def test_a_test_halts_when_its_hits_run_out(opened):
-    session = opened(budget=BUDGET)
-    while session.quote(ThresholdTest(count(), above=0, hits=10)).hits_left > 2:
-        session.test(count(), above=-FAR, hits=10)
-    found = session.test(EVERY, above=-FAR, hits=10)
-    assert (found.tested, found.hits, found.untested) == (2, 2, (("east",),))
-
-
 def test_values_cost_their_part_by_sharp_tests_and_nothing_by_laplace_noise(opened):
     session = opened(budget=BUDGET)
     prices = {

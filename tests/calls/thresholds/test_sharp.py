@@ -133,11 +133,12 @@ def test_the_law_of_a_hit_is_that_of_the_table(opened):
         assert abs(hits - 4000 * chance) < 5 * (4000 * chance * (1 - chance)) ** 0.5 + 3
 
 
-def test_a_watch_halts_when_its_hits_run_out(opened):
+@pytest.mark.parametrize("verb", ["test", "release_if"])
+def test_keys_halt_when_their_hits_run_out(opened, verb):
     session = opened(budget=DELTA)
     while session.quote(ThresholdTest(count(), above=0, hits=10)).hits_left > 2:
         session.test(count(), above=-FAR, hits=10)
-    found = session.release_if(EVERY, above=-FAR, hits=10)
+    found = getattr(session, verb)(EVERY, above=-FAR, hits=10)
     assert (found.tested, found.hits, found.untested) == (2, 2, (("east",),))
 
 
