@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
@@ -120,6 +120,17 @@ class Call(ABC, Generic[AnswerT]):
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
+
+
+class Shorthand(Call[AnswerT]):
+    """A shorter way to say another call: it makes that call's plan, so ledgers hold that call, and it is no kind."""
+
+    @abstractmethod
+    def stands_for(self) -> Call[AnswerT]:
+        """The call that is asked."""
+
+    def plan(self, spine: Spine) -> Plan[AnswerT]:
+        return self.stands_for().plan(spine)
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

@@ -15,7 +15,7 @@ from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, scalar
 from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
-from chary.calls.call import Call, call
+from chary.calls.call import Call, Shorthand, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
 from chary.core.forecast import Forecast
 from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
@@ -456,7 +456,7 @@ def lead_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Numb
 
 
 @call("most_common", subject="selection")
-class MostCommon(Call[ChosenKey]):
+class MostCommon(Shorthand[ChosenKey]):
     """The value of a column that most units have, up to noise, among public values; as `Choose` of their counts.
 
     Guarantee and errors as for `Choose`. Values that are not listed are never returned.
@@ -469,9 +469,9 @@ class MostCommon(Call[ChosenKey]):
     where: Where = None
     mechanism: Way | None = None
 
-    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+    def stands_for(self) -> Choose:
         counts = count(self.where).by(self.column, self.among)
-        return Choose(counts, epsilon=self.epsilon, mechanism=self.mechanism).plan(spine)
+        return Choose(counts, epsilon=self.epsilon, mechanism=self.mechanism)
 
 
 @call("majority", subject="selection")

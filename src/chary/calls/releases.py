@@ -15,7 +15,7 @@ from chary import accounting, noise
 from chary.accounting import gaussian_noise, intervals
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
 from chary.calls import answers, linear
-from chary.calls.call import Call, call
+from chary.calls.call import Call, Shorthand, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import (
@@ -376,7 +376,7 @@ MOST_CELLS: Final = 1_000_000
 
 
 @call("histogram", subject="numbers", offered=True)
-class Histogram(Call[NoisyNumbers]):
+class Histogram(Shorthand[NoisyNumbers]):
     """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
 
     Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
@@ -395,17 +395,17 @@ class Histogram(Call[NoisyNumbers]):
     max_groups_per_unit: Whole | None = None
     assumed_groups_per_unit: Whole | None = None
 
-    def plan(self, spine: Spine) -> Plan[NoisyNumbers]:
+    def stands_for(self) -> Release[NoisyNumbers]:
         limits = {
             "max_groups_per_unit": self.max_groups_per_unit,
             "assumed_groups_per_unit": self.assumed_groups_per_unit,
         }
         query = histogram(self.column, bins=self.bins, where=self.where, outside=self.outside, **limits)
-        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).plan(spine)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
 
 @call("marginal", subject="numbers")
-class Marginal(Call[NoisyNumbers]):
+class Marginal(Shorthand[NoisyNumbers]):
     """The noisy number of units with each combination of public values: columns and the values they may have.
 
     Guarantee: that of `Release` for the whole marginal. Keys are tuples of values, a scalar for one column, in the
@@ -425,13 +425,13 @@ class Marginal(Call[NoisyNumbers]):
     def __post_init__(self) -> None:
         _combinations(self.columns)
 
-    def plan(self, spine: Spine) -> Plan[NoisyNumbers]:
+    def stands_for(self) -> Release[NoisyNumbers]:
         limits = {
             "max_groups_per_unit": self.max_groups_per_unit,
             "assumed_groups_per_unit": self.assumed_groups_per_unit,
         }
         query = count(self.where).by(list(self.columns), _combinations(self.columns), **limits)
-        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).plan(spine)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
 
 def _combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
