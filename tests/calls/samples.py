@@ -40,7 +40,6 @@ from chary.calls import (
     PrincipalComponents,
     Proportion,
     PublishIf,
-    Quantile,
     Quantiles,
     Randomized,
     RandomizedValues,
@@ -137,7 +136,6 @@ SAMPLES = {
         {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2
     ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
-    "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
     "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", mechanism="symmetric"),
@@ -162,6 +160,7 @@ OTHERS = {
     "boundary of runs": lambda: Boundary(one(), runs=3),
     "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
     "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
+    "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.

@@ -141,7 +141,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
     [
         (
             {"kind": "quantile", "column": "age", "rows_per_unit": 1},
-            {"kind": "quantile", "column": "age", "max_rows_per_unit": 1},
+            {"kind": "quantiles", "column": "age", "max_rows_per_unit": 1},
         ),
         ({"kind": "test", "query": {"kind": "total"}}, {"kind": "test", "query": {"kind": "sum"}}),
         ({"kind": "total", "rows_per_unit": 1}, {"kind": "sum", "max_rows_per_unit": 1}),

@@ -37,7 +37,6 @@ from chary.calls import (
     PrepaidTests,
     PrincipalComponents,
     Proportion,
-    Quantile,
     Quantiles,
     Randomized,
     RandomizedValues,
@@ -120,11 +119,6 @@ CALLS = {
         PUBLIC,
         "--range age=0,100 --rho 0.0001",
         PrincipalComponents({"age": (0, 100)}, rho="0.0001"),
-    ),
-    "quantile": (
-        PUBLIC,
-        f"--column age --at 0.5 --low 0 --high 100 {SMALL}",
-        Quantile("age", "0.5", bounds=(0, 100), **SIZE),
     ),
     "quantiles": (
         PUBLIC,

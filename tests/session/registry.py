@@ -38,7 +38,6 @@ from chary.calls import (
     PrepaidPMW,
     PrepaidTests,
     Proportion,
-    Quantile,
     Quantiles,
     Randomized,
     Rerun,
@@ -227,7 +226,7 @@ KINDS = {
         lambda s, key: s.ask(Marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01"), request=key)
     ),
     "quantiles": asked(lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES), request=key)),
-    "quantile": asked(lambda s, key: s.ask(Quantile("age", 0.5, **AGES), request=key)),
+    "quantile": asked(lambda s, key: s.ask(Quantiles("age", 0.5, **AGES), request=key)),
     "mode": asked(lambda s, key: s.ask(Mode(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
     "fraction": asked(lambda s, key: s.ask(Proportion("age >= 44", epsilon="0.01"), request=key)),
     "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),

@@ -332,7 +332,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "above": "The threshold: at or above it is a hit.",
     "alpha": "How far a share may be off, such as 0.1.",
     "among": "The public values to choose among.",
-    "at": "Quantiles between 0 and 1, increasing.",
+    "at": "One quantile between 0 and 1, or several, increasing.",
     "below_margin": "Ask although mostly false alarms are to be expected, which is refused otherwise.",
     "bins": "Public edges, increasing.",
     "bounds": "Values are clipped to this range.",

@@ -106,6 +106,11 @@ def _numbers(value: Any, name: str) -> tuple[Any, ...]:
     return tuple(exact(number, name) for number in _values(value, name))
 
 
+def _one_or_more(value: Any, name: str) -> Any:
+    one = isinstance(value, (str, bytes)) or not isinstance(value, Iterable)
+    return exact(value, name) if one else _numbers(value, name)
+
+
 def _values(value: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise InvalidParameter(f"{name} is a list, such as {name}=[...]")
@@ -162,6 +167,9 @@ def _texts(values: Iterable[Any] | None) -> list[str] | None:
 
 _AS_TEXT = PlainSerializer(str, return_type=str, when_used="json")
 _AS_TEXTS = PlainSerializer(_texts, when_used="json")
+_AS_TEXT_OR_TEXTS = PlainSerializer(
+    lambda said: _texts(said) if isinstance(said, tuple) else str(said), when_used="json"
+)
 _AS_LIST = PlainSerializer(list, when_used="json")
 
 Exact = Annotated[Number, _named(exact), _AS_TEXT, WithJsonSchema(_NUMBER)]
@@ -176,6 +184,12 @@ Whole = Annotated[int, _named(whole), WithJsonSchema({"type": "integer", "minimu
 Flag = Annotated[bool, _named(flag), WithJsonSchema({"type": "boolean"})]
 Name = Annotated[str, _named(_text), WithJsonSchema({"type": "string", "minLength": 1})]
 Numbers = Annotated[Sequence[Number], _named(_numbers), _AS_TEXTS, WithJsonSchema(_NUMBERS)]
+OneOrMore = Annotated[
+    Exact | Sequence[Number],
+    _named(_one_or_more),
+    _AS_TEXT_OR_TEXTS,
+    WithJsonSchema(_NUMBERS | {"type": ["number", "string", "array"]}),
+]
 Edges = Annotated[
     tuple[Number, Number],
     _named(_edges),

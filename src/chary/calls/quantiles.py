@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Required, Self, TypedDict, Unpack, overload
 
 from chary.accounting import ZeroConcentrated
 from chary.accounting.accuracy import rank_errors_up
 from chary.answers import Answer, Ends, Table, Value, in_row
 from chary.calls.call import Call, call
-from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole
+from chary.calls.fields import Edges, Name, OneOrMore, Positive, Probability, Where, Whole
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, Data, Json, PerHit, Plan, Result, Size
+from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation, Neighbors, OfUnit, Ordered, Reading, Rows, UnitValues, ordered
+from chary.data import NeighborRelation, Neighbors, OfUnit, Ordered, Predicate, Reading, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
 from chary.data.queries.ordered import Occurring
 from chary.errors import InvalidQuery
 from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
 from chary.noise import Source
-from chary.numbers import plain
+from chary.numbers import Number, plain
 
 RARE: Final = Fraction(1, 20)
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
@@ -86,19 +86,49 @@ class QuantileAnswers(Table):
         return told if self.guards is None else told | in_row(self.guards[position])
 
 
-@call("quantiles", subject="numbers", offered=True)
-class Quantiles(Call[QuantileAnswers]):
-    """Several quantiles of a column together; `at` increases strictly between 0 and 1.
+class _Terms(TypedDict, total=False):
+    """How quantiles are taken; see `Quantiles`."""
 
-    Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it
-    (`chary.mechanisms.HalvedQuantiles`): the data are halved again and again, and a unit is in one part of each of
-    `floor(log2 m) + 1` rounds, whatever the number m of quantiles (docs/quantiles.md); with `max_rows_per_unit` above 1
-    there are m rounds. With `interval=0.95` two thirds of epsilon pay for guards, and each quantile has an interval in
-    the column's units (`chary.mechanisms.GuardedQuantiles`). Otherwise as `Quantile`.
+    bounds: Required[tuple[Number, Number]]
+    epsilon: Required[Number]
+    step: Number
+    where: Predicate | str | None
+    max_rows_per_unit: int | None
+    of_unit: OfUnit
+    interval: Number | None
+
+
+@call("quantiles", subject="numbers", offered=True)
+class Quantiles(Call[AnswerT]):
+    """One quantile of a column, such as the median (at=0.5), or several together (at=[0.25, 0.5]), out of the multiples
+    of `step` between the bounds.
+
+    Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it, by inverse sensitivity
+    (docs/quantiles.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1` rounds for
+    m of them: the data are halved again and again, and a unit is in one part of each round
+    (`chary.mechanisms.HalvedQuantiles`); with `max_rows_per_unit` above 1 there are m rounds.
+
+    Values are clipped to the bounds and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid
+    point. When the privacy unit is a column, `max_rows_per_unit=k` is needed: of a unit with more values k are kept,
+    spread evenly, so that with k = 1 the median is that of the units' own (lower) medians. `of_unit` offers other
+    choices: "random" keeps k rows drawn at random, for the distribution of rows, "mean" the mean of all, "weighted" all
+    rows with equal weights (`chary.data.Ordered` says what each estimates, the answer's `estimated` says it in a
+    sentence). The draw is part of the call: the same request key finds the same answer, a new call draws anew.
+
+    With `interval=0.95` each quantile has an `interval` in the column's units: all of them together hold the true
+    quantiles with that probability, whatever the data. Its ends are two guards, which are chosen to be below and above
+    the quantile, and are published too (`chary.mechanisms.GuardedQuantiles`). A third of epsilon pays for each of the
+    three, so the rank error is three times that of a call without.
+
+    Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off the
+    grid, an unknown column, one that holds no numbers, or a missing `max_rows_per_unit`.
+
+    >>> Quantiles("age", 0.5, bounds=(0, 120), epsilon="0.1").body()["at"]
+    '1/2'
     """
 
     column: Name
-    at: Numbers
+    at: OneOrMore
     _: KW_ONLY
     bounds: Edges
     epsilon: Positive
@@ -108,25 +138,45 @@ class Quantiles(Call[QuantileAnswers]):
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(self: "Quantiles[QuantileAnswer]", column: str, at: Number, **terms: Unpack[_Terms]) -> None: ...
+
+        @overload
+        def __init__(
+            self: "Quantiles[QuantileAnswers]", column: str, at: Sequence[Number], **terms: Unpack[_Terms]
+        ) -> None: ...
+
+        def __init__(self, column: str, at: Any, **terms: Any) -> None:
+            """As its fields say."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether one is asked, whose answer is no table."""
+        return not isinstance(self.at, tuple)
+
     @classmethod
     def recorded(cls, body: Json) -> Self:
+        """A ledger does not say whether one was asked alone or in a list."""
         return super().recorded(body | body["values"])
 
-    def plan(self, spine: Spine) -> Plan[QuantileAnswers]:
+    def plan(self, spine: Spine) -> Plan[Any]:
         return chosen(self, spine.rows.neighbor_relation, spine.filter, self.size(spine))
 
 
-def values_of(call: Quantiles) -> Ordered:
+def values_of(call: Quantiles[Any]) -> Ordered:
     """What is read; refuses bounds that make no grid."""
     limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
     return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
 
 
-def mechanism_of(call: Quantiles, neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
+def mechanism_of(call: Quantiles[Any], neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
     """The exact choice, with guards where intervals were asked for; refuses what are no quantiles, and an epsilon that
     buys no guards."""
     values, replaced = values_of(call), neighbor_relation.neighbors is Neighbors.REPLACE
-    at, moves = tuple(call.at), values.moves(neighbor_relation)
+    at: Any = (call.at,) if call.alone else call.at
+    moves = values.moves(neighbor_relation)
     if call.interval is None:
         return HalvedQuantiles(at, call.epsilon, replaced, moves)
     made = GuardedQuantiles(at, call.epsilon, replaced, 1 - Fraction(call.interval), moves)
@@ -135,8 +185,8 @@ def mechanism_of(call: Quantiles, neighbor_relation: NeighborRelation) -> Halved
 
 
 def chosen(
-    call: Quantiles, neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
-) -> Plan[QuantileAnswers]:
+    call: Quantiles[Any], neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
+) -> Plan[Any]:
     """The quantiles, by permute-and-flip where the zCDP that it lacks is worth nothing to the filter.
 
     That of the rounds, of epsilon/rounds each, adds up.
@@ -161,11 +211,12 @@ def chosen(
             return Result(made.step(order, data.source)._asdict(), 0, 0)
         return Result({"places": made.step(order, data.source)}, 0, 0)
 
-    def present(answer: Json, number: int) -> QuantileAnswers:
+    def present(answer: Json, number: int) -> QuantileAnswer | QuantileAnswers:
         found = tuple(values.value(place) for place in answer["places"])
         keys, estimated = tuple((float(q),) for q in answers.at), values.estimated(neighbor_relation.unit)
         guards = None if call.interval is None else _guards(answer, values)
-        return QuantileAnswers(number, ("at",), keys, found, _rank_errors(answers, values.points), estimated, guards)
+        told = QuantileAnswers(number, ("at",), keys, found, _rank_errors(answers, values.points), estimated, guards)
+        return _one(told) if call.alone else told
 
     def forecast() -> Forecast:
         told = "how far values are off depends on the data: interval=0.95 pays for an interval of each"
@@ -175,6 +226,11 @@ def chosen(
         return Forecast(rank_error=max(_rank_errors(answers, values.points)), interval=told)
 
     return Plan(call.kind, ENCODER.encode(body | sure), event, run, present, read, cost, forecast, size=size)
+
+
+def _one(told: QuantileAnswers) -> QuantileAnswer:
+    [at], [value], [error], [ends] = told.at, told.values, told.rank_errors, told.guards or [None]
+    return QuantileAnswer(told.call, at, value, error, told.estimated, ends)
 
 
 def _order(found: Occurring | UnitValues, values: Ordered, source: Source) -> Order:
@@ -193,47 +249,3 @@ def _rank_errors(made: HalvedQuantiles, points: int) -> tuple[int, ...]:
     """By how many values each rank is off at most, 95 times in 100."""
     terms: dict[str, Any] = {"at": made.at, "points": made.grid(points), "replace": made.replace, "moves": made.moves}
     return tuple(rank_errors_up(epsilon=made.epsilon, beta=RARE, **terms))
-
-
-@call("quantile", subject="numbers")
-class Quantile(Call[QuantileAnswer]):
-    """One quantile of a column, such as the median (at=0.5), out of the multiples of `step` between the bounds.
-
-    Guarantee: epsilon-DP, by inverse sensitivity (docs/quantiles.md); always charged. Values are clipped to the bounds
-    and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid point. When the privacy unit is a
-    column, `max_rows_per_unit=k` is needed: of a unit with more values k are kept, spread evenly, so that with k = 1
-    the median is that of the units' own (lower) medians. `of_unit` offers other choices: "random" keeps k rows drawn at
-    random, for the distribution of rows, "mean" the mean of all, "weighted" all rows with equal weights
-    (`chary.data.Ordered` says what each estimates, the answer's `estimated` says it in a sentence). The draw is part of
-    the call: the same request key finds the same answer, a new call draws anew.
-
-    With `interval=0.95` the answer has an `interval` in the column's units that holds the true quantile with that
-    probability, whatever the data: two guards, which are chosen to be below and above it, are published too. A third
-    of epsilon pays for each of the three, so the rank error is three times that of a call without (docs/quantiles.md).
-
-    Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off
-    the grid, an unknown column, one that holds no numbers, or a missing `max_rows_per_unit`.
-    """
-
-    column: Name
-    at: Exact
-    _: KW_ONLY
-    bounds: Edges
-    epsilon: Positive
-    step: Positive = 1
-    where: Where = None
-    max_rows_per_unit: Whole | None = None
-    of_unit: OfUnit = "spread"
-    interval: Probability | None = None
-
-    def plan(self, spine: Spine) -> Plan[QuantileAnswer]:
-        named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("column", "at")}
-        # In the ledger it is the only one of several.
-        several: Any = Quantiles(self.column, [self.at], **named).plan(spine)
-
-        def present(answer: Json, number: int) -> QuantileAnswer:
-            found: QuantileAnswers = several.present(answer, number)
-            [at], [value], [error], [ends] = found.at, found.values, found.rank_errors, found.guards or [None]
-            return QuantileAnswer(number, at, value, error, found.estimated, ends)
-
-        return replace(several, present=present, size=self.size(spine))

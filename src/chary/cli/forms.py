@@ -123,7 +123,7 @@ def _option(field: Field[Any]) -> FieldOption:
 def _default(field: Field[Any], kind: Any) -> Any:
     if field.default is not MISSING:
         return field.default
-    return QUARTILES if (field.name, kind) == ("at", typed.Numbers) else inspect.Parameter.empty
+    return QUARTILES if (field.name, kind) == ("at", typed.OneOrMore) else inspect.Parameter.empty
 
 
 def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, session.Opened], Any]]:
@@ -132,6 +132,8 @@ def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, se
         return str, lambda text, said, asked: _among(text, said["column"], asked)
     if kind == typed.Numbers:
         return str, lambda text, *_: _numbers(text, field.name)
+    if kind == typed.OneOrMore:
+        return str, lambda text, *_: _numbers(text, field.name) if "," in text else text
     if kind == typed.Conditions:
         return list[str], lambda texts, *_: session.listed_lines(texts)
     if get_origin(kind) is Literal:

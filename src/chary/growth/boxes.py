@@ -135,7 +135,7 @@ class QuantilesBox(schedules.BlackBox):
         """The choice of a run of this epsilon."""
         return mechanism_of(self._asked(epsilon), _ROWS).answers
 
-    def _asked(self, epsilon: Fraction) -> Quantiles:
+    def _asked(self, epsilon: Fraction) -> Quantiles[Any]:
         return Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
 
 

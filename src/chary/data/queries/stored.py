@@ -18,7 +18,11 @@ CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.ite
 # The same of the kinds of queries.
 _STORED_KINDS: Final = {"sum": "total"}
 # A release above a threshold of a query with keys is stored as a watch: its plan says so, whose body is the same.
-_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()} | {"watch": "release_if"}
+# Services hold single quantiles under a kind of their own; ledgers have them among quantiles.
+_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()} | {
+    "watch": "release_if",
+    "quantile": "quantiles",
+}
 # By the kind of a call the name under which its `mechanism` is stored.
 MECHANISM: Final[Mapping[str, str]] = {
     "choose": "by",

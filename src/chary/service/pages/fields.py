@@ -390,7 +390,7 @@ def _of_list(kind: Any) -> str:
 
 def _of_several(kinds: set[str]) -> str:
     if "number" in kinds:
-        return "number"
+        return "numbers" if "array" in kinds else "number"
     if "object" in kinds:
         return "json"
     return "word" if "integer" in kinds else "predicate"
@@ -451,7 +451,14 @@ def _list(said: Texts, field: FormField, types: Types) -> Any:
 
 
 def _numbers(said: Texts, field: FormField, types: Types) -> Any:
-    return list_of(said[""], "float64") if said.get("") else None
+    text = said.get("", "")
+    found = list_of(text, "float64") if text else None
+    # One number is itself; a field that takes lists alone refuses it.
+    return found[0] if isinstance(found, list) and len(found) == 1 and text[0] != "[" else found
+
+
+def _numbers_told(value: Any, field: FormField, types: Types) -> Texts:
+    return {"": ", ".join(map(number_told, value if isinstance(value, list) else [value]))}
 
 
 def _columns(said: Texts, field: FormField, types: Types) -> Any:
@@ -478,7 +485,7 @@ _CONTROLS: Final[Mapping[str, _Control]] = {
     ),
     "lines": _Control(_lines, lambda value, field, types: {"": "\n".join(map(str, value))}),
     "list": _Control(_list, lambda value, field, types: {"": list_told(list(value))}),
-    "numbers": _Control(_numbers, lambda value, field, types: {"": ", ".join(map(number_told, value))}),
+    "numbers": _Control(_numbers, _numbers_told),
     "columns": _Control(_columns, lambda value, field, types: {"": columns_told(_plain_columns(value), types)}),
     "query": _Control(
         lambda said, field, types: query_said(said, types), lambda value, field, types: query_told(value, types)
