@@ -26,8 +26,8 @@ test-engines: $(VENV)/engines.stamp
 	$(BIN)/python -m pytest -m engines tests/engines tests/data/engines -k "$(ENGINES)"
 
 check: $(VENV)/dev.stamp
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src research tests benchmarks
+	$(BIN)/ruff format --check src research tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -60,7 +60,7 @@ screenshots: $(VENV)/dev.stamp
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers,spark]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers,spark]' --editable research
 	build/constraints/bin/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 
 clean:
@@ -71,14 +71,14 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp
-	$(PIP) --editable '.[dev]'
+$(VENV)/dev.stamp: $(VENV)/run.stamp research/pyproject.toml
+	$(PIP) --editable '.[dev]' --editable research
 	touch $@
 
 $(VENV)/engines.stamp: $(VENV)/dev.stamp
-	$(PIP) --editable '.[dev,spark]'
+	$(PIP) --editable '.[dev,spark]' --editable research
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
-	$(PIP) --editable '.[dev,peers]'
+	$(PIP) --editable '.[dev,peers]' --editable research
 	touch $@

@@ -13,12 +13,8 @@ from chary.accounting import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.gaussian_selection import (
-    nonnegative_epsilon,
-    post_processed_epsilon,
-    whitehouse_filter_epsilon,
-    zhu_wang_epsilon,
-)
+from chary.accounting.gaussian_selection import nonnegative_epsilon, whitehouse_filter_epsilon
+from chary_research.published import post_processed_epsilon, zhu_wang_epsilon
 from measuring import Work, announce, best, duration, show
 from recording import Against
 

@@ -14,7 +14,7 @@ import polars as pl
 
 import chary
 from chary import Budget, Universe
-from chary.accounting.synthesis import best_rounds, mwem_error_up, published_mwem_error
+from chary.accounting.synthesis import best_rounds, mwem_error_up
 from chary.calls import MWEM
 from chary.data import Predicate
 from chary.data.universe.counts import CellCounts, CellQueries, CellReader
@@ -22,6 +22,7 @@ from chary.data.universe.regions import located, matrix
 from chary.mechanisms.mwem import MwemRounds
 from chary.mechanisms.weights import PublicHistogram
 from chary.noise import OperatingSystem
+from chary_research.published import published_mwem_error
 from growing_tables import GrowingTable, adult
 from measuring import FULL, announce, duration, full, seconds, show
 

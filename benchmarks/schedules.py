@@ -12,9 +12,10 @@ import polars as pl
 
 import chary
 from chary import Budget, count
-from chary.accounting.schedules import EveryRun, best_growth, epochs_error, published_growth
+from chary.accounting.schedules import EveryRun, best_growth, epochs_error
 from chary.calls import Rerun
 from chary.growth import CountsBox
+from chary_research.published import published_growth
 from measuring import announce, duration, show
 
 KEYS = 20

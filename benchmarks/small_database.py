@@ -16,12 +16,12 @@ import polars as pl
 import chary
 from chary import Bins, Budget, Universe
 from chary.accounting.schedules import best_growth, epochs_error
-from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
 from chary.calls.synthesis import Workload
 from chary.demo.panel import people
 from chary.mechanisms.small_database import Classes, SmallDatabases
 from chary.noise import OperatingSystem
+from chary_research.published import published_small_database_law
 from measuring import FULL, announce, best, duration, full, show
 
 REPEATS, MOST, BETA, RHO = 20 if full() else 4, 300_000, "0.05", "0.02"

@@ -7,12 +7,12 @@ import chary
 import chary.advise
 import chary.audit
 import chary.calls
-import chary.experiments
 import chary.growth
 import chary.learning
 import chary.report
 import chary.session
 import chary.streaming
+import chary_research.experiments
 from chary.calls import kinds
 from chary.calls.run import Opening, run_of
 
@@ -55,8 +55,9 @@ PACKAGES = {
     "Growing databases": chary.growth,
     "Robust streams": chary.streaming,
     "Private learning": chary.learning,
-    "Attacks": chary.audit,
-    "Experiments": chary.experiments,
+    "Auditing": chary.audit,
+    "Attacks": chary_research.attacks,
+    "Experiments": chary_research.experiments,
 }
 # What a session is made of, which analysts do not use.
 UNTOLD = ("EXPERIMENTS", "STEPS", "Settings", "Spine", "entry_budget", "unit_budget")

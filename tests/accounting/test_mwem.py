@@ -13,10 +13,10 @@ from chary.accounting.synthesis import (
     mwem_error_up,
     mwem_law,
     mwem_margins_up,
-    published_mwem_error,
 )
 from chary.errors import InvalidParameter
 from chary.mechanisms.mwem import MwemRounds
+from chary_research.published import published_mwem_error
 
 SIZES = [{"epsilon": "0.3"}, {"epsilon": 8}, {"rho": "0.001"}, {"rho": 2}]
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from chary.accounting.numerics import least_size, most_kept
 from chary.accounting.schedules import EveryRun, Law, best_growth, epochs_error, epochs_rows, every_rows, static_rows
-from chary.accounting.synthesis import published_small_database_law
 from chary.accounting.weights import (
     published_weights_alpha,
     published_weights_rows,
@@ -19,6 +18,7 @@ from chary.accounting.weights import (
     weight_rounds,
 )
 from chary.errors import InvalidParameter
+from chary_research.published import published_small_database_law
 
 LAWS = [Law(1, 2), Law(1, 2, choices=20, base="0.01"), Law("1/2", "0.5", log_power="1/2"), Law(2, 30)]
 QUICK = settings(max_examples=30, deadline=None)

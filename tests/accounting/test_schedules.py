@@ -18,10 +18,10 @@ from chary.accounting.schedules import (
     Law,
     best_growth,
     epochs_error,
-    published_growth,
     runs_of_body,
     zeta_up,
 )
+from chary_research.published import published_growth
 
 starts = st.integers(1, 5000)
 growths = st.fractions(Fraction(1, 200), 4, max_denominator=1000)

@@ -8,15 +8,9 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 from chary.accounting import gaussian_delta, halted_epsilon_up
-from chary.accounting.gaussian_selection import (
-    FilteredSelfReporting,
-    nonnegative_epsilon,
-    post_processed_epsilon,
-    whitehouse_filter_epsilon,
-    zhu_wang_epsilon,
-    zhu_wang_nonnegative_epsilon,
-)
+from chary.accounting.gaussian_selection import FilteredSelfReporting, nonnegative_epsilon, whitehouse_filter_epsilon
 from chary.errors import BudgetExceeded, InvalidParameter
+from chary_research.published import post_processed_epsilon, zhu_wang_epsilon, zhu_wang_nonnegative_epsilon
 
 Z = np.linspace(-12, 12, 4801)
 DENSITY = np.exp(-Z * Z / 2) * (Z[1] - Z[0]) / math.sqrt(2 * math.pi)

@@ -10,10 +10,10 @@ from chary.accounting.synthesis import (
     best_rows,
     coarseness_up,
     published_rows,
-    published_small_database_law,
     small_database_law,
 )
 from chary.errors import InvalidParameter
+from chary_research.published import published_small_database_law
 
 
 def least_error(holds, data, rows):

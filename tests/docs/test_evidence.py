@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from chary.cli import run
-from chary.experiments import EXPERIMENTS
+from chary_research.experiments import EXPERIMENTS
 from tests.docs.test_papers import is_command
 from tests.paths import ROOT
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from chary.experiments import EXPERIMENTS
+from chary_research.experiments import EXPERIMENTS
 from tests.paths import ROOT
 
 PAGE = (ROOT / "docs" / "experiments.md").read_text()

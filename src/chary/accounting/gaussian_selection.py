@@ -11,7 +11,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting.gaussian_noise import gaussian_delta
 from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, doubled, evenly, geometric_mean, least
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.numbers import Number, checked, exact, plain, positive, probability, whole
@@ -470,78 +469,12 @@ def _blocks(first: int, end: int) -> Iterator[tuple[int, int]]:
         first = after
 
 
-# What else bounds selection with Gaussian noise: published figures for comparison (theory 1.5 and 5).
-#
-# Sessions do not use them. They are upper bounds up to float rounding.
+# What bounds runs by the moment of their stopping time, and the filter of their losses (theory 1.5 and 5).
 
 # Logarithms of the order minus 1, from 1e-4 to 9e6; every order gives a bound.
 _ORDERS: Final = (-9.0, 16.0)
 # The weight of one of the 24,001 nodes on [-60, 60], as a logarithm; the density falls below floats at both ends.
 _STEP: Final = math.log(0.005 / math.sqrt(2 * math.pi))
-
-
-def post_processed_epsilon(*, queries: int, sensitivity: Number, noise: Number, delta: Number) -> float:
-    """Epsilon of noisy max or above threshold as post-processing of all noisy queries: sensitivity D sqrt(queries).
-
-    The exact curve of Gaussian noise, solved for epsilon; 0 where delta alone covers it.
-
-    >>> post_processed_epsilon(queries=100, sensitivity=0.001, noise=0.1, delta=1e-6)
-    0.3968...
-    """
-    ratio = float(positive(sensitivity, "sensitivity") / positive(noise, "noise")) * math.sqrt(
-        whole(queries, "queries")
-    )
-    target = float(probability(delta, "delta"))
-
-    def excess(log_epsilon: float) -> float:
-        return gaussian_delta(epsilon=math.exp(log_epsilon), sensitivity=ratio, sigma=1) - target
-
-    low, high = math.log(1e-9 * ratio), math.log(1e-9 * ratio)
-    if excess(low) <= 0:
-        return 0.0
-    while excess(high) > 0:
-        high += 1
-    return math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-10)
-
-
-def zhu_wang_epsilon(
-    *, steps: int, sensitivity: Number, threshold_noise: Number, query_noise: Number, delta: Number
-) -> float:
-    """Zhu and Wang (2020), general form: at most `steps` queries of above threshold, at the best order.
-
-    `D_a <= a D^2/(2 s_T^2) + 2 a D^2/s_Q^2 + ln(steps)/(a - 1)`: their theorem with the largest value in
-    place of a moment of the stopping time.
-
-    >>> zhu_wang_epsilon(steps=100, sensitivity=0.001, threshold_noise=0.1, query_noise=0.1 * 3**0.5, delta=1e-6)
-    0.0738...
-    """
-    bar, query = _ratios(sensitivity, threshold_noise, query_noise)
-    stop = math.log(whole(steps, "steps"))
-    return _best(lambda less: (1 + less) * (bar / 2 + 2 * query) + stop / less, delta)
-
-
-def zhu_wang_nonnegative_epsilon(
-    *, sensitivity: Number, threshold_noise: Number, query_noise: Number, threshold: Number, delta: Number
-) -> float:
-    """Zhu and Wang (2020) for queries that are never negative; any number of queries, at the best order.
-
-    `D_a <= a D^2/s_T^2 + 2 a D^2/s_Q^2 + ln(1 + 2 sqrt(3) pi (1 + 9 r^2/s_T^2) e^(r^2/s_T^2)) / (2 (a - 1))`, r the
-    threshold. Errors: `InvalidParameter` unless s_Q >= sqrt(3) s_T and r >= 0. The argument of the logarithm should
-    bound the second moment of the mean stopping time given the threshold's noise; for r below 0.4 s_T and s_Q =
-    sqrt(3) s_T it is up to a fifth too small, so `nonnegative_epsilon` is the figure to rely on.
-
-    >>> noise = dict(threshold_noise=0.1, query_noise=0.1 * 3**0.5 * 1.000001)
-    >>> zhu_wang_nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)
-    0.0823...
-    """
-    bar, query = _ratios(sensitivity, threshold_noise, query_noise)
-    distance = float(exact(threshold, "threshold") / positive(threshold_noise, "threshold_noise"))
-    _check_noises(bar, query)
-    if distance < 0:
-        raise InvalidParameter("this bound needs a threshold of at least 0")
-    factor = math.log(2 * math.sqrt(3) * math.pi * (1 + 9 * distance**2)) + distance**2
-    stop = float(np.logaddexp(0, factor)) / 2
-    return _best(lambda less: (1 + less) * (bar + 2 * query) + stop / less, delta)
 
 
 def nonnegative_epsilon(
@@ -558,13 +491,13 @@ def nonnegative_epsilon(
     >>> nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)
     0.0788...
     """
-    bar, query = _ratios(sensitivity, threshold_noise, query_noise)
-    _check_noises(bar, query)
+    bar, query = noise_ratios(sensitivity, threshold_noise, query_noise)
+    check_noises(bar, query)
     scale = positive(threshold_noise, "threshold_noise")
     ratio, distance = float(positive(query_noise, "query_noise") / scale), float(exact(threshold, "threshold") / scale)
     z = np.linspace(-60, 60, 24001) + 2 * max(distance, 0) / (ratio**2 - 2)
     moment = float(np.logaddexp.reduce(-2 * scipy.special.log_ndtr(-(distance + z) / ratio) - z * z / 2)) + _STEP
-    return _best(lambda less: (0.5 + less) * bar + (1 + less) * 2 * query + moment / (2 * less), delta)
+    return best_order(lambda less: (0.5 + less) * bar + (1 + less) * 2 * query + moment / (2 * less), delta)
 
 
 def whitehouse_filter_epsilon(epsilons: Sequence[Number], *, delta: Number) -> float:
@@ -614,19 +547,20 @@ class FilteredSelfReporting:
         return replace(self, reserved=Fraction(0), spent=self.spent + exact(loss, "loss"))
 
 
-def _ratios(sensitivity: Number, threshold_noise: Number, query_noise: Number) -> tuple[float, float]:
+def noise_ratios(sensitivity: Number, threshold_noise: Number, query_noise: Number) -> tuple[float, float]:
     """`D^2/s_T^2` and `D^2/s_Q^2`."""
     moved = positive(sensitivity, "sensitivity")
     bar, query = positive(threshold_noise, "threshold_noise"), positive(query_noise, "query_noise")
     return float(moved / bar) ** 2, float(moved / query) ** 2
 
 
-def _check_noises(bar: float, query: float) -> None:
+def check_noises(bar: float, query: float) -> None:
+    """Refuse query noise below sqrt(3) times the threshold's, given `noise_ratios`."""
     if query > bar / 3 * (1 + 1e-12):
         raise InvalidParameter("this bound needs query_noise of at least sqrt(3) threshold_noise")
 
 
-def _best(divergence: Callable[[float], float], delta: Number) -> float:
+def best_order(divergence: Callable[[float], float], delta: Number) -> float:
     """Epsilon at the best order 1 + less, by the conversion of theory 1.1; never below 0."""
     target = math.log(float(probability(delta, "delta")))
 

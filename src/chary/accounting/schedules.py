@@ -153,21 +153,6 @@ def best_growth(
     return Fraction(f"{stale / (1 - stale):.4g}")
 
 
-def published_growth(law: Law, *, start: int, beta: Number, epsilon: Number, delta: Number | None = None) -> float:
-    """The growth of [GROW] Theorem 10, up to its constants, for comparison.
-
-    >>> round(published_growth(Law(1, 2), start=100_000, beta="0.05", epsilon=1), 4)
-    0.0391
-    """
-    power, factor = float(law.power), float(law.factor)
-    scaled = law.logarithm(probability(beta, "beta")) / (whole(start, "start") * float(positive(epsilon, "epsilon")))
-    root = 2 * power + 1
-    if delta is not None:
-        root = 1.5 * power + 1
-        scaled *= math.sqrt(-math.log(probability(delta, "delta")))
-    return float(factor ** (1 / root) * scaled ** (power / root))
-
-
 def powers_sum(x: Scalar, power: int) -> Scalar:
     """The sum of `(i+1)^power x^i` over i = 0, 1, ..., for 0 < x < 1: an Eulerian polynomial over `(1-x)^(power+1)`.
 

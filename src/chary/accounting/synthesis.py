@@ -101,17 +101,6 @@ def mwem_error_up(
     return _error(_base(cells, rounds), margins, whole(size, "size"))
 
 
-def published_mwem_error(*, cells: int, queries: int, rounds: int, size: int, epsilon: Number) -> float:
-    """`2 sqrt(ln N/T) + 10 T ln|Q|/(n epsilon)`, kept with probability `1 - 2T/|Q|` (Theorem 2.2), for comparison.
-
-    >>> round(published_mwem_error(cells=1000, queries=100, rounds=10, size=100_000, epsilon=1), 3)
-    1.667
-    """
-    coarse = 2 * math.sqrt(math.log(whole(cells, "cells", least=2)) / _rounds(rounds))
-    scaled = whole(size, "size") * float(positive(epsilon, "epsilon"))
-    return coarse + 10 * rounds * math.log(whole(queries, "queries")) / scaled
-
-
 def best_rounds(
     *,
     cells: int,
@@ -226,9 +215,6 @@ def _least(error: Callable[[int], float]) -> int:
 
 # A few float operations, upwards.
 _ROUNDING: Final = 1 + 1e-12
-_THIRD: Final = Fraction(1, 3)
-# Laws hold for a beta of at most 1/2, so ln(1/beta) is at least this.
-_LEAST_LOG: Final = math.log(2)
 
 
 def coarseness_up(*, rows: int, queries: int, classes: int | None = None) -> float:
@@ -269,27 +255,8 @@ def small_database_law(
     >>> round(law.error(size=10_000, epsilon="0.5", beta="0.05"), 4)
     0.0667
     """
-    base = _decimals_up(coarseness_up(rows=rows, queries=queries, classes=classes))
+    base = decimals_up(coarseness_up(rows=rows, queries=queries, classes=classes))
     return schedules.Law(1, 1 if concentrated else 2, whole(choices, "choices"), base=base)
-
-
-def published_small_database_law(*, cells: int, queries: int) -> schedules.Law:
-    """SmallDB that chooses its rows by size and epsilon, as published: a (1/3, c)-black box; at least 2 queries.
-
-    With `a^2 = ln|Q|/m` the error is at most `a + 2 (m ln N + ln(1/beta))/(epsilon n)`. At
-    `a^3 = 4 ln N ln|Q|/(epsilon n)`, m rounded up, that is at most `c (ln(1/beta)/(epsilon n))^(1/3)` for
-
-        c = c0 + (2 + 2 ln N/ln 2)/c0^2,    c0 = (3/2) (4 ln N ln|Q|/ln 2)^(1/3),
-
-    for every beta up to 1/2 wherever it is below 1 (docs/small_database.md).
-
-    >>> law = published_small_database_law(cells=1000, queries=20)
-    >>> round(float(law.factor), 2), round(law.error(size=10_000, epsilon="0.5", beta="0.05"), 3)
-    (7.79, 0.657)
-    """
-    universe = math.log(whole(cells, "cells", least=2))
-    first = 1.5 * math.cbrt(4 * universe * math.log(whole(queries, "queries", least=2)) / _LEAST_LOG)
-    return schedules.Law(_THIRD, _decimals_up((first + (2 + 2 * universe / _LEAST_LOG) / first**2) * _ROUNDING))
 
 
 def best_rows(
@@ -319,6 +286,6 @@ def best_rows(
     return best
 
 
-def _decimals_up(value: float) -> Fraction:
+def decimals_up(value: float) -> Fraction:
     """With twelve decimals, so that a law is the same on every machine."""
     return Fraction(math.ceil(value * 10**12), 10**12)

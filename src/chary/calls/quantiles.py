@@ -100,7 +100,7 @@ class _Terms(TypedDict, total=False):
 
 @call("quantiles", subject="numbers", offered=True)
 class Quantiles(Call[AnswerT]):
-    """One quantile of a column, such as the median (at=0.5), or several together (at=[0.25, 0.5]), out of the multiples
+    """One quantile of a column, such as the median (at=0.5), or several together (at=(0.25, 0.5)), out of the multiples
     of `step` between the bounds.
 
     Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it, by inverse sensitivity

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
@@ -94,18 +94,18 @@ def _verbosely(made: Any) -> None:
         made.params.append(option())
 
 
-def group_of(doors: list[Lazy], kind: type[DoorGroup] = DoorGroup) -> type[DoorGroup]:
+def group_of(doors: Mapping[str, Lazy], kind: type[DoorGroup] = DoorGroup) -> type[DoorGroup]:
     """The class of a group with these commands, for Typer, which makes groups from their class."""
-    return type(kind.__name__, (kind,), {"doors": {door.name: door for door in doors}})
+    return type(kind.__name__, (kind,), {"doors": doors})
 
 
 def found(place: str) -> Callable[[], Any]:
-    """What `module:name` is within the command, or `chary.room.module:name` elsewhere, once it is wanted.
+    """What `module:name` is within the command, or `package.module:name` elsewhere, once it is wanted.
 
     Errors: `InvalidParameter` where another library is missing that an extra brings.
     """
     module, _, name = place.partition(":")
-    whole = module if module.startswith("chary.") else f"chary.cli.{module}"
+    whole = module if "." in module else f"chary.cli.{module}"
 
     def load() -> Any:
         try:
@@ -116,6 +116,31 @@ def found(place: str) -> Callable[[], Any]:
             raise
 
     return load
+
+
+class _Doors(Mapping[str, Lazy]):
+    """The commands of this package, and those that others bring: these are looked for where no own one is meant.
+
+    An entry point of the group "chary.commands" names a mapping of commands to a panel, a place and a line each.
+    """
+
+    def __init__(self, own: Mapping[str, Lazy]) -> None:
+        self._own = own
+
+    @cached_property
+    def _all(self) -> Mapping[str, Lazy]:
+        brought = {name: told for each in entry_points(group="chary.commands") for name, told in each.load().items()}
+        made = {name: Lazy(name, line, panel, found(place)) for name, (panel, place, line) in sorted(brought.items())}
+        return {**made, **self._own}
+
+    def __getitem__(self, name: str) -> Lazy:
+        return self._own[name] if name in self._own else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._own, *(name for name in self._all if name not in self._own)])
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 # 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
@@ -169,8 +194,6 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "ledger": ("ledger:app", "The durable record of what was revealed."),
         "report": ("report:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("report:app", "What was published, as files."),
-        "attack": ("attacks:app", "Attacks on exact answers, and how far they get against a session."),
-        "reproduce": ("reproduce:reproduce_command", "The figures of the papers, computed again."),
         "audit": ("audit:audit", "Tries to show that a kind of call is less private than it says."),
     },
 }
@@ -184,7 +207,9 @@ def _told_version(asked: bool) -> None:
 
 Version = Annotated[bool, typer.Option("--version", callback=_told_version, is_eager=True, help="Show the version.")]
 app = typer.Typer(
-    cls=group_of([Lazy(name, line, p, found(at)) for p, doors in DOORS.items() for name, (at, line) in doors.items()]),
+    cls=group_of(
+        _Doors({name: Lazy(name, line, p, found(at)) for p, d in DOORS.items() for name, (at, line) in d.items()})
+    ),
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -170,7 +170,7 @@ def _quote(found: Quote) -> Shown:
 def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: app.Lazy) -> typer.Typer:
     """A command with one for each kind."""
     doors = [app.Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
-    kind = app.group_of([*more, *doors], KindGroup)
+    kind = app.group_of({str(door.name): door for door in (*more, *doors)}, KindGroup)
     return typer.Typer(cls=kind, help=told, subcommand_metavar="FILE KIND [OPTIONS]", callback=lambda: None)
 
 
