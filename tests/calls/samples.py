@@ -11,7 +11,6 @@ from chary.calls import (
     Between,
     Boundary,
     Choose,
-    ChooseWithLead,
     Classify,
     ClearLabel,
     ContinualCount,
@@ -30,10 +29,8 @@ from chary.calls import (
     Majority,
     Marginal,
     MatrixMechanism,
-    Mode,
     MostCommon,
     MultiTarget,
-    NoisyMax,
     OnChange,
     PrepaidPMW,
     PrepaidTests,
@@ -107,7 +104,6 @@ SAMPLES = {
     "call": lambda: RunAlgorithm(one(), prior=[1, "solution"]),
     "call_twice": lambda: Twice(one()),
     "choose": lambda: Choose(KEYED, epsilon="0.01", mechanism="exponential"),
-    "choose_with_lead": lambda: ChooseWithLead(KEYED, epsilon="0.01"),
     "classify": lambda: Classify(KEYED, epsilon="0.01"),
     "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
     "cover": lambda: Cover(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
@@ -127,11 +123,9 @@ SAMPLES = {
     "majority": lambda: Majority("age >= 44", epsilon="0.01", mechanism="inverse"),
     "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", max_groups_per_unit=1),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),
-    "mode": lambda: Mode(KEYED, epsilon="0.01"),
     "most_common": lambda: MostCommon("clinic", among=CLINICS, epsilon="0.01", where="age >= 44"),
     "multiplicative_weights": lambda: PMW(**SHARES, follow_size=False),
     "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
-    "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
     "principal_components": lambda: PrincipalComponents(
         {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2
     ),
@@ -158,6 +152,9 @@ SAMPLES = {
 # Second samples of kinds that are asked in two quite different ways.
 OTHERS = {
     "boundary of runs": lambda: Boundary(one(), runs=3),
+    "choose by inverse sensitivity": lambda: Choose(KEYED, epsilon="0.01", mechanism="inverse"),
+    "choose by Gaussian noise": lambda: Choose(KEYED, epsilon="0.01", mechanism="gaussian", low=0, high=100),
+    "choose with its lead": lambda: Choose(KEYED, epsilon="0.01", lead=True),
     "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
     "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
     "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),

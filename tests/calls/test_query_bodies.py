@@ -146,6 +146,9 @@ def test_stored_calls_are_said_in_the_words_of_today():
         ({"kind": "test", "query": {"kind": "total"}}, {"kind": "test", "query": {"kind": "sum"}}),
         ({"kind": "total", "rows_per_unit": 1}, {"kind": "sum", "max_rows_per_unit": 1}),
         ({"kind": "watch", "query": {"kind": "total"}}, {"kind": "release_if", "query": {"kind": "sum"}}),
+        ({"kind": "mode", "epsilon": "1"}, {"kind": "choose", "epsilon": "1", "mechanism": "inverse"}),
+        ({"kind": "noisy_max", "low": "0"}, {"kind": "choose", "low": "0", "mechanism": "gaussian"}),
+        ({"kind": "choose_with_lead"}, {"kind": "choose", "mechanism": "laplace", "lead": True}),
     ],
 )
 def test_a_kept_job_is_read_in_the_words_of_today(kept, said):
@@ -156,9 +159,9 @@ def test_a_kept_job_is_read_in_the_words_of_today(kept, said):
 def test_the_mechanism_of_a_call_is_stored_under_the_word_of_its_kind(kind):
     assert "mechanism" in {field.name for field in fields(kinds()[kind])}
     grouped = {"kind": "count", "by": {"columns": ["clinic"], "keys": [["a", "b"]], "keep_per_unit": 1}}
-    kept = {"query": grouped, MECHANISM[kind]: "inverse"}
+    kept = {"query": grouped, MECHANISM[kind]: "exponential"}
     said = current(kept, kind)
-    assert said == {"query": current(grouped), "mechanism": "inverse"}
+    assert said == {"query": current(grouped), "mechanism": "exponential"}
     assert stored(said, kind) == kept
     assert Wish.of_written(json.dumps({"action": "ask", "run": None, "body": kept | {"kind": kind}})).body == (
         said | {"kind": kind}

@@ -26,7 +26,7 @@ SHORT = {
     f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes": "release-if",
     f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes --individual 2": "stream",
     f"choose visits.csv {UNITS} {KEYED}": "choose",
-    f"choose visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
+    f"choose visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --mechanism gaussian --low 0 --high 5000": "choose",
     f"top-k visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --k 2": "top-k",
     f"pmw visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "pmw",
     f"distinct-sketch visits.csv {UNITS}": "distinct-sketch",

@@ -17,7 +17,6 @@ from chary.calls import (
     PMW,
     Between,
     Choose,
-    ChooseWithLead,
     Classify,
     ContinualCount,
     Cover,
@@ -29,9 +28,7 @@ from chary.calls import (
     IndividualTests,
     Majority,
     Marginal,
-    Mode,
     MostCommon,
-    NoisyMax,
     OnChange,
     PrepaidPMW,
     PrepaidTests,
@@ -83,7 +80,6 @@ CALLS = {
     ),
     "between": (PUBLIC, f"--count --low 10 --high 20000 {SMALL}", Between(count(), low=10, high=20000, **SIZE)),
     "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, mechanism="laplace", **SIZE)),
-    "choose_with_lead": (PUBLIC, f"{KEYED} {SMALL}", ChooseWithLead(KEYS, **SIZE)),
     "classify": (PUBLIC, f"{KEYED} {SMALL}", Classify(KEYS, **SIZE)),
     "continual_count": (
         PUBLIC,
@@ -106,7 +102,6 @@ CALLS = {
         f"--values clinic=a,b --values age=1..3 {SMALL} --assumed-groups-per-unit 1",
         Marginal({"clinic": ["a", "b"], "age": [1, 2, 3]}, **SIZE, **EACH),
     ),
-    "mode": (PUBLIC, f"{KEYED} {SMALL}", Mode(KEYS, **SIZE)),
     "most_common": (PUBLIC, f"--column clinic --among a,b,c {SMALL}", MostCommon("clinic", among=CLINICS, **SIZE)),
     "multiplicative_weights": (PUBLIC, f"{CELLS} --alpha 0.2 {SMALL}", PMW(universe=SEEN, alpha="0.2", **SIZE)),
     "mwem": (
@@ -114,7 +109,6 @@ CALLS = {
         f"{CELLS} --queries clinic='a' --queries age<50 --rounds 2 {SMALL}",
         MWEM(universe=SEEN, queries=["clinic='a'", "age<50"], rounds=2, **SIZE),
     ),
-    "noisy_max": (PUBLIC, f"{KEYED} --low 0 --high 9000 {SMALL}", NoisyMax(KEYS, low=0, high=9000, **SIZE)),
     "principal_components": (
         PUBLIC,
         "--range age=0,100 --rho 0.0001",

@@ -1,4 +1,4 @@
-"""`chary self-reporting`, `choose --gaussian`, `account runs`, `run-pdp`, `run-filter` as a user types them."""
+"""`chary self-reporting`, `choose --mechanism gaussian`, `account runs` and what else has Gaussian noise, as typed."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 import chary
 from chary import Budget
 from chary.accounting.gaussian_runs import run_moments_up, run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
-from chary.calls import NoisyMax
+from chary.calls import Choose
 from tests.cli.conftest import SECRET
 
 DAYS = [120, 880, 130, 90, 910, 870, 100]
@@ -89,7 +89,7 @@ def test_days_of_a_table_have_no_names(call, visits):
 
 def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
     options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
-    asked = f"choose {visits} {options} --epsilon 0.1 --gaussian --low 0 --high 6000 --request one"
+    asked = f"choose {visits} {options} --epsilon 0.1 --mechanism gaussian --low 0 --high 6000 --request one"
     found = figures(asked)
     assert found["key"] in (["a"], ["b"], ["c"])
     assert found["noise"] > 0
@@ -101,18 +101,26 @@ def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
         ledger=f"{visits}.ledger",
     ) as session:
         keyed = chary.count().by("clinic", ["a", "b", "c"])
-        assert list(session.ask(NoisyMax(keyed, low=0, high=6000, epsilon="0.1"), request="one").key) == found["key"]
+        same = Choose(keyed, mechanism="gaussian", low=0, high=6000, epsilon="0.1")
+        assert list(session.ask(same, request="one").key) == found["key"]
         assert len(session.history) == 1
 
 
 @pytest.mark.parametrize(
-    "wrong", ["--gaussian", "--gaussian --low 0", "--low 0 --high 9", "--gaussian --low 0 --high 9 --mechanism laplace"]
+    "wrong",
+    [
+        "--mechanism gaussian",
+        "--mechanism gaussian --low 0",
+        "--low 0 --high 9",
+        "--low 0 --high 9 --mechanism laplace",
+        "--lead --mechanism gaussian --low 0 --high 9",
+    ],
 )
 def test_a_gaussian_choice_says_its_bounds(call, visits, wrong):
     options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --budget-epsilon 1 --epsilon 0.1"
     code, out, err = call(f"choose {visits} {options} {wrong}")
     assert (code, out) == (2, "")
-    assert "--gaussian" in err
+    assert "--mechanism" in err
 
 
 def test_calculators_say_what_the_library_says(figures):

@@ -30,10 +30,8 @@ from chary.calls import (
     Majority,
     Marginal,
     MatrixMechanism,
-    Mode,
     MostCommon,
     MultiTarget,
-    NoisyMax,
     OnChange,
     PrepaidPMW,
     PrepaidTests,
@@ -227,7 +225,9 @@ KINDS = {
     ),
     "quantiles": asked(lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES), request=key)),
     "quantile": asked(lambda s, key: s.ask(Quantiles("age", 0.5, **AGES), request=key)),
-    "mode": asked(lambda s, key: s.ask(Mode(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
+    "mode": asked(
+        lambda s, key: s.ask(Choose(count().by("clinic", CLINICS), epsilon="0.01", mechanism="inverse"), request=key)
+    ),
     "fraction": asked(lambda s, key: s.ask(Proportion("age >= 44", epsilon="0.01"), request=key)),
     "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
@@ -258,7 +258,9 @@ KINDS = {
     "growing_sparse_round": growing_sparse_round,
     "growing_sparse_test": growing_sparse_test,
     "noisy_max_gaussian": asked(
-        lambda s, key: s.ask(NoisyMax(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01"), request=key)
+        lambda s, key: s.ask(
+            Choose(count().by("clinic", CLINICS), epsilon="0.01", mechanism="gaussian", low=0, high=100), request=key
+        )
     ),
     "above_threshold": asked(lambda s, key: s.start(GaussianAboveThreshold(**RUN), request=key).call),
     "above_threshold_test": gaussian_run(lambda run, key: run.ask(count(), request=key)),
@@ -397,7 +399,7 @@ NEWER = {
 }
 # What came after all ledgers that are kept.
 LATER = {
-    "choose_with_lead": asked(lambda s, key: s.ask(SAMPLES["choose_with_lead"](), request=key)),
+    "choose_with_lead": asked(lambda s, key: s.ask(OTHERS["choose with its lead"](), request=key)),
     "test of keys": asked(
         lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
     ),
@@ -417,12 +419,10 @@ def sampled(kind):
     return prepared
 
 
-# All of them: kinds that are not named above are asked as their samples are. A
-# coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
+# All of them: kinds that are not named above are asked as their samples are. A coverage is many calls, as a greedy
+# choice is.
 KNOWN = KINDS | NEWER | LATER
-EVERY = KNOWN | {
-    kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
-}
+EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy"})}
 
 
 def units(*ids):

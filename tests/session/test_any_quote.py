@@ -10,7 +10,6 @@ from chary.calls import (
     Histogram,
     IndividualTests,
     Majority,
-    Mode,
     Quantiles,
     Release,
     ReleaseIf,
@@ -35,7 +34,7 @@ ASKED = {
     "between": Between(count(), low=10, high=20, epsilon="0.02"),
     "choose": Choose(KEYED, epsilon="0.1"),
     "majority": Majority("age >= 44", epsilon="0.1"),
-    "mode": Mode(KEYED, epsilon="0.1"),
+    "choose by inverse sensitivity": Choose(KEYED, epsilon="0.1", mechanism="inverse"),
     "quantiles": Quantiles("age", [0.25, 0.5], bounds=(0, 120), epsilon="0.1", max_rows_per_unit=1),
     "histogram": Histogram("age", bins=[0, 40, 120], epsilon="0.1", max_groups_per_unit=1),
     "sparse_vector": SparseVector(above=50, hits=2, epsilon="0.1"),
@@ -61,7 +60,8 @@ def test_accuracy_is_told_where_something_is_chosen(opened):
     quote = opened(**ROOM).quote
     assert quote(Majority("age >= 44", epsilon="0.1")).shortfall > 0
     assert quote(Majority("age >= 44", epsilon="0.1", mechanism="inverse")).shortfall > 20
-    assert quote(Mode(KEYED, epsilon="0.1")).shortfall > quote(Mode(KEYED, epsilon="0.2")).shortfall > 0
+    more, less = (quote(Choose(KEYED, epsilon=epsilon, mechanism="inverse")) for epsilon in ("0.1", "0.2"))
+    assert more.shortfall > less.shortfall > 0
     found = quote(ASKED["quantiles"])
     assert found.rank_error > 0
     assert f"off by at most {found.rank_error} values" in str(found)

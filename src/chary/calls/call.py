@@ -32,7 +32,7 @@ from pydantic_core import ArgsKwargs, PydanticSerializationError
 from chary.accounting import Extendable
 from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
-from chary.data.queries.stored import current, current_kind, stored
+from chary.data.queries.stored import current, current_kind, options_of, stored, stored_kind
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.interruption import interrupted
 from chary.numbers import Number
@@ -86,6 +86,11 @@ class Call(ABC, Generic[AnswerT]):
         if epsilon is None:
             return None
         return Size(Fraction(epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
+
+    @property
+    def stored_kind(self) -> str:
+        """Under which kind ledgers hold it."""
+        return stored_kind(self.kind, vars(self))
 
     def question_body(self) -> Json:
         """The question in the words of the ledger."""
@@ -165,6 +170,11 @@ def named(kind: str) -> str:
     return kind if known is None else known.name
 
 
+def of_record(kind: str, body: Json) -> Call[Any]:
+    """The call whose record in a ledger has this kind, which is known, and this body; errors as of `Call.recorded`."""
+    return _KINDS[current_kind(kind)].recorded({**body, **options_of(kind)})
+
+
 def asked(call: Any) -> Call[Any]:
     """The call; `InvalidQuery` for anything else, such as a bare query."""
     if not isinstance(call, Call):
@@ -178,7 +188,7 @@ def read(body: Any) -> Call[Any]:
     Errors: `InvalidParameter` for an unknown kind and for what its constructor refuses.
     """
     given = dict(body) if isinstance(body, Mapping) else {}
-    kind = of_ledger(str(given.pop("kind", None)))
+    kind = _KINDS.get(str(given.pop("kind", None)))
     if kind is None:
         raise InvalidParameter(f"a call names its kind, one of {', '.join(sorted(_KINDS))}")
     return kind(**given)
@@ -355,6 +365,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "hits": "It ends after so many hits; for a test, how many must fit into the budget.",
     "interval": "With which probability intervals hold, for which two thirds of epsilon pay; such as 0.95.",
     "k": "How many at most.",
+    "lead": "Also publish how far the chosen one is ahead.",
     "max_groups_per_unit": "chary keeps at most this many groups of each unit.",
     "longest": "Longer rows are shortened to this, in halves of the ranges.",
     "low": "Below it the answer is low; smaller values count as this where values are clipped.",

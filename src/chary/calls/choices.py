@@ -18,7 +18,7 @@ from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Call, Shorthand, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
 from chary.core.forecast import Forecast
-from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Question, Result, reading
+from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Result, reading
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, Sum, Votes, count
 from chary.data.queries.stored import stored
@@ -54,64 +54,6 @@ class Winner(Answer):
     def interval_says(self) -> str:
         return (
             f"no interval: a key was chosen and nothing measured; within {plain(self.shortfall)} of the best, 95 in 100"
-        )
-
-
-@call("noisy_max", subject="gaussian")
-class NoisyMax(Call[Winner]):
-    """The key with the largest value, values clipped to `low` and `high` and made noisy by Gaussian noise.
-
-    Guarantee: pure epsilon-DP ([GAUSS] Theorem 8), and rho-zCDP as part of a release of all values (`Concentrated`);
-    charged whole, under a session with a delta by the cheaper of both. Give `epsilon`, from which the noise follows, or
-    the standard deviation of the `noise`, from which epsilon follows. The noise is exactly normal. What counts is how
-    far gaps between values can move: twice the sensitivity, or once where one unit moves all values in one direction
-    (add/remove, contributions of one sign). Errors: `InvalidQuery` for fewer than two keys; `InvalidParameter` for
-    bounds less than a step of the query's grid apart.
-    """
-
-    query: AnyQuery
-    _: KW_ONLY
-    low: Exact
-    high: Exact
-    noise: Positive | None = None
-    epsilon: Positive | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
-            raise InvalidQuery('a maximum needs at least two public keys: count().by("clinic", ["a", "b"])')
-        if (self.noise is None) == (self.epsilon is None):
-            raise InvalidParameter("give one of noise= (its standard deviation, in the query's units) and epsilon=")
-
-    def plan(self, spine: Spine) -> Plan[Winner]:
-        query = cast("Query", self.query)
-        keys, bounds = query.keys or (), (float(self.low), float(self.high))
-        gaps = Gaps.of(query, spine.rows.neighbor_relation, Fraction(self.low), Fraction(self.high))
-        said = None if self.epsilon is None else Fraction(self.epsilon)
-        mechanism = gaussian.GaussianMax(
-            Fraction(self.noise or 0) / query.grid if said is None else gaps.noise_for(said)
-        )
-        noise = Fraction(mechanism.noise)
-
-        def run(data: Data) -> Result:
-            values = np.clip(data.integers(), gaps.lowest, gaps.lowest + gaps.spread)
-            position = mechanism.step(values, data.source)
-            return Result({"position": position, "noise": str(noise * query.grid)}, hits=1, tests=1)
-
-        def present(answer: Json, number: int) -> Winner:
-            # The noise of the answer: what epsilon makes of it may come out otherwise elsewhere.
-            drawn = Fraction(answer["noise"])
-            short = float(gaps.shortfall(drawn / query.grid, BETA) * query.grid)
-            return Winner(number, keys[answer["position"]], bounds, float(drawn), short)
-
-        return Plan(
-            "noisy_max_gaussian",
-            self.text(),
-            events.Concentrated(gaps.epsilon_up(noise) if said is None else said, gaps.rho_up(noise)),
-            run,
-            present,
-            reading(query),
-            forecast=lambda: Forecast(shortfall=lambda beta: float(gaps.shortfall(noise, beta) * query.grid)),
-            size=self.size(spine),
         )
 
 
@@ -196,7 +138,7 @@ def choosing(
     is (epsilon^2/8)-zCDP as well, and the cheaper is charged.
     """
     return Plan(
-        call.kind,
+        call.stored_kind,
         call.text(),
         events.Pure(exact(epsilon, "epsilon")),
         lambda data: Result({"position": pick(data)}, 0, 0),
@@ -218,65 +160,7 @@ def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
     return events.ZeroConcentrated(size**2 / 8), events.Pure(size)
 
 
-# The key that most units have, and the fraction of units that satisfies a condition.
-
-
-@call("mode", subject="numbers", tells="key")
-class Mode(Call[ChosenKey]):
-    """The key of a count or histogram that most units have: a key of one column itself, a tuple for several.
-
-    Guarantee: epsilon-DP, by inverse sensitivity, or the zCDP of `InverseSensitivity` where it has one: a key is the
-    likelier, the fewer units would have to change to make it the mode. Always charged. With three or more keys and
-    units that are replaced, `Choose` is more accurate (docs/quantiles.md). Errors: `InvalidQuery` for what counts no
-    units by at least two keys, and, where units are replaced, for units with several keys.
-    """
-
-    query: AnyQuery
-    _: KW_ONLY
-    epsilon: Positive
-
-    def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        neighbor_relation = spine.rows.neighbor_relation
-        query, replaced = _counting(self.query, neighbor_relation), neighbor_relation.neighbors is Neighbors.REPLACE
-        keys, mechanism = query.keys or (), mode_choice(query, neighbor_relation, self.epsilon)
-        rate = mechanism.epsilon if mechanism.whole else Fraction(mechanism.epsilon) / 2
-
-        def short(beta: Fraction) -> float:
-            """How many more units another key may have: moving one unit from key to key changes the gap by two."""
-            units = ceil(accuracy.exponential_loss_up(rate, len(keys), beta)) - 1
-            return float(max(0, units) * (2 if replaced else 1))
-
-        return choosing(
-            self,
-            spine,
-            self.epsilon,
-            reading(query),
-            lambda data: mechanism.pick(choices.mode_distances(data.integers(), replace=replaced), data.source),
-            lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
-            short,
-            narrow=not (mechanism.whole and replaced),
-        )
-
-
-def _counting(query: Question, neighbor_relation: NeighborRelation) -> Query:
-    """The query if it has a mode; otherwise `InvalidQuery`."""
-    if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
-        raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
-    cell = query.contribution(neighbor_relation)
-    if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
-        raise InvalidQuery("a mode counts units: ask count() or a histogram, not a sum")
-    if neighbor_relation.neighbors is Neighbors.REPLACE and cell.spread > 1:
-        raise InvalidQuery(
-            "where units are replaced, the mode needs units with one key each: say max_groups_per_unit=1 or "
-            "assumed_groups_per_unit=1, or ask Choose(...)"
-        )
-    return query
-
-
-def mode_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
-    """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
-    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
-    return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
+# The fraction of units that satisfies a condition.
 
 
 @call("fraction", subject="numbers")
@@ -321,7 +205,8 @@ class Proportion(Call[NoisyNumber]):
 
 # One choice: the best of many keys by private answers, the most common value, what the majority says.
 
-Way = Literal["permute_and_flip", "exponential", "laplace"]
+Plainly = Literal["permute_and_flip", "exponential", "laplace"]
+Way = Literal[Plainly, "inverse", "gaussian"]
 _MADE: Final[dict[str, type[choices.Exponential] | type[choices.ReportNoisyMax]]] = {
     "permute_and_flip": choices.PermuteAndFlip,
     "exponential": choices.Exponential,
@@ -339,15 +224,8 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     return ceil(_LOSSES[by](unit, candidates, beta)) - 1
 
 
-def chooser(
-    query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: Way
-) -> choices.Exponential | choices.ReportNoisyMax:
-    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
-    return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
-
-
 @call("choose", subject="selection", tells="key")
-class Choose(Call[ChosenKey]):
+class Choose(Call[ChosenKey | Winner]):
     """The key whose answer is the largest, up to noise, of a keyed query; its value is not published.
 
     Guarantee: `Pure(epsilon)` whatever the number of keys, and whatever of them one unit is in; always charged. A key
@@ -357,106 +235,180 @@ class Choose(Call[ChosenKey]):
     - "exponential" is the exponential mechanism, which is report noisy max with Gumbel noise. It is (epsilon^2/8)-zCDP
       as well, and costs the lower of both: a Renyi filter charges less for it than for any other epsilon-DP choice,
       down to a quarter, so up to twice the epsilon fits.
-    - "laplace" is report noisy max with discrete Laplace noise.
+    - "laplace" is report noisy max with discrete Laplace noise. With `lead` it publishes, at the same cost, how much
+      more the key has, after noise, than it needed to win: the gap to the runner-up, or a step of the query's grid
+      less (Ding, Wang, Zhang, Kifer 2019; docs/choices.md).
+    - "inverse" is inverse sensitivity, of counts alone: a key is the likelier, the fewer units would have to change to
+      make it the most common one. With three or more keys and units that are replaced, others are more accurate
+      (docs/quantiles.md). It has the zCDP of `InverseSensitivity` where there is one.
+    - "gaussian" adds exactly normal noise to values clipped to `low` and `high`. It takes `epsilon`, or instead the
+      standard deviation of the `noise`, from which epsilon follows ([GAUSS] Theorem 8). It is rho-zCDP as part of a
+      release of all values (`Concentrated`); under a session with a delta the cheaper of both is charged. What counts
+      is how far gaps between values can move: twice the sensitivity, or once where one unit moves all values in one
+      direction (add/remove, contributions of one sign).
 
     Without `mechanism` it is "exponential" where that costs half of a pure call or less, else "permute_and_flip".
     Counts under add/remove, and sums of one sign, all move together; they take half the noise. Errors:
-    `InvalidQuery` for a query without at least two keys.
+    `InvalidQuery` for a query without at least two keys, and by inverse sensitivity for what counts no units, or units
+    with several keys that are replaced. `InvalidParameter` for bounds less than a step of the query's grid apart.
     """
 
     query: AnyQuery
     _: KW_ONLY
-    epsilon: Positive
+    epsilon: Positive | None = None
     mechanism: Way | None = None
+    lead: Flag = False
+    low: Exact | None = None
+    high: Exact | None = None
+    noise: Positive | None = None
 
-    def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        query = self.query
-        if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
             raise InvalidQuery('choose is for at least two public keys: count().by("clinic", ["a", "b"])')
+        gaussian = self.mechanism == "gaussian"
+        if {self.low is not None, self.high is not None} != {gaussian}:
+            raise InvalidParameter('bounds of the values are for mechanism="gaussian", and needed: low=0, high=5000')
+        if (self.noise is None) == (self.epsilon is None) or not (gaussian or self.noise is None):
+            raise InvalidParameter(
+                "give epsilon=, or to Gaussian noise its standard deviation in the query's units: noise=100"
+            )
+        if self.lead and self.mechanism not in (None, "laplace"):
+            raise InvalidParameter('a lead is published with mechanism="laplace" alone: leave mechanism= out')
+
+    def plan(self, spine: Spine) -> Plan[ChosenKey | Winner]:
+        if self.mechanism is None and self.lead:
+            return replace(self, mechanism="laplace").plan(spine)
         if self.mechanism is None:
             made = replace(self, mechanism="exponential").plan(spine)
             narrow, usual = made.price(spine.filter).hit, spine.filter.price(made.event).hit
             half = narrow.times(2).fits_into(usual)
             return made if half else replace(self, mechanism="permute_and_flip").plan(spine)
-        by, keys = self.mechanism, query.keys
-        mechanism = chooser(query, spine.rows.neighbor_relation, self.epsilon, by)
-        unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
-
-        def short(beta: Fraction) -> float:
-            return float(max(0, _steps(by, unit, len(keys), beta)) * query.grid)
-
-        return choosing(
-            self,
-            spine,
-            mechanism.epsilon,
-            reading(query),
-            lambda data: mechanism.step(data.integers(), data.source),
-            lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
-            short,
-            narrow=by == "exponential",
-        )
-
-
-@dataclass(frozen=True)
-class Leader(Answer):
-    """The key with the largest noisy answer, and by how much it was in the `lead`.
-
-    95 times in 100 its true answer less the largest other one, below 0 where another is larger, is at most `error_bar`
-    from the lead.
-    """
-
-    key: Any
-    lead: float
-    error_bar: float
-
-    @property
-    def value(self) -> dict[str, Any]:
-        """Both, by their names."""
-        return {"key": self.key, "lead": self.lead}
-
-    @property
-    def interval_says(self) -> str:
-        return f"no interval: a key was chosen; its lead is right within {plain(self.error_bar)}, 95 in 100"
-
-
-@call("choose_with_lead", subject="selection")
-class ChooseWithLead(Call[Leader]):
-    """The key whose answer is the largest, up to noise, and how far it is ahead, at the price of the key alone.
-
-    Guarantee: `Pure(epsilon)` whatever the number of keys, by report noisy max with discrete Laplace noise; always
-    charged. The lead is how much more the key has, after noise, than it needed to win: the gap to the runner-up, or a
-    step of the query's grid less (Ding, Wang, Zhang, Kifer 2019; docs/choices.md). Errors: as for `Choose`.
-    """
-
-    query: AnyQuery
-    _: KW_ONLY
-    epsilon: Positive
-
-    def plan(self, spine: Spine) -> Plan[Leader]:
-        plain: Plan[Any] = Choose(self.query, epsilon=self.epsilon, mechanism="laplace").plan(spine)
         query = cast("Query", self.query)
-        mechanism, keys = lead_choice(query, spine.rows.neighbor_relation, self.epsilon), query.keys or ()
-        # Each of two noises is so far off at most, and the order of equals is a step.
-        off = additive.Laplace(mechanism.scale, mechanism.sensitivity).error_bar(float(1 - BETA / len(keys)))
-
-        def run(data: Data) -> Result:
-            position, lead = mechanism.step_with_lead(data.integers(), data.source)
-            return Result({"position": position, "lead": lead}, 0, 0)
-
-        def present(answer: Json, number: int) -> Leader:
-            key, lead = scalar(keys[answer["position"]]), answer["lead"] * query.grid
-            return Leader(number, key, float(lead), float((2 * off + 1) * query.grid))
-
-        return replace(plain, kind=self.kind, body=self.text(), run=run, present=present, size=self.size(spine))
+        if self.mechanism == "gaussian":
+            return _by_gaussian_noise(self, query, spine)
+        by = _by_inverse_sensitivity if self.mechanism == "inverse" else _by_scores
+        return by(self, query, spine, Fraction(self.epsilon or 0))
 
 
-def lead_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.ReportNoisyMax:
-    """The exact choice among the keys' answers, of which the lead is told too."""
-    return choices.ReportNoisyMax(epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
+def _by_scores(call: Choose, query: Query, spine: Spine, epsilon: Fraction) -> Plan[ChosenKey | Winner]:
+    """By the exponential mechanism or report noisy max on the answers in grid steps."""
+    by, keys = str(call.mechanism), query.keys or ()
+    mechanism = chooser(query, spine.rows.neighbor_relation, epsilon, by)
+    unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
+
+    def short(beta: Fraction) -> float:
+        return float(max(0, _steps(by, unit, len(keys), beta)) * query.grid)
+
+    plan = choosing(
+        call,
+        spine,
+        epsilon,
+        reading(query),
+        lambda data: mechanism.step(data.integers(), data.source),
+        lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
+        short,
+        narrow=by == "exponential",
+    )
+    return _with_lead(plan, query, mechanism) if isinstance(mechanism, choices.ReportNoisyMax) and call.lead else plan
+
+
+def _with_lead(
+    plan: Plan[ChosenKey | Winner], query: Query, mechanism: choices.ReportNoisyMax
+) -> Plan[ChosenKey | Winner]:
+    """The same choice that publishes the lead too."""
+    keys = query.keys or ()
+    # Each of two noises is so far off at most, and the order of equals is a step.
+    off = additive.Laplace(mechanism.scale, mechanism.sensitivity).error_bar(float(1 - BETA / len(keys)))
+
+    def run(data: Data) -> Result:
+        position, lead = mechanism.step_with_lead(data.integers(), data.source)
+        return Result({"position": position, "lead": lead}, 0, 0)
+
+    def present(answer: Json, number: int) -> ChosenKey:
+        key, lead = scalar(keys[answer["position"]]), float(answer["lead"] * query.grid)
+        return ChosenKey(number, key, lead=lead, error_bar=float((2 * off + 1) * query.grid))
+
+    return replace(plan, run=run, present=present)
+
+
+def chooser(
+    query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: str
+) -> choices.Exponential | choices.ReportNoisyMax:
+    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
+    return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
+
+
+def _by_inverse_sensitivity(call: Choose, query: Query, spine: Spine, epsilon: Fraction) -> Plan[ChosenKey | Winner]:
+    """By how many units would have to change to make a key the most common one."""
+    keys, neighbor_relation = query.keys or (), spine.rows.neighbor_relation
+    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
+    cell = query.contribution(neighbor_relation)
+    if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
+        raise InvalidQuery("inverse sensitivity counts units: ask count() or a histogram, not a sum")
+    if replaced and cell.spread > 1:
+        raise InvalidQuery(
+            "where units are replaced, inverse sensitivity needs units with one key each: say max_groups_per_unit=1 or "
+            "assumed_groups_per_unit=1, or leave mechanism= out"
+        )
+    mechanism = inverse_choice(query, neighbor_relation, epsilon)
+    rate = mechanism.epsilon if mechanism.whole else Fraction(mechanism.epsilon) / 2
+
+    def short(beta: Fraction) -> float:
+        """How many more units another key may have: moving one unit from key to key changes the gap by two."""
+        units = ceil(accuracy.exponential_loss_up(rate, len(keys), beta)) - 1
+        return float(max(0, units) * (2 if replaced else 1))
+
+    return choosing(
+        call,
+        spine,
+        epsilon,
+        reading(query),
+        lambda data: mechanism.pick(choices.mode_distances(data.integers(), replace=replaced), data.source),
+        lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
+        short,
+        narrow=not (mechanism.whole and replaced),
+    )
+
+
+def inverse_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
+    """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
+    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
+    return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
+
+
+def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenKey | Winner]:
+    """The largest of clipped values after exactly normal noise."""
+    low, high, keys = Fraction(call.low or 0), Fraction(call.high or 0), query.keys or ()
+    gaps = Gaps.of(query, spine.rows.neighbor_relation, low, high)
+    said = None if call.epsilon is None else Fraction(call.epsilon)
+    mechanism = gaussian.GaussianMax(Fraction(call.noise or 0) / query.grid if said is None else gaps.noise_for(said))
+    noise = Fraction(mechanism.noise)
+
+    def run(data: Data) -> Result:
+        values = np.clip(data.integers(), gaps.lowest, gaps.lowest + gaps.spread)
+        position = mechanism.step(values, data.source)
+        return Result({"position": position, "noise": str(noise * query.grid)}, hits=1, tests=1)
+
+    def present(answer: Json, number: int) -> Winner:
+        # The noise of the answer: what epsilon makes of it may come out otherwise elsewhere.
+        drawn = Fraction(answer["noise"])
+        short = float(gaps.shortfall(drawn / query.grid, BETA) * query.grid)
+        return Winner(number, keys[answer["position"]], (float(low), float(high)), float(drawn), short)
+
+    return Plan(
+        call.stored_kind,
+        call.text(),
+        events.Concentrated(gaps.epsilon_up(noise) if said is None else said, gaps.rho_up(noise)),
+        run,
+        present,
+        reading(query),
+        forecast=lambda: Forecast(shortfall=lambda beta: float(gaps.shortfall(noise, beta) * query.grid)),
+        size=call.size(spine),
+    )
 
 
 @call("most_common", subject="selection")
-class MostCommon(Shorthand[ChosenKey]):
+class MostCommon(Shorthand[ChosenKey | Winner]):
     """The value of a column that most units have, up to noise, among public values; as `Choose` of their counts.
 
     Guarantee and errors as for `Choose`. Values that are not listed are never returned.
@@ -467,7 +419,7 @@ class MostCommon(Shorthand[ChosenKey]):
     among: Keys
     epsilon: Positive
     where: Where = None
-    mechanism: Way | None = None
+    mechanism: Plainly | None = None
 
     def stands_for(self) -> Choose:
         counts = count(self.where).by(self.column, self.among)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from chary.accounting import Finding, Findings
 from chary.amounts import Accounts
-from chary.calls.call import of_ledger
+from chary.calls.call import of_ledger, of_record
 from chary.calls.run import RunKind, publishing, run_asked, run_kinds, run_of
 from chary.core.charges import accounts_of
 from chary.core.plan import Json, Plan
@@ -116,7 +116,7 @@ class History:
         """The question again; None for what was asked of algorithms, which no ledger holds."""
         known = of_ledger(kind)
         if known is not None:
-            return known.recorded(body).plan(self.spine) if _counted(known, body) else None
+            return of_record(kind, body).plan(self.spine) if _counted(known, body) else None
         run = self._run(kind, body)
         plan = None if run is None else run.recorded(body)
         return plan if plan is not None and plan.kind == kind else None

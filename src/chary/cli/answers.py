@@ -28,8 +28,9 @@ def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict
     says = {"interval_says": answer.interval_says} if isinstance(answer, Answer) else {}
     ends = _ends(answer)
     if isinstance(answer, BARE):
-        short = {"shortfall": answer.shortfall} if isinstance(answer, calls.ChosenKey) else {}
-        answer = {calls.kinds()[kind].tells: plain(answer.value)} | short
+        beside = {name: getattr(answer, name, None) for name in ("shortfall", "lead", "error_bar")}
+        known = {name: value for name, value in beside.items() if value is not None}
+        answer = {calls.kinds()[kind].tells: plain(answer.value)} | known
     elif not is_dataclass(answer) and not isinstance(answer, calls.Run):
         answer = {"answer": plain(answer)}
     found = told(answer)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answers import NoisyNumbers
-from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, ReleaseIf, ThresholdTest
+from chary.calls import Call, IndividualTests, Release, ReleaseIf, ThresholdTest
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
@@ -26,11 +26,7 @@ Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy val
 Each = Annotated[
     int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
 ]
-Gaussian = Annotated[bool, typer.Option("--gaussian", help="By Gaussian noise on values within --low and --high.")]
-Least = Annotated[str | None, typer.Option(help="Smaller values count as this (with --gaussian).")]
-Largest = Annotated[str | None, typer.Option(help="Larger values count as this (with --gaussian).")]
 DEFAULT: Final = "question"
-CHOICE: Final = Form(Choose)
 TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
 USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
@@ -101,19 +97,6 @@ def _test(stated: Stated, *, value: Value = False) -> Found:
     """Ask whether it is above the bar, or for the value if it is."""
     if value:
         stated.form = replace(TEST, kind=ReleaseIf, changed={"value": USUAL_SHARE})
-    yield from asked(stated)
-
-
-def _choose(stated: Stated, *, gaussian: Gaussian = False, low: Least = None, high: Largest = None) -> Found:
-    """Choose by the best mechanism, the one that is named, or Gaussian noise."""
-    if gaussian != (low is not None and high is not None) or (not gaussian and (low, high) != (None, None)):
-        raise InvalidParameter("--gaussian takes the bounds of the values: --gaussian --low 0 --high 5000")
-    if gaussian:
-        if stated.said["mechanism"] is not None:
-            raise InvalidParameter("--gaussian is a mechanism of its own: leave --mechanism out")
-        said = {"low": low, "high": high, "noise": None}
-        changed = {name: FieldOption(name, (), lambda *_, value=value: value) for name, value in said.items()}
-        stated.form = replace(CHOICE, kind=NoisyMax, changed=changed)
     yield from asked(stated)
 
 
@@ -192,7 +175,6 @@ _any = app.Lazy(
 )
 ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
 quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
-choose = of_form(CHOICE, _choose)
 test = of_form(
     TEST,
     _test,

@@ -305,6 +305,8 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
     if isinstance(answer, answers.ChosenKey) and answer.shortfall is not None:
         near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
         return f"{_cut(_in_words(answer.value))} ({near})"
+    if isinstance(answer, answers.ChosenKey) and answer.lead is not None:
+        return f"{_cut(_in_words(answer.value))} (ahead by {plain(answer.lead)})"
     if isinstance(answer, Answer):
         return _cut(_in_words(answer.value))
     return "opened" if isinstance(answer, int) or not answer else _cut(_in_words(_named(answer, body)))

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from chary.accounting import (
 )
 from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
-from chary.calls import GaussianAboveThreshold, NoisyMax
+from chary.calls import Choose, GaussianAboveThreshold
 from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
 from chary.calls.gaussian_runs import RunState
@@ -72,6 +73,7 @@ def scripted(monkeypatch):
 
 
 # Noisy maxima
+noisy_max = partial(Choose, mechanism="gaussian")
 
 
 def wards(sizes):
@@ -83,18 +85,18 @@ def wards(sizes):
 def test_without_noise_the_largest_wins(opened, place):
     session = opened(rows=wards([5, 9, 7]), budget=NO_NOISE, ledger=place)
     by = count().by("ward", range(3))
-    won = session.ask(NoisyMax(by, low=0, high=20, noise="0.1"))
+    won = session.ask(noisy_max(by, low=0, high=20, noise="0.1"))
     assert (won.key, won.clipped_to, won.noise) == ((1,), (0.0, 20.0), 0.1)
     costs = chary.sum("cost", bounds=(0, 5), grid="0.25", max_rows_per_unit=1).by("ward", range(3))
-    assert session.ask(NoisyMax(costs, low=0, high="20.1", noise="0.1")).key == (1,)
+    assert session.ask(noisy_max(costs, low=0, high="20.1", noise="0.1")).key == (1,)
     inverted = chary.sum("cost", bounds=(-5, 0), grid=1, max_rows_per_unit=1).by("ward", range(3))
-    assert session.ask(NoisyMax(inverted, low=-20, high=0, noise="0.1")).clipped_to == (-20.0, 0.0)
+    assert session.ask(noisy_max(inverted, low=-20, high=0, noise="0.1")).clipped_to == (-20.0, 0.0)
 
 
 def test_values_are_clipped_before_they_are_compared(opened):
     session = opened(rows=wards([5, 9, 7, 1]), budget=NO_NOISE, unsafe_noise=Seeded(3))
     by = count().by("ward", range(4))
-    ask = lambda **bounds: {session.ask(NoisyMax(by, noise="0.1", **bounds)).key[0] for _ in range(40)}  # noqa: E731
+    ask = lambda **bounds: {session.ask(noisy_max(by, noise="0.1", **bounds)).key[0] for _ in range(40)}  # noqa: E731
     assert ask(low=0, high=7) == {1, 2}
     assert ask(low=0, high=3) == {0, 1, 2}
     assert ask(low=20, high=30) == {0, 1, 2, 3}
@@ -105,11 +107,11 @@ def test_the_price_is_the_pure_epsilon_of_the_noise(opened, neighbors):
     session = opened(budget=Budget(epsilon=10), neighbors=neighbors)
     gap = Fraction(1, 2) if neighbors == "add_remove" else 1
     exact = noisy_max_epsilon_up(3, sensitivity=gap, noise=Fraction(40), spread=100)
-    session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise=40))
+    session.ask(noisy_max(BY_CLINIC, low=0, high=100, noise=40))
     assert spent(session).main == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
     signed = chary.sum("cost", bounds=(-3, 3), max_rows_per_unit=1).by("clinic", CLINICS)
     before = spent(session).main
-    session.ask(NoisyMax(signed, low=0, high=100, noise=40))
+    session.ask(noisy_max(signed, low=0, high=100, noise=40))
     # A unit that comes or goes is in one key, so it moves all keys in one direction, whichever.
     moved = Fraction(signed.sensitivity(session.spine.rows.neighbor_relation)) / (2 if neighbors == "add_remove" else 1)
     exact = noisy_max_epsilon_up(3, sensitivity=moved, noise=Fraction(40), spread=100)
@@ -118,14 +120,14 @@ def test_the_price_is_the_pure_epsilon_of_the_noise(opened, neighbors):
 
 @pytest.mark.parametrize("epsilon", ["1e-13", 4000])
 def test_extreme_epsilons_have_noise(pure, epsilon):
-    won = pure(4500).ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=epsilon))
+    won = pure(4500).ask(noisy_max(BY_CLINIC, low=0, high=100, epsilon=epsilon))
     assert won.noise > 10**9 if epsilon == "1e-13" else won.noise < 10
 
 
 @pytest.mark.parametrize("epsilon", ["0.003", "0.2", "3"])
 def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
     session = pure(10)
-    won = session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=epsilon))
+    won = session.ask(noisy_max(BY_CLINIC, low=0, high=100, epsilon=epsilon))
     assert spent(session).main == Fraction(epsilon) * MAIN_STEPS
     noise = Fraction(str(won.noise))
     price = [
@@ -136,7 +138,7 @@ def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
 
 def test_a_maximum_under_a_renyi_filter_costs_the_cheaper_of_both_laws(opened):
     session = opened()
-    won = session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon="0.1"))
+    won = session.ask(noisy_max(BY_CLINIC, low=0, high=100, epsilon="0.1"))
     # One patient is in one of three clinics: two thirds of the squared step are left without the mean.
     rho = Fraction(2, 3) / 2 / Fraction(str(won.noise)) ** 2
     prices = [session.spine.filter.price(event).hit for event in (Pure("0.1"), ZeroConcentrated(rho))]
@@ -174,15 +176,15 @@ def test_the_concentrated_loss_bounds_the_law_of_a_maximum(order):
 def test_a_maximum_of_a_series():
     rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
     with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
-        assert session.ask(NoisyMax(session.series(), low=0, high=1000, noise=1)).key == (1,)
+        assert session.ask(noisy_max(session.series(), low=0, high=1000, noise=1)).key == (1,)
 
 
 def test_a_refused_maximum_says_what_would_fit(pure):
     session = pure()
     with pytest.raises(BudgetExceeded, match="would fit"):
-        session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=2))
+        session.ask(noisy_max(BY_CLINIC, low=0, high=100, epsilon=2))
     with pytest.raises(BudgetExceeded):
-        session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise="0.5"))
+        session.ask(noisy_max(BY_CLINIC, low=0, high=100, noise="0.5"))
     assert session.history == []
 
 
@@ -200,6 +202,9 @@ def test_a_refused_maximum_says_what_would_fit(pure):
         {"noise": None, "epsilon": 0},
         {"noise": None, "epsilon": "1e-20"},
         {"noise": "1e-9"},
+        {"mechanism": None},
+        {"mechanism": "laplace", "noise": None, "epsilon": 1},
+        {"lead": True},
         {"query": count()},
         {"query": count().by("clinic", ["north"])},
         {"query": "age"},
@@ -210,7 +215,7 @@ def test_a_wrong_maximum_charges_nothing(pure, wrong):
     session = pure()
     given = {"query": BY_CLINIC, "low": 0, "high": 100, "noise": 40} | wrong
     with pytest.raises((InvalidParameter, InvalidQuery)):
-        session.ask(NoisyMax(given.pop("query"), **given))
+        session.ask(noisy_max(given.pop("query"), **given))
     assert session.history == []
 
 

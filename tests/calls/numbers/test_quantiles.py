@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,8 @@ import chary
 from chary import Budget, count, histogram, open_counts
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Mode, Proportion, Quantiles
-from chary.calls.choices import mode_choice
+from chary.calls import Choose, Proportion, Quantiles
+from chary.calls.choices import inverse_choice
 from chary.calls.quantiles import mechanism_of
 from chary.core.plan import Data
 from chary.data import NeighborRelation
@@ -26,6 +27,7 @@ from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data
 
 AGES = {"bounds": (0, 120), "max_rows_per_unit": 1}
 ALPHA = 1e-6
+mode = partial(Choose, mechanism="inverse")
 
 
 def people(ages):
@@ -75,10 +77,10 @@ def test_an_empty_table_gives_any_grid_point(opened):
 def test_modes_without_noise(opened, neighbors):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 9 + ["c"] * 7, "age": [10] * 5 + [20] * 9 + [70] * 7})
     session = opened(frame, privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
-    assert session.ask(Mode(count().by("clinic", ["a", "b", "c"]), epsilon=PLENTY)).value == "b"
-    assert session.ask(Mode(count().by("clinic", ["a", "c"]), epsilon=PLENTY)).value == "c"
-    assert session.ask(Mode(count().by(["clinic", "age"], [("a", 10), ("b", 10)]), epsilon=PLENTY)).value == ("a", 10)
-    assert session.ask(Mode(histogram("age", bins=[0, 15, 65, 120]), epsilon=PLENTY)).value == (15, 65)
+    assert session.ask(mode(count().by("clinic", ["a", "b", "c"]), epsilon=PLENTY)).value == "b"
+    assert session.ask(mode(count().by("clinic", ["a", "c"]), epsilon=PLENTY)).value == "c"
+    assert session.ask(mode(count().by(["clinic", "age"], [("a", 10), ("b", 10)]), epsilon=PLENTY)).value == ("a", 10)
+    assert session.ask(mode(histogram("age", bins=[0, 15, 65, 120]), epsilon=PLENTY)).value == (15, 65)
 
 
 def test_fractions_without_noise(opened, place):
@@ -142,7 +144,7 @@ def test_the_fraction_follows_its_law_and_no_other(opened, scale):
 def test_the_mode_follows_its_law(opened, neighbors, distances, rate):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
     session = opened(frame, privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
-    made = Mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").plan(session.spine)
+    made = mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: answer.value)
     for factor in (1, 1.5, 2 / 3):
@@ -163,7 +165,7 @@ def test_the_lower_of_two_prices_is_charged(opened):
     session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
     second = spent(session)
     assert second - first == price(ZeroConcentrated(Fraction(1, 1600))).hit
-    session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.1"))
+    session.ask(mode(count().by("clinic", CLINICS), epsilon="0.1"))
     third = spent(session)
     assert third - second == first
     session.ask(Quantiles("age", 0.5, bounds=(0, 1), max_rows_per_unit=1, epsilon="0.1"))
@@ -173,7 +175,7 @@ def test_the_lower_of_two_prices_is_charged(opened):
 def test_the_pure_filter_adds_up_epsilons(opened):
     session = opened(budget=Budget(epsilon=1))
     session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
-    session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.2"))
+    session.ask(mode(count().by("clinic", CLINICS), epsilon="0.2"))
     assert spent(session) == Amount(3 * 10**14)
     with pytest.raises(BudgetExceeded, match="would fit"):
         session.ask(Quantiles("age", 0.5, **AGES, epsilon=1))
@@ -182,7 +184,7 @@ def test_the_pure_filter_adds_up_epsilons(opened):
 def test_two_keys_that_are_replaced_are_paid_in_full(opened):
     frame = pd.DataFrame({"clinic": ["a", "b"]})
     session = opened(frame, privacy_unit=None, neighbors="replace", budget=Budget(epsilon=4, delta=1e-6))
-    session.ask(Mode(count().by("clinic", ["a", "b"]), epsilon="0.1"))
+    session.ask(mode(count().by("clinic", ["a", "b"]), epsilon="0.1"))
     assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
 
 
@@ -214,17 +216,17 @@ def test_rank_errors_are_told(opened):
         (lambda s: s.ask(Quantiles("age", [], **AGES, epsilon=1)), InvalidParameter),
         (lambda s: s.ask(Quantiles("age", [0.5, 0.25], **AGES, epsilon=1)), InvalidParameter),
         (lambda s: s.ask(Quantiles("age", [0.5, 0.5], **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Mode(count(), epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(mode(count(), epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
         (
             lambda s: s.ask(
-                Mode(chary.sum("age", bounds=(0, 9), max_rows_per_unit=1).by("clinic", CLINICS), epsilon=1)
+                mode(chary.sum("age", bounds=(0, 9), max_rows_per_unit=1).by("clinic", CLINICS), epsilon=1)
             ),
             InvalidQuery,
         ),
         (lambda s: s.ask(Quantiles("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
-        (lambda s: s.ask(Mode("clinic", epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
+        (lambda s: s.ask(mode("clinic", epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
         (lambda s: s.ask(Proportion("age > 1", epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Proportion(None, epsilon=1)), InvalidQuery),
     ],
@@ -243,7 +245,7 @@ def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
 )
 def test_the_half_is_dropped_where_the_distances_allow_it(neighbors, keys, whole):
     asked = count().by("clinic", CLINICS[:keys])
-    assert mode_choice(asked, NeighborRelation(neighbors, None), "0.1").whole is whole
+    assert inverse_choice(asked, NeighborRelation(neighbors, None), "0.1").whole is whole
 
 
 @pytest.mark.parametrize(("neighbors", "replace"), [("add_remove", False), ("replace", True)])
@@ -257,9 +259,9 @@ def test_quantiles_follow_the_relation_and_the_values_of_a_unit(neighbors, repla
 def test_replaced_units_need_one_key_each_for_a_mode(opened):
     session = opened(neighbors="replace", budget=NO_NOISE)
     for query in (count().by("clinic", CLINICS), count().by("clinic", CLINICS, max_groups_per_unit=2)):
-        with pytest.raises(InvalidQuery, match="Choose"):
-            session.ask(Mode(query, epsilon=PLENTY))
-    assert session.ask(Mode(count().by("clinic", CLINICS, max_groups_per_unit=1), epsilon=PLENTY)).value in CLINICS
+        with pytest.raises(InvalidQuery, match="leave mechanism= out"):
+            session.ask(mode(query, epsilon=PLENTY))
+    assert session.ask(mode(count().by("clinic", CLINICS, max_groups_per_unit=1), epsilon=PLENTY)).value in CLINICS
 
 
 def test_a_series_has_no_columns_of_values():

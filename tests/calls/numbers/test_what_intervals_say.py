@@ -9,11 +9,10 @@ import chary
 from chary import Budget, count, histogram, mean
 from chary.calls import (
     MWEM,
+    Choose,
     Histogram,
     Marginal,
-    Mode,
     MostCommon,
-    NoisyMax,
     PrincipalComponents,
     Quantiles,
     Release,
@@ -22,6 +21,7 @@ from chary.calls import (
 from chary.noise import Seeded
 
 ROWS = pd.DataFrame({"age": np.arange(2000) % 90, "sex": ["f", "m"] * 1000})
+KEYED = count().by("sex", ["f", "m"])
 UNIVERSE = {"universe": {"sex": ["f", "m"]}, "queries": ["sex = 'f'"], "epsilon": 1}
 
 
@@ -44,9 +44,10 @@ def session(opened):
         (Quantiles("age", 0.5, bounds=(0, 99), epsilon=1, interval=0.9), "as often as was asked"),
         (Quantiles("age", [0.5], bounds=(0, 99), epsilon=1), "no interval"),
         (Quantiles("age", [0.5], bounds=(0, 99), epsilon=1, interval=0.9), "together"),
-        (Mode(count().by("sex", ["f", "m"]), epsilon=1), "no interval"),
+        (Choose(KEYED, epsilon=1, mechanism="inverse"), "of the best"),
         (MostCommon("sex", among=["f", "m"], epsilon=1), "of the best"),
-        (NoisyMax(count().by("sex", ["f", "m"]), low=0, high=2000, epsilon=1), "of the best"),
+        (Choose(KEYED, epsilon=1, mechanism="gaussian", low=0, high=2000), "of the best"),
+        (Choose(KEYED, epsilon=1, lead=True), "its lead is right within"),
         (PrincipalComponents({"age": (0, 90)}, epsilon=1), "clipped"),
         (PrincipalComponents({"age": (0, 90)}, epsilon=1, longest="0.5"), "shortened to 0.5"),
         (SmallDatabase(**UNIVERSE, rows=4), "interval_of"),

@@ -1,6 +1,7 @@
 """Choices of keys, most common values and majorities asked of a session."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,10 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
+from chary.calls.call import named, of_record
 from chary.calls.choices import bounded_range, chooser, majority_vote
+from chary.calls.history import History
+from chary.calls.run import titled
 from chary.data import NeighborRelation
 from chary.filters import PureFilter, RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
@@ -60,6 +64,31 @@ def test_the_position_of_a_series():
             session.ask(Majority("cnt > 6", epsilon="0.1"))
         made = chooser(session.series(), session.spine.rows.neighbor_relation, "0.1", "exponential")
         assert (made.sensitivity, made.monotone) == (3, False)
+
+
+# By the kind that a ledger has for it, what a choice says, and what its record says beside the query.
+KEPT = {
+    "choose": ({"epsilon": "0.1", "mechanism": "laplace"}, {"by": "laplace", "epsilon": "1/10"}),
+    "choose_with_lead": ({"epsilon": "0.1", "mechanism": "laplace", "lead": True}, {"epsilon": "1/10"}),
+    "mode": ({"epsilon": "0.1", "mechanism": "inverse"}, {"epsilon": "1/10"}),
+    "noisy_max_gaussian": (
+        {"noise": 40, "mechanism": "gaussian", "low": 0, "high": 100},
+        {"noise": "40", "low": "0", "high": "100"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_ledgers_hold_a_choice_by_the_kind_of_its_mechanism(opened, kind):
+    session, (said, kept) = opened(), KEPT[kind]
+    call = Choose(BY_CLINIC, **said)
+    answer = session.ask(call)
+    [stored] = session.history
+    assert (stored.kind, stored.question) == (kind, {"query": BY_CLINIC.body()} | kept)
+    assert of_record(kind, stored.question) == call
+    assert (session.quote(call).kind, named(kind), titled(kind)) == ("choose", "choose", "Choose")
+    assert History(session.spine).rebuilt(session.spine.ledger.call(stored.call)).answer == answer
+    assert replace(call, mechanism=None).plan(session.spine).body == call.text() if call.lead else True
 
 
 @pytest.mark.statistical

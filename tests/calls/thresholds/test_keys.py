@@ -5,9 +5,9 @@ import pytest
 
 import chary
 from chary import Budget, count, mean
-from chary.calls import ReleaseIf, ThresholdTest, WatchResult, read
+from chary.calls import ReleaseIf, ThresholdTest, WatchResult
 from chary.calls.answers import TestedKeys as Found
-from chary.calls.call import named
+from chary.calls.call import named, of_record
 from chary.calls.run import titled
 from chary.client.wire import in_typed, of_typed
 from chary.core.plan import Data
@@ -123,7 +123,7 @@ def test_a_release_of_keys_is_what_a_ledger_calls_a_watch(opened):
     assert (stored.kind, sorted(stored.answer)) == ("watch", ["noisy", "positions", "tested"])
     assert stored.question == {"query": EVERY.body(), "above": str(-FAR), "epsilon": "1/10", "parallel": 3}
     call = ReleaseIf(EVERY, above=-FAR, epsilon="0.1")
-    assert read(call.body() | {"kind": "watch"}) == call
+    assert of_record("watch", stored.question) == call
     assert (session.quote(call).kind, named("watch"), titled("watch")) == ("release_if", "release_if", "Release if")
     assert list(findings(session)) == list(found.findings)
     assert len(found.findings) == 3

@@ -1,7 +1,6 @@
 """Worst cases of choices among keys, options and databases, and among candidates that callers bring."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
 from fractions import Fraction
 from typing import Any
 
@@ -54,23 +53,12 @@ def small_database(k: int) -> calls.SmallDatabase:
     return calls.SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=1, measure="databases")
 
 
-def of_keys() -> list[WorstCase]:
-    """Every kind that chooses one of the keys of a query and says its epsilon alone, on a unit that changes its key."""
-
-    def asked(kind: Any) -> WorstCase:
-        return WorstCase(kind.kind, lambda k: kind(KEYED, epsilon=k), MOVED.opened)
-
-    return [asked(kind) for kind in calls.kinds().values() if kind.subject == "selection" and _needs(kind) == _KEYED]
-
-
-def _needs(kind: Any) -> list[str]:
-    """The fields that must be said."""
-    return [field.name for field in fields(kind) if field.default is MISSING]
-
-
-_KEYED = ["query", "epsilon"]
 CHOICES = [
-    *of_keys(),
+    WorstCase("choose", lambda k: calls.Choose(KEYED, epsilon=k), MOVED.opened),
+    WorstCase("choose with the lead", lambda k: calls.Choose(KEYED, epsilon=k, lead=True), MOVED.opened),
+    WorstCase(
+        "choose by inverse sensitivity", lambda k: calls.Choose(KEYED, epsilon=k, mechanism="inverse"), MOVED.opened
+    ),
     WorstCase(
         "choose by the exponential mechanism",
         lambda k: calls.Choose(KEYED, epsilon=k, mechanism="exponential"),
@@ -89,8 +77,8 @@ CHOICES = [
     ),
     WorstCase("cover", lambda k: calls.Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
     WorstCase(
-        "noisy_max_gaussian",
-        lambda k: calls.NoisyMax(KEYED, low=0, high=1, epsilon=k),
+        "choose by Gaussian noise",
+        lambda k: calls.Choose(KEYED, epsilon=k, mechanism="gaussian", low=0, high=1),
         FARTHEST.opened,
         transcripts=4000,
     ),

@@ -49,9 +49,6 @@ NUMBERS = [
         LOWER.opened,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
-    WorstCase(
-        "mode", lambda k: calls.Mode(count().by("place", PLACES[:2], max_groups_per_unit=1), epsilon=k), MOVED.opened
-    ),
     WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase("randomized", lambda k: calls.Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
 ]

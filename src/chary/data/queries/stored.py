@@ -17,9 +17,20 @@ STORED: Final[Mapping[str, str]] = {
 CURRENT: Final[Mapping[str, str]] = {stored: name for name, stored in STORED.items()}
 # The same of the kinds of queries.
 _STORED_KINDS: Final = {"sum": "total"}
+# What is an option of a call and has a stored kind of its own, which says it: the call's kind, and what it says.
+_OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "choose_with_lead": ("choose", {"mechanism": "laplace", "lead": True}),
+    "mode": ("choose", {"mechanism": "inverse"}),
+    "noisy_max_gaussian": ("choose", {"mechanism": "gaussian"}),
+    "noisy_max": ("choose", {"mechanism": "gaussian"}),
+}
+# Flags among them, which are stored by no name.
+_FLAGS: Final = {name for _, said in _OPTIONS.values() for name, value in said.items() if value is True}
 # A release above a threshold of a query with keys is stored as a watch: its plan says so, whose body is the same.
 # Services hold single quantiles under a kind of their own; ledgers have them among quantiles.
-_CURRENT_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()} | {
+_CURRENT_KINDS: Final = {
+    **{stored: kind for kind, stored in _STORED_KINDS.items()},
+    **{stored: kind for stored, (kind, _) in _OPTIONS.items()},
     "watch": "release_if",
     "quantile": "quantiles",
 }
@@ -42,8 +53,10 @@ def stored(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     >>> stored({"kind": "histogram", "column": "age", "max_groups_per_unit": 2})
     {'kind': 'histogram', 'column': 'age', 'keep_per_unit': 2}
     """
-    word = MECHANISM.get(str(kind or body.get("kind")))
-    return _renamed(body, STORED, _STORED_KINDS, {} if word is None else {"mechanism": word})
+    kind = str(kind or body.get("kind"))
+    word, unsaid = MECHANISM.get(kind), _FLAGS | options_of(stored_kind(kind, body)).keys()
+    said = {name: value for name, value in body.items() if name not in unsaid}
+    return _renamed(said, STORED, _STORED_KINDS, {} if word is None else {"mechanism": word})
 
 
 def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
@@ -54,8 +67,10 @@ def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     >>> current({"query": {"kind": "count"}, "rule": "inverse"}, "majority")
     {'query': {'kind': 'count'}, 'mechanism': 'inverse'}
     """
-    word = MECHANISM.get(str(kind or body.get("kind")))
-    return _renamed(body, CURRENT, _CURRENT_KINDS, {} if word is None else {word: "mechanism"})
+    kind = str(kind or body.get("kind"))
+    word = MECHANISM.get(kind)
+    said = _renamed(body, CURRENT, _CURRENT_KINDS, {} if word is None else {word: "mechanism"})
+    return {**said, **options_of(kind)}
 
 
 def current_kind(kind: str) -> str:
@@ -65,6 +80,25 @@ def current_kind(kind: str) -> str:
     ('release_if', 'test')
     """
     return _CURRENT_KINDS.get(kind, kind)
+
+
+def stored_kind(kind: str, said: Mapping[str, Any]) -> str:
+    """Under which kind ledgers hold a call of this kind that says so.
+
+    >>> stored_kind("choose", {"mechanism": "inverse", "epsilon": "0.1"}), stored_kind("choose", {})
+    ('mode', 'choose')
+    """
+    made = (word for word, (now, options) in _OPTIONS.items() if now == kind and options.items() <= said.items())
+    return next(made, kind)
+
+
+def options_of(kind: str) -> Mapping[str, Any]:
+    """What a call says whose kind in a ledger is this one.
+
+    >>> dict(options_of("mode")), dict(options_of("test"))
+    ({'mechanism': 'inverse'}, {})
+    """
+    return _OPTIONS[kind][1] if kind in _OPTIONS else {}
 
 
 def stored_kinds(kind: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.answers import Answer
-from chary.calls.call import kinds
+from chary.calls.call import of_record
 from chary.calls.run import Run, run_kinds
 from chary.client.wire import status_of
 from chary.core.transaction import openings
@@ -150,7 +150,7 @@ def _again(on: Asking, call: history.Replay | None, kind: str | None) -> tuple[f
         return form, form.usual(_series(on))
     form = forms.form_of(asked)
     try:
-        return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
+        return form, form.filled(of_record(call.entry.kind, call.entry.question), on.served.session.schema)
     except CharyError:
         return form, form.usual(_series(on))
 
