@@ -24,7 +24,6 @@ from chary.calls import (
     GrowingTests,
     Histogram,
     IndividualTests,
-    InverseSensitivityMechanism,
     Label,
     Majority,
     Marginal,
@@ -117,7 +116,6 @@ SAMPLES = {
         "age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", max_groups_per_unit=1
     ),
     "individual_stream": lambda: IndividualTests(epsilon="0.02", hits=2),
-    "inverse_sensitivity": lambda: InverseSensitivityMechanism([0, 50, 100], count(), epsilon="0.01"),
     "label": lambda: Label(0, guess="yes", epsilon="0.01"),
     "label_clear": lambda: ClearLabel(0, epsilon="0.01"),
     "majority": lambda: Majority("age >= 44", epsilon="0.01", mechanism="inverse"),
@@ -158,6 +156,7 @@ OTHERS = {
     "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
     "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
     "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
+    "inverse_sensitivity": lambda: ExponentialMechanism([0, 50, 100], distance=count(), epsilon="0.01"),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.

@@ -148,6 +148,10 @@ def test_stored_calls_are_said_in_the_words_of_today():
         ({"kind": "watch", "query": {"kind": "total"}}, {"kind": "release_if", "query": {"kind": "sum"}}),
         ({"kind": "mode", "epsilon": "1"}, {"kind": "choose", "epsilon": "1", "mechanism": "inverse"}),
         ({"kind": "noisy_max", "low": "0"}, {"kind": "choose", "low": "0", "mechanism": "gaussian"}),
+        (
+            {"kind": "inverse_sensitivity", "distance": {"kind": "total"}},
+            {"kind": "exponential_mechanism", "distance": {"kind": "sum"}, "score": None},
+        ),
         ({"kind": "choose_with_lead"}, {"kind": "choose", "mechanism": "laplace", "lead": True}),
     ],
 )

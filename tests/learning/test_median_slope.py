@@ -6,7 +6,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, InvalidQuery
-from chary.calls import InverseSensitivityMechanism
+from chary.calls import ExponentialMechanism
 from chary.learning import MedianSlope
 from chary.learning.median_slope import drawn_order, excess, height_distances, paired_slopes
 from chary.noise import Seeded
@@ -105,9 +105,9 @@ def test_a_line_is_found_through_spoiled_rows():
         unsafe_noise=Seeded(6),
     ) as session:
         line, slopes = MedianSlope("x", "y", neighbors="replace"), [k / 100 for k in range(-200, 201)]
-        slope = session.ask(InverseSensitivityMechanism(slopes, line.slope(), epsilon=1)).value
+        slope = session.ask(ExponentialMechanism(slopes, distance=line.slope(), epsilon=1)).value
         heights = [k / 10 for k in range(-500, 501)]
-        height = session.ask(InverseSensitivityMechanism(heights, line.height(slope, 30), epsilon=1)).value
+        height = session.ask(ExponentialMechanism(heights, distance=line.height(slope, 30), epsilon=1)).value
     assert abs(slope - 0.5) < 0.1
     assert abs(height - 18) < 1
 
@@ -133,7 +133,7 @@ def test_a_session_with_other_neighbours_refuses_the_distances(wrong):
     line = MedianSlope("x", "y", neighbors="replace", matchings=2)
     with chary.open(rows, budget=Budget(epsilon=1), ledger=":memory:", **options) as session:
         for distances in (line.slope(), line.height(0.5, center=2)):
-            asked = InverseSensitivityMechanism([0, 1, 2], distances, epsilon="0.5")
+            asked = ExponentialMechanism([0, 1, 2], distance=distances, epsilon="0.5")
             for ask in (session.quote, session.ask):
                 with pytest.raises(InvalidQuery, match="privacy_unit=None, neighbors='replace'"):
                     ask(asked)

@@ -25,7 +25,6 @@ from chary.calls import (
     GrowingTests,
     Histogram,
     IndividualTests,
-    InverseSensitivityMechanism,
     Label,
     Majority,
     Marginal,
@@ -375,8 +374,9 @@ NEWER = {
     "exponential_mechanism of a function": asked(
         lambda s, key: s.ask(ExponentialMechanism(CLINICS, SIZES, sensitivity=1, epsilon="0.01"), request=key)
     ),
+    "inverse_sensitivity": asked(lambda s, key: s.ask(OTHERS["inverse_sensitivity"](), request=key)),
     "inverse_sensitivity of a function": asked(
-        lambda s, key: s.ask(InverseSensitivityMechanism(CLINICS, SIZES, epsilon="0.01"), request=key)
+        lambda s, key: s.ask(ExponentialMechanism(CLINICS, distance=SIZES, epsilon="0.01"), request=key)
     ),
     "matrix_mechanism of marginals": asked(
         lambda s, key: s.ask(

@@ -24,6 +24,7 @@ from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, 
 from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
+from chary.noise import Source
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
 # The largest of many bounded values after Gaussian noise: the winning key, and nothing else, is published.
@@ -465,55 +466,130 @@ def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choice
     return choices.MajorityVote(call.epsilon, moved, call.mechanism)
 
 
-# A choice among a list of public candidates: what is read for it, and what is told.
+# One of a list of public candidates, by scores or distances of the caller's own: the exponential mechanism in its
+# general form, and inverse sensitivity.
 
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
+# What chooses a position of what was read, and how far the choice may fall short but with this chance.
+Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], float]]
 
 
-def candidate_choice(
-    call: Any,
-    spine: Spine,
-    brought: Any,
-    position: Callable[[Sequence[Any], Data], int],
-    short: Callable[[Fraction], float],
-) -> Plan[ChosenKey]:
-    """A choice by scores or distances of the caller's own, a function or queries, of which `position` chooses."""
-    candidates, own = tuple(call.candidates), brought if isinstance(brought, ScoreFunction) else None
+@call("exponential_mechanism", subject="selection", typed=False)
+class ExponentialMechanism(Call[ChosenKey]):
+    """One of a list of public candidates, the likelier the higher its score, or the smaller its distance.
 
-    def run(data: Data) -> Result:
-        if own is None:
-            read = [data.integers(place) for place in range(len(data.values))]
-            return Result({"position": position([int(value) for value in np.concatenate(read)], data)}, 0, 0)
-        try:
-            found = own.scores(data.values[0], candidates, data.source)
-        except AlgorithmFailed:
-            return Result({"failed": True}, 0, 0)
-        return Result({"position": position(found, data)}, 0, 0)
+    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower, always charged: a candidate
+    of score u has a chance exactly proportional to `exp(epsilon u / (2 sensitivity))`, and one at distance D, which is
+    inverse sensitivity, to `exp(-epsilon D / 2)`; with `monotone` the 2 is left out. Say one of the two:
 
-    def present(answer: Json, number: int) -> ChosenKey:
-        if "failed" in answer:
-            raise AlgorithmFailed(failed(brought.name))
-        return ChosenKey(number, candidates[answer["position"]], shortfall=short(BETA))
+    - `score=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
+      unit, added or removed or replaced as the session says, moves no score by more than `sensitivity`; with
+      `monotone`, moves all of them up or all of them down. Scores are rounded down to about a millionth of the
+      sensitivity (whole numbers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
+      that.
+    - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many keys): chary proves how
+      far they move apart, and `sensitivity` and `monotone` are left out.
+    - `distance=ScoreFunction(name, run)`: how many units would have to change to make each candidate the true answer.
+      **An assumption that nothing can check** is that one unit changes no distance by more than 1; with `monotone`,
+      that it changes all of them in one direction, up or down. Distances are rounded down to whole numbers from 0 to
+      2**40; NaN is farthest. Neither can break that.
+    - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
+      works out how many units lie between.
 
-    return Plan(
-        call.kind,
-        call.text(),
-        events.Pure(call.epsilon),
-        run,
-        present,
-        reading(*queries_of(brought)) if own is None else lambda rows: [own.prepare(rows)],
-        PerHit(bounds=bounded_range(call.epsilon)),
-        lambda: Forecast(shortfall=short),
-        size=call.size(spine),
-    )
+    95 times in 100 the score is at most `shortfall` below the best, or the distance at most so many units above the
+    smallest (a quote tells it), whatever the data; `chary.accounting.utility_loss_up` is the published form of that
+    bound. No unbiased (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units.
+    Candidates are different numbers, texts, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
+    2020.
+
+    Errors: `InvalidParameter` for candidates that are none, for both or none of `score` and `distance`, a missing or
+    superfluous sensitivity, as many queries as there are not candidates, and a distance to candidates that are no
+    numbers; `AlgorithmFailed`, charged, for a function that raises or returns anything but numbers.
+
+    >>> from chary import count
+    >>> ages = {"young": "age < 30", "middle": "age >= 30 AND age < 60", "old": "age >= 60"}
+    >>> ExponentialMechanism(list(ages), [count(where) for where in ages.values()], epsilon="0.1").candidates
+    ('young', 'middle', 'old')
+    >>> ExponentialMechanism([0, 10, 100, 1000], distance=count("age >= 65"), epsilon="0.1").candidates
+    (0, 10, 100, 1000)
+    """
+
+    candidates: Keys
+    score: Scores | None = None
+    _: KW_ONLY
+    epsilon: Positive
+    distance: Scores | None = None
+    sensitivity: Positive | None = None
+    monotone: Flag = False
+
+    def __post_init__(self) -> None:
+        listed, score = _checked(self.candidates), self.score
+        if (score is None) == (self.distance is None):
+            raise InvalidParameter("say one of score= and distance=: a ScoreFunction, or queries")
+        if isinstance(score, ScoreFunction):
+            if self.sensitivity is None:
+                raise InvalidParameter("say how far one unit moves a score of yours at most, such as sensitivity=1")
+            return
+        if self.sensitivity is not None or (self.monotone and not isinstance(self.distance, ScoreFunction)):
+            raise InvalidParameter(
+                "how far counts, sums and distances move is known: leave sensitivity= and monotone= out"
+            )
+        if score is None:
+            self._check_distance()
+            return
+        answers = len(score.keys or ()) if isinstance(score, Query) else len(score)
+        if not isinstance(score, Query) and any(query.keys is not None for query in score):
+            raise InvalidParameter("each query of a list scores one candidate, so it has no keys")
+        if answers != listed:
+            raise InvalidParameter(f"there are {listed} candidates and {answers} answers to score them")
+
+    def _check_distance(self) -> None:
+        if isinstance(self.distance, ScoreFunction):
+            return
+        if not isinstance(self.distance, Query) or self.distance.keys is not None:
+            raise InvalidParameter("distance is a ScoreFunction, or one count or sum without keys")
+        for candidate in self.candidates:
+            exact(candidate, "each of the candidates")
+
+    def plan(self, spine: Spine) -> Plan[ChosenKey]:
+        candidates, brought = tuple(self.candidates), self.distance if self.score is None else self.score
+        pick, short = (_by_distance if self.score is None else _by_score)(self, spine.rows.neighbor_relation)
+        own = brought if isinstance(brought, ScoreFunction) else None
+
+        def run(data: Data) -> Result:
+            if own is None:
+                read = np.concatenate([data.integers(place) for place in range(len(data.values))])
+                return Result({"position": pick([int(value) for value in read], data.source)}, 0, 0)
+            try:
+                found = own.scores(data.values[0], candidates, data.source)
+            except AlgorithmFailed:
+                return Result({"failed": True}, 0, 0)
+            return Result({"position": pick(found, data.source)}, 0, 0)
+
+        def present(answer: Json, number: int) -> ChosenKey:
+            if "failed" in answer:
+                raise AlgorithmFailed(failed("" if own is None else own.name))
+            return ChosenKey(number, candidates[answer["position"]], shortfall=short(BETA))
+
+        return Plan(
+            self.stored_kind,
+            self.text(),
+            events.Pure(self.epsilon),
+            run,
+            present,
+            reading(*_queries(brought)) if own is None else lambda rows: [own.prepare(rows)],
+            PerHit(bounds=bounded_range(self.epsilon)),
+            lambda: Forecast(shortfall=short),
+            size=self.size(spine),
+        )
 
 
-def queries_of(brought: Query | Sequence[Query]) -> tuple[Query, ...]:
+def _queries(brought: Any) -> tuple[Query, ...]:
     """The queries that score candidates: one with a key for each, or one for each."""
     return (brought,) if isinstance(brought, Query) else tuple(brought)
 
 
-def checked(candidates: Any) -> int:
+def _checked(candidates: Any) -> int:
     """How many there are; `InvalidParameter` for fewer than two, lists, and any twice."""
     listed = tuple(candidates)
     if len(listed) < 2 or not all(isinstance(each, _SCALARS) for each in listed):
@@ -523,65 +599,18 @@ def checked(candidates: Any) -> int:
     return len(listed)
 
 
-# One of a list of candidates by distances of the caller's own: inverse sensitivity in its general form.
+def _by_distance(call: ExponentialMechanism, neighbor_relation: NeighborRelation) -> Picking:
+    mechanism, candidates = choices.InverseSensitivity(call.epsilon, whole=call.monotone), tuple(call.candidates)
 
+    def pick(found: Sequence[Any], source: Source) -> int:
+        if isinstance(call.distance, Query):
+            found = units_between(call.distance, neighbor_relation, found[0], candidates)
+        return mechanism.pick(distance_steps(found), source)
 
-@call("inverse_sensitivity", subject="selection", typed=False)
-class InverseSensitivityMechanism(Call[ChosenKey]):
-    """One of a list of public candidates, the likelier the fewer units would have to change to make it the true answer.
+    def short(beta: Fraction) -> float:
+        return float(max(0, ceil(accuracy.exponential_loss_up(mechanism.unit, len(candidates), beta)) - 1))
 
-    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower, always charged: a candidate
-    at distance D has a chance exactly proportional to `exp(-epsilon D / 2)`; with `monotone` the 1/2 is left out.
-
-    - `distance=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
-      unit changes no distance by more than 1; with `monotone`, that it changes all of them in one direction, up or
-      down. Distances are rounded down to whole numbers from 0 to 2**40; NaN is farthest. Neither can break that.
-    - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
-      works out how many units lie between.
-
-    95 times in 100 the distance is at most `shortfall` units above the smallest, whatever the data. No unbiased
-    (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units. Source: theory
-    section 2; Asi, Duchi 2020.
-
-    Errors: as for `ExponentialMechanism`, and `InvalidParameter` for a query with keys, or candidates that are no
-    numbers beside a query.
-
-    >>> from chary import count
-    >>> InverseSensitivityMechanism([0, 10, 100, 1000], count("age >= 65"), epsilon="0.1").kind
-    'inverse_sensitivity'
-    """
-
-    candidates: Keys
-    distance: Scores
-    _: KW_ONLY
-    epsilon: Positive
-    monotone: Flag = False
-
-    def __post_init__(self) -> None:
-        checked(self.candidates)
-        if isinstance(self.distance, ScoreFunction):
-            return
-        if not isinstance(self.distance, Query) or self.distance.keys is not None or self.monotone:
-            raise InvalidParameter("distance is a ScoreFunction, or one count or sum without keys or monotone=")
-        for candidate in self.candidates:
-            exact(candidate, "each of the candidates")
-
-    def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        brought, neighbor_relation = self.distance, spine.rows.neighbor_relation
-        mechanism = choices.InverseSensitivity(self.epsilon, whole=self.monotone)
-
-        def position(found: Sequence[Any], data: Data) -> int:
-            if isinstance(brought, ScoreFunction):
-                return mechanism.pick(distance_steps(found), data.source)
-            query, [value] = cast("Query", brought), found
-            units = units_between(query, neighbor_relation, value, tuple(self.candidates))
-            return mechanism.pick(distance_steps(units), data.source)
-
-        def short(beta: Fraction) -> float:
-            units = ceil(accuracy.exponential_loss_up(mechanism.unit, len(tuple(self.candidates)), beta))
-            return float(max(0, units - 1))
-
-        return candidate_choice(self, spine, brought, position, short)
+    return pick, short
 
 
 def units_between(
@@ -593,82 +622,22 @@ def units_between(
     return [ceil(gap / moved) for gap in gaps]
 
 
-# One of a list of candidates by scores of the caller's own: the exponential mechanism in its general form.
+def _by_score(call: ExponentialMechanism, neighbor_relation: NeighborRelation) -> Picking:
+    mechanism, step = score_choice(call, neighbor_relation)
+    score, many = call.score, len(tuple(call.candidates))
 
+    def pick(found: Sequence[Any], source: Source) -> int:
+        if isinstance(score, ScoreFunction):
+            return mechanism.step(score_steps(found, Fraction(call.sensitivity or 1)), source)
+        grids = [query.grid for query in _queries(score)] * (many if isinstance(score, Query) else 1)
+        return mechanism.step([int(value * grid / step) for value, grid in zip(found, grids, strict=True)], source)
 
-@call("exponential_mechanism", subject="selection", typed=False)
-class ExponentialMechanism(Call[ChosenKey]):
-    """One of a list of public candidates, the likelier the higher its score, by scores of your own.
+    def short(beta: Fraction) -> float:
+        steps = ceil(accuracy.exponential_loss_up(mechanism.unit, many, beta))
+        # A score is rounded down by less than a step; those of queries are whole numbers of them.
+        return float(max(0, steps if isinstance(score, ScoreFunction) else steps - 1) * step)
 
-    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower, always charged: a candidate
-    of score u has a chance exactly proportional to `exp(epsilon u / (2 sensitivity))`; with `monotone` the 2 is left
-    out.
-
-    - `score=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
-      unit, added or removed or replaced as the session says, moves no score by more than `sensitivity`; with
-      `monotone`, moves all of them up or all of them down. Scores are rounded down to about a millionth of the
-      sensitivity (whole numbers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
-      that.
-    - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many keys): chary proves how
-      far they move apart, and `sensitivity` and `monotone` are left out.
-
-    95 times in 100 the score is at most `shortfall` below the best (a quote tells it), whatever the data;
-    `chary.accounting.utility_loss_up` is the published form of that bound. Candidates are different numbers, texts,
-    truth values or dates, two or more. Source: theory section 2.
-
-    Errors: `InvalidParameter` for candidates that are none, a missing or superfluous sensitivity, and as many queries
-    as there are not candidates; `AlgorithmFailed`, charged, for a function that raises or returns anything but numbers.
-
-    >>> from chary import count
-    >>> ages = {"young": "age < 30", "middle": "age >= 30 AND age < 60", "old": "age >= 60"}
-    >>> ExponentialMechanism(list(ages), [count(where) for where in ages.values()], epsilon="0.1").candidates
-    ('young', 'middle', 'old')
-    """
-
-    candidates: Keys
-    score: Scores
-    _: KW_ONLY
-    epsilon: Positive
-    sensitivity: Positive | None = None
-    monotone: Flag = False
-
-    def __post_init__(self) -> None:
-        listed = checked(self.candidates)
-        if isinstance(self.score, ScoreFunction):
-            if self.sensitivity is None:
-                raise InvalidParameter("say how far one unit moves a score of yours at most, such as sensitivity=1")
-            return
-        if self.sensitivity is not None or self.monotone:
-            raise InvalidParameter("how far counts and sums move is known: leave sensitivity= and monotone= out")
-        if isinstance(self.score, Query):
-            answers = len(self.score.keys or ())
-        else:
-            answers = len(self.score)
-            if any(query.keys is not None for query in self.score):
-                raise InvalidParameter("each query of a list scores one candidate, so it has no keys")
-        if answers != listed:
-            raise InvalidParameter(f"there are {listed} candidates and {answers} answers to score them")
-
-    def plan(self, spine: Spine) -> Plan[ChosenKey]:
-        mechanism, step = score_choice(self, spine.rows.neighbor_relation)
-        brought, own = self.score, isinstance(self.score, ScoreFunction)
-
-        def position(found: Sequence[Any], data: Data) -> int:
-            if own:
-                utilities = score_steps(found, Fraction(self.sensitivity or 1))
-            elif isinstance(brought, Query):
-                utilities = [int(value) for value in found]
-            else:
-                pairs = zip(found, cast("Sequence[Query]", brought), strict=True)
-                utilities = [int(value * query.grid / step) for value, query in pairs]
-            return mechanism.step(utilities, data.source)
-
-        def short(beta: Fraction) -> float:
-            steps = ceil(accuracy.exponential_loss_up(mechanism.unit, len(tuple(self.candidates)), beta))
-            # A score is rounded down by less than a step; those of queries are whole numbers of them.
-            return float(max(0, steps if own else steps - 1) * step)
-
-        return candidate_choice(self, spine, brought, position, short)
+    return pick, short
 
 
 def score_choice(
@@ -683,7 +652,7 @@ def score_choice(
         step = score_step(Fraction(call.sensitivity or 1))
         far = Fraction(call.sensitivity or 1) / step
         return choices.Exponential(call.epsilon, int(far), call.monotone), step
-    queries = queries_of(call.score)
+    queries = _queries(call.score)
     below = lcm(*(query.grid.denominator for query in queries))
     step = Fraction(gcd(*(int(query.grid * below) for query in queries)), below)
     return choices.Exponential(call.epsilon, int(_apart(queries, neighbor_relation) / step), monotone=True), step

@@ -19,7 +19,7 @@ _WORD: Final = 64
 
 @dataclass(frozen=True)
 class MedianSlope:
-    """The distances for a line `y = height + slope (x - center)` by medians, for `InverseSensitivityMechanism`.
+    """The distances for a line `y = height + slope (x - center)` by medians, for `ExponentialMechanism`.
 
     The slope is the median of the slopes of pairs of rows (Theil, Sen); in each of `matchings` random matchings a row
     is in one pair at most. The height is the median of `y - slope (x - center)`, for a slope that was published before.

@@ -12,9 +12,11 @@ from scipy import special, stats
 import chary
 from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count
 from chary.accounting import Pure, ZeroConcentrated, utility_loss_up
-from chary.calls import Choose, ExponentialMechanism, InverseSensitivityMechanism, Label, ScoreFunction
+from chary.calls import Choose, ExponentialMechanism, Label, ScoreFunction
 from chary.calls.algorithm import MOST_UNITS, distance_steps, score_step, score_steps
+from chary.calls.call import of_record
 from chary.calls.choices import score_choice, units_between
+from chary.calls.run import titled
 from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
@@ -142,7 +144,7 @@ def test_numbers_beyond_all_floats_are_scores_like_others(opened, far):
     """They raised where a neighbour's, one less, did not."""
     session = opened(budget=Budget(epsilon=10**4))
     best = ExponentialMechanism(LETTERS, fixed([0, far, 0], "score"), sensitivity=1, epsilon=1)
-    nearest = InverseSensitivityMechanism(LETTERS, fixed([0, far, far], "distance"), epsilon=1)
+    nearest = ExponentialMechanism(LETTERS, distance=fixed([0, far, far], "distance"), epsilon=1)
     assert (session.ask(best).value == "b") == (far > 0)
     assert session.ask(nearest).value == "a" or far < 0
 
@@ -161,7 +163,7 @@ def test_infinite_scores_choose_without_telling(opened):
     session = opened(budget=NO_NOISE)
     scores = fixed([-math.inf, 3.0, math.nan])
     assert session.ask(ExponentialMechanism(LETTERS, scores, sensitivity=1, epsilon=1000)).value == "b"
-    assert session.ask(InverseSensitivityMechanism(LETTERS, fixed([9, math.inf, 2]), epsilon=1000)).value == "c"
+    assert session.ask(ExponentialMechanism(LETTERS, distance=fixed([9, math.inf, 2]), epsilon=1000)).value == "c"
 
 
 def raising(rows, candidates):
@@ -228,16 +230,26 @@ def test_the_distance_of_a_query_is_how_many_units_lie_between(neighbors):
 def test_the_nearest_of_public_numbers(opened):
     session = opened(budget=NO_NOISE)
     people = visits().patient.nunique()
-    asked = InverseSensitivityMechanism([0, people - 1, people + 2, 10**6], count(), epsilon=1000)
+    asked = ExponentialMechanism([0, people - 1, people + 2, 10**6], distance=count(), epsilon=1000)
     answer = session.ask(asked)
     assert (answer.value, answer.shortfall) == (people - 1, 0)
+
+
+def test_ledgers_hold_distances_by_a_kind_of_their_own(opened):
+    session, call = opened(), ExponentialMechanism([0, 10], distance=count(), epsilon="0.1")
+    session.ask(call)
+    [stored] = session.history
+    said = {"candidates": [0, 10], "distance": count().body(), "epsilon": "1/10", "monotone": False}
+    assert (stored.kind, stored.question) == ("inverse_sensitivity", said)
+    assert of_record(stored.kind, stored.question) == call
+    assert session.quote(call).kind == titled(stored.kind).lower().replace(" ", "_") == "exponential_mechanism"
 
 
 @pytest.mark.parametrize("filter_", [RenyiFilter.best(Budget(epsilon=1, delta=1e-6), grain=None)])
 def test_a_renyi_filter_charges_the_bounded_range(opened, filter_):
     for asked in (
         ExponentialMechanism(LETTERS, fixed([1, 2, 3]), sensitivity=1, epsilon="0.05"),
-        InverseSensitivityMechanism(LETTERS, fixed([1, 2, 3]), epsilon="0.05"),
+        ExponentialMechanism(LETTERS, distance=fixed([1, 2, 3]), epsilon="0.05"),
     ):
         price = asked.plan(opened().spine).price(filter_)
         narrow = filter_.price(ZeroConcentrated(Fraction(1, 3200)))
@@ -264,7 +276,7 @@ def wrong(kind=ExponentialMechanism, **options):
 
 def nearest(**options):
     usual = {"candidates": [1, 2, 3], "distance": count(), "epsilon": 1}
-    return lambda: InverseSensitivityMechanism(**usual | options)
+    return lambda: ExponentialMechanism(**usual | options)
 
 
 @pytest.mark.parametrize(
@@ -283,6 +295,9 @@ def nearest(**options):
         nearest(distance=count().by("clinic", CLINICS)),
         nearest(distance=[count(), count(), count()]),
         nearest(monotone=True),
+        nearest(sensitivity=1),
+        nearest(distance=None),
+        nearest(score=[count(), count(), count()]),
         nearest(candidates=["a", "b", "c"]),
         lambda: ScoreFunction("", len),
         lambda: ScoreFunction("five", 5),

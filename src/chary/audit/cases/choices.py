@@ -126,9 +126,9 @@ def by_counts(k: int) -> calls.ExponentialMechanism:
     return calls.ExponentialMechanism(PLACES, [count(condition) for condition in CONDITIONS], epsilon=k)
 
 
-def by_distances(k: int) -> calls.InverseSensitivityMechanism:
+def by_distances(k: int) -> calls.ExponentialMechanism:
     """Distances of the caller's own, which move in one direction."""
-    return calls.InverseSensitivityMechanism([0, 8], calls.ScoreFunction("few", from_few), monotone=True, epsilon=k)
+    return calls.ExponentialMechanism([0, 8], distance=calls.ScoreFunction("few", from_few), monotone=True, epsilon=k)
 
 
 def one_bit(k: int, name: str, scores: tuple[int, int]) -> calls.Algorithm:
@@ -188,11 +188,11 @@ CANDIDATES = [
     WorstCase("exponential_mechanism", by_counts, ONE_MORE.opened),
     WorstCase("exponential_mechanism of a function", by_scores, REPLACED.opened),
     WorstCase(
-        "inverse_sensitivity",
-        lambda k: calls.InverseSensitivityMechanism([0, 14], count(), epsilon=k),
+        "exponential_mechanism by distances",
+        lambda k: calls.ExponentialMechanism([0, 14], distance=count(), epsilon=k),
         TWO_OR_ONE.opened,
     ),
-    WorstCase("inverse_sensitivity of a function", by_distances, TWO_OR_ONE.opened),
+    WorstCase("exponential_mechanism by distances of a function", by_distances, TWO_OR_ONE.opened),
     WorstCase("greedy", in_turn, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
     WorstCase("greedy by rounds", by_the_best, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
     WorstCase("reselect", reselected, TWO_OR_ONE.opened, twice, transcripts=SESSIONS),

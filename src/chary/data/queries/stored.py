@@ -20,6 +20,7 @@ _STORED_KINDS: Final = {"sum": "total"}
 # What is an option of a call and has a stored kind of its own, which says it: the call's kind, and what it says.
 _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "choose_with_lead": ("choose", {"mechanism": "laplace", "lead": True}),
+    "inverse_sensitivity": ("exponential_mechanism", {"score": None}),
     "mode": ("choose", {"mechanism": "inverse"}),
     "noisy_max_gaussian": ("choose", {"mechanism": "gaussian"}),
     "noisy_max": ("choose", {"mechanism": "gaussian"}),
