@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
-from chary.charts import Chart, Shape, spot_of
+from chary.charts import Chart, Shape, Spot, spot_of
 from chary.errors import InvalidParameter
 from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced, set_fields
 
@@ -67,6 +67,25 @@ class Cashier(Protocol):
         """Whether every call is charged its epsilon by now, hit or miss."""
 
 
+class PublishedNumber(NamedTuple):
+    """A number that was published, with its interval and caution; `key` is empty where it is the only one."""
+
+    key: Key
+    value: Value
+    interval: Ends | None
+    caution: str | None
+
+    @property
+    def name(self) -> str:
+        """Its key in words."""
+        return ", ".join(map(str, self.key))
+
+    @property
+    def spot(self) -> Spot:
+        """The same in a picture."""
+        return spot_of(self.name, self.value, self.interval, self.caution)
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of call `call`. Answers to one question under one request key are equal, fresh or repeated.
@@ -76,6 +95,8 @@ class Answer:
 
     call: int
     _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
+    # What commands tell of it, of a table beside its rows; None for all public fields.
+    also: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
@@ -87,6 +108,12 @@ class Answer:
     def hit(self) -> bool:
         """Whether the outcome was in the target, which is what is charged; True for a call without a target."""
         return True
+
+    @property
+    def inference(self) -> Inference | None:
+        """How its values were published, from which follows what they say; None where that is not known."""
+        told: Inference | None = getattr(self, "publication", None) or getattr(self, "told", None)
+        return told
 
     @property
     def interval(self) -> Ends | None:
@@ -112,7 +139,33 @@ class Answer:
         `answer.findings.intervals(simultaneous=True)`, `answer.findings.list(fdr=0.1)`. Empty where nothing was
         published, or nothing is known of the noise.
         """
-        return Findings(())
+        if (told := self.inference) is None:
+            return Findings(())
+        values = self.value if isinstance(self.value, Mapping) else {None: self.value}
+        return Findings.of(Finding(self.call, key, value, told) for key, value in values.items() if value is not None)
+
+    @property
+    def caution(self) -> str | None:
+        """Such as "may be a false alarm: no lower end"; None where it is none, 95 times in 100."""
+        return next((found.caution for found in self.findings), None)
+
+    @property
+    def in_words(self) -> str:
+        """What was published, in a line."""
+        return "not published" if self.value is None else shown(in_json(self.value))
+
+    def numbers(self) -> Iterator[PublishedNumber]:
+        """The numbers that were published."""
+        if _is_number(self.value):
+            yield PublishedNumber((), self.value, self.interval, self.caution)
+
+    def figures(self) -> dict[str, Any]:
+        """What commands tell of it, by names: what was published, what that says of the truth, and its call."""
+        names = _public(self)[1:] if self.also is None else self.also.split()
+        low, high = self.interval or (None, None)
+        p_value = next((found.p_value for found in self.findings), None)
+        says = {"low": low, "high": high, "p_value": p_value, "caution": self.caution, "call": self.call}
+        return {name: in_json(getattr(self, name)) for name in names} | says
 
     @property
     def charged(self) -> Spending:
@@ -174,13 +227,10 @@ class Answer:
         """What people are told, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
         told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
+        told |= {"interval": None if self.interval is None else between(*self.interval)}
+        told |= {"note": RAW if raw(self.value, self.interval) else None, "caution": self.caution}
         known = {name: value for name, value in told.items() if value is not None or name == "value"}
-        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in known.items()}
-        if self.interval is None:
-            return shown
-        return (
-            shown | {"interval": _from_to(*self.interval)} | ({"note": RAW} if raw(self.value, self.interval) else {})
-        )
+        return {name.replace("_", " "): shown(in_json(value)) for name, value in known.items()}
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -199,6 +249,9 @@ class Table(Answer):
 
     columns: tuple[str, ...]
     keys: tuple[Key, ...]
+    also: ClassVar[str] = "error_bar"
+    # What commands call its rows.
+    noun: ClassVar[str] = "values"
 
     def cells(self, position: int) -> dict[str, Any]:
         """What is told of the key at this position, by names that are the same for all keys."""
@@ -208,7 +261,7 @@ class Table(Answer):
     def interval_says(self) -> str:
         if not self.value:
             return "no interval: nothing was published"
-        told: Inference | None = getattr(self, "told", None)
+        told = self.inference
         held = "the interval of each row holds 95 times in 100 for that row, not for all rows together"
         if told is not None and told.at_once:
             held = "the intervals hold 95 times in 100, of all rows together"
@@ -225,6 +278,30 @@ class Table(Answer):
 
     def _row(self, position: int) -> dict[str, Any]:
         return dict(zip(self.columns, self.keys[position], strict=True)) | self.cells(position)
+
+    @property
+    def caution(self) -> None:
+        """Each row has its own."""
+
+    @property
+    def in_words(self) -> str:
+        return f"{len(self)} values" if len(self) != 1 else "1 value"
+
+    def numbers(self) -> Iterator[PublishedNumber]:
+        for key, row in zip(self.keys, self.rows(), strict=True):
+            value: Any = row.get("value", row.get("score"))
+            ends = (row.get("low"), row.get("high"))
+            if _is_number(value):
+                yield PublishedNumber(key, value, None if ends == (None, None) else ends, row.get("caution"))
+
+    def figures(self) -> dict[str, Any]:
+        also = {name: in_json(getattr(self, name)) for name in self.also.split()}
+        return {self.noun: list(self._told_rows())} | also | {"call": self.call}
+
+    def _told_rows(self) -> Iterator[dict[str, Any]]:
+        """What commands tell of each row."""
+        for position, key in enumerate(self.keys):
+            yield {"key": list(key)} | in_json(self.cells(position))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
@@ -259,16 +336,12 @@ class Table(Answer):
 
     def chart(self) -> Chart | None:
         """The values with their intervals: in order for a series, side by side for bins, otherwise largest first."""
-        spots = [
-            spot_of(", ".join(map(str, key)), row["value"], (row.get("low"), row.get("high")), row.get("caution"))
-            for key, row in zip(self.keys, self.rows(), strict=True)
-            if isinstance(row.get("value"), (int, float))
-        ]
+        spots = tuple(number.spot for number in self.numbers())
         if not spots:
             return None
         ranges = all(hasattr(key[0], "low") for key in self.keys)
         shape: Shape = "line" if self.columns == ("position",) else "columns" if ranges else "dots"
-        return Chart(shape, f"By {', '.join(self.columns)}", tuple(spots), self.bar)
+        return Chart(shape, f"By {', '.join(self.columns)}", spots, self.bar)
 
     @property
     def bar(self) -> float | None:
@@ -276,14 +349,14 @@ class Table(Answer):
         return None
 
     def __str__(self) -> str:
-        rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
+        rows = [{name: shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
         more += [RAW] if self._raw else []
         return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
         below = "; ".join(text for text in (RAW if self._raw else None, self.price) if text is not None)
-        table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], below or None)
+        table = _html([{name: shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
         return table if chart is None else f"{table}{import_module('chary.plots').svg(chart)}"
 
@@ -304,10 +377,6 @@ class NoisyNumber(Answer):
     def interval(self) -> Ends | None:
         return around(self.value, self.error_bar, self.told)
 
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, {None: self.value}, self.told)
-
     def __float__(self) -> float:
         return float(self.value)
 
@@ -323,10 +392,6 @@ class NoisyNumbers(Table):
     values: tuple[Value, ...]
     error_bar: float | None
     told: Inference | None = field(default=None, repr=False, compare=False, kw_only=True)
-
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -361,23 +426,20 @@ def cut(ends: tuple[float, float], known: Any) -> Ends:
     return low, high
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def raw(value: Any, ends: Ends | None) -> bool:
     """Whether a value lies outside of its interval, which ends where the truth can be; the value is not moved there.
 
     >>> raw(-11, (0.0, 9.0)), raw(3, (0.0, 9.0)), raw(12, (None, 9.0)), raw(-11, None)
     (True, False, True, False)
     """
-    if ends is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+    if ends is None or not _is_number(value):
         return False
     low, high = ends
     return (low is not None and value < low) or (high is not None and value > high)
-
-
-def findings_of(call: int, values: Mapping[Any, Value | None], told: Inference | None) -> Findings:
-    """The values of one call that were published in this way, by key."""
-    if told is None:
-        return Findings(())
-    return Findings.of(Finding(call, key, value, told) for key, value in values.items() if value is not None)
 
 
 def in_row(interval: Ends | None) -> dict[str, float | None]:
@@ -428,25 +490,32 @@ def _public(value: Any) -> list[str]:
     return [each.name for each in fields(value) if each.compare]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of an answer as people read it.
+
+    >>> shown(None), shown(True), shown([1, 2.5]), shown({"key": "north", "lead": 0.25})
+    ('-', 'yes', '1, 2.5', 'key north, lead 0.25')
+    """
     if value is None:
         return "-"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
-    return plain(value) if isinstance(value, float) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and "__str__" not in type(value).__dict__:
+        return ", ".join(map(shown, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
+    return plain(value) if isinstance(value, (float, Fraction)) else str(value)
 
 
-def _from_to(low: float | None, high: float | None) -> str:
+def between(low: float | None, high: float | None, number: Callable[[float], str] = plain) -> str:
     """An interval in words.
 
-    >>> _from_to(482.0, 542.0), _from_to(None, 219.0)
-    ('482 to 542', 'no lower end, up to 219')
+    >>> between(482.0, 542.0), between(None, 219.0), between(3, None), between(None, None)
+    ('482 to 542', 'up to 219', '3 or more', 'anything')
     """
     if low is None:
-        return "no end" if high is None else f"no lower end, up to {plain(high)}"
-    return f"{plain(low)} to {plain(high)}" if high is not None else f"from {plain(low)}, no upper end"
+        return "anything" if high is None else f"up to {number(high)}"
+    return f"{number(low)} or more" if high is None else f"{number(low)} to {number(high)}"
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:

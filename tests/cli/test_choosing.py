@@ -28,8 +28,8 @@ def test_the_best_keys(call, visits):
     assert [row["key"] for row in figures["best"]] == [["a"], ["b"]]
     first = figures["best"][0]
     wide = first["high"] - first["low"]
-    assert first["low"] < first["value"] < first["high"]
-    assert abs(first["value"] - 4000) < 10 * wide
+    assert first["low"] < first["score"] < first["high"]
+    assert abs(first["score"] - 4000) < 10 * wide
     assert 0.1 < figures["spent"]["share"] <= 0.2
     code, out, _ = call(f"{ASKED.format(visits)} --k 4 --gap 2000 --hits 10 --json")
     assert [row["key"] for row in json.loads(out)["best"]] == [["a"]]
@@ -78,7 +78,7 @@ def test_a_cover_takes_what_adds_enough(call, visits):
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert [row["key"] for row in figures["chosen"]] == [["a"], ["b"]]
-    assert figures["covered"] == sum(row["adds"] for row in figures["chosen"])
+    assert figures["covered"] == sum(row["score"] for row in figures["chosen"])
     assert figures["tested"] == 4
     code, out, _ = call(f"{COVER.format(visits)} --above 1000 --k 1 --epsilon 0.02")
     assert code == 0

@@ -43,8 +43,8 @@ def test_histogram(call, visits):
     code, out, err = call(f"{HISTOGRAM.format(visits)} {BUDGET} --json --max-groups-per-unit 1")
     figures = json.loads(out)
     assert (code, err) == (0, "")
-    assert [(row["low"], row["high"]) for row in figures["bins"]] == [(0, 18), (18, 65), (65, 120)]
-    for row, true in zip(figures["bins"], [900, 2350, 1750], strict=True):
+    assert [row["key"] for row in figures["values"]] == [[[0, 18]], [[18, 65]], [[65, 120]]]
+    for row, true in zip(figures["values"], [900, 2350, 1750], strict=True):
         assert abs(row["value"] - true) < 8 * figures["error_bar"]
     code, out, _ = call(f"{HISTOGRAM.format(visits)} {BUDGET} --outside edges")
     assert code == 0

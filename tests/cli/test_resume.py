@@ -37,11 +37,11 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
         "sparse-vector --above 1000 --hits 2 --epsilon 1.5 --values", "--budget-epsilon 3 --budget-delta 1e-6"
     )
     one = asked(run, "--count --where age>=50")
-    assert (one["above"], one["left"]) == (True, 1)
+    assert (one["above"], one["hits_left"]) == (True, 1)
     assert abs(one["value"] - 3000) < 200
     keyed = asked(run, "--count --by clinic --keys zz,a,b")
     assert [row["key"] for row in keyed["above"]] == [["a"]]
-    assert (keyed["untested"], keyed["left"], keyed["spent"]) == (1, 0, one["spent"])
+    assert (keyed["untested"], keyed["hits_left"], keyed["spent"]) == (1, 0, one["spent"])
     assert call(f"resume {visits} {run} {ROWS} --count")[0] == 3
 
 
@@ -49,8 +49,8 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
     ("opening", "question", "name"),
     [
         ("prepaid-tests --tests 100 --hits 5", "--count --above 10", "above"),
-        ("prepaid-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "left"),
-        ("gaussian-above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "answer"),
+        ("prepaid-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "tests_left"),
+        ("gaussian-above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "above"),
         ("continual-count --steps 3 --epsilon 0.1", "", "value"),
         (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
         (f"prepaid-pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),

@@ -11,6 +11,7 @@ def asked(visits):
 
 
 OPENING = "--above 1000 --hits 2 --epsilon 0.5"
+NAMELESS = dict.fromkeys(("value", "low", "high", "caution"))
 
 
 def test_one_pass_ends_at_the_last_hit_and_costs_its_epsilon(call, asked):
@@ -19,7 +20,7 @@ def test_one_pass_ends_at_the_last_hit_and_costs_its_epsilon(call, asked):
     figures = json.loads(out)
     assert [hit["key"] for hit in figures["above"]] == [["a"], ["b"]]
     assert all(1500 < hit["value"] < 2500 for hit in figures["above"])
-    assert (figures["tested"], figures["hits"], figures["untested"], figures["left"]) == (3, 2, 1, 0)
+    assert (figures["tested"], figures["hits"], figures["untested"], figures["hits_left"]) == (3, 2, 1, 0)
     assert figures["spent"]["share"] == 0.5
     assert 0 < figures["error_bar"] < figures["error"] < 200
 
@@ -28,9 +29,9 @@ def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
     first = f"{asked} --keys zz,a {OPENING} --budget-epsilon 1 --request one --json"
     answers = [json.loads(call(first)[1]) for _ in range(2)]
     assert answers[0] == answers[1]
-    assert answers[0]["above"] == [{"key": ["a"], "value": None}]
+    assert answers[0]["above"] == [NAMELESS | {"key": ["a"]}]
     again = json.loads(call(f"{asked} --keys b,c --call {answers[0]['call']} --json")[1])
-    assert (again["above"], again["untested"], again["left"]) == ([{"key": ["b"], "value": None}], 1, 0)
+    assert (again["above"], again["untested"], again["hits_left"]) == ([NAMELESS | {"key": ["b"]}], 1, 0)
     assert again["spent"] == answers[0]["spent"]
     assert "epsilon" not in again
     code, _, err = call(f"{asked} --keys b,c --call {answers[0]['call']}")
@@ -50,7 +51,7 @@ def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
     question = asked.replace("--count", "--sum cost --bounds 0,50 --max-rows-per-unit 1 --columns cost=BIGINT")
     code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon 1 --budget-epsilon 1")
     assert (code, err) == (0, "")
-    assert "Above the threshold" in out
+    assert "above" in out
     assert "charged 100 %, 0 % left" in out
 
 

@@ -214,6 +214,12 @@ class Findings(Sequence[Finding]):
         pairs = zip(self, self._sure(confidence, simultaneous, None), strict=True)
         return [_row(finding, sure) for finding, sure in pairs]
 
+    def rows_together(self, confidence: Number = CONFIDENCE, tests: int | None = None) -> Sequence[dict[str, Any]]:
+        """The same with the interval that holds together with those of all others, from `low_together` to
+        `high_together`; `tests` as for `intervals`."""
+        pairs = zip(self.rows(confidence), self.intervals(confidence, simultaneous=True, tests=tests), strict=True)
+        return [row | {"low_together": ends.low, "high_together": ends.high} for row, ends in pairs]
+
 
 def _row(finding: Finding, sure: Fraction) -> dict[str, Any]:
     told, value = finding.told, finding.value

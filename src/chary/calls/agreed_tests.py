@@ -177,6 +177,7 @@ class AgreedWatch(answers.TestedKeys):
     """
 
     tests_left: int
+    also = "others_at_most error_bar tests_left"
 
 
 def used(tests: int) -> bytes:

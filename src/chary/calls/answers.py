@@ -1,13 +1,13 @@
 """Answers that several kinds of calls share: numbers, choices, tested groups, selections."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from chary.accounting import Finding, Findings, LargestOf, Publication, Silence, Support, confidence_of_each
 from chary.accounting.intervals import CONFIDENCE, Tails
-from chary.answers import Answer, Ends, Key, Table, Value, around, findings_of, in_row, scalar
+from chary.answers import Answer, Ends, Key, Table, Value, around, in_row, scalar
 from chary.calls.algorithm import canonical_outcome
 from chary.data import NeighborRelation, Query
 from chary.errors import NotWithheld
@@ -47,20 +47,8 @@ class NumberOrNothing(Answer):
             return around(self.value, self.error_bar)
         return self.publication.interval(self.value)
 
-    @property
-    def caution(self) -> str | None:
-        """Such as "may be a false alarm: no lower end"; None where it is none, 95 times in 100."""
-        return None if self.value is None or self.publication is None else self.publication.caution(self.value)
-
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, {None: self.value}, self.publication)
-
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"caution": self.caution}
-
-    def _told(self) -> dict[str, str]:
-        return super()._told() | ({} if self.caution is None else {"caution": self.caution})
 
 
 def published(
@@ -107,6 +95,7 @@ class Conditional(NumberOrNothing):
     """
 
     held: int
+    also = "published value error_bar held"
     reviser: Callable[..., "Conditional"] | None = field(default=None, repr=False, compare=False)
 
     def revise(self, *, above: Number, request: str | None = None) -> "Conditional":
@@ -152,12 +141,12 @@ class AboveOrNot(Answer):
         return self.above
 
     @property
-    def interval(self) -> Ends | None:
-        return around(self.value, self.error_bar, self.publication)
+    def in_words(self) -> str:
+        return above_or_not(self.above)
 
     @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, {None: self.value}, self.publication)
+    def interval(self) -> Ends | None:
+        return around(self.value, self.error_bar, self.publication)
 
     def __bool__(self) -> bool:
         return self.above
@@ -176,6 +165,13 @@ class ChosenKey(Answer):
     shortfall: float | None = field(default=None, kw_only=True)
     lead: float | None = field(default=None, kw_only=True)
     error_bar: float | None = field(default=None, kw_only=True)
+
+    @property
+    def in_words(self) -> str:
+        near = "" if self.lead is None else f" (ahead by {plain(self.lead)})"
+        if self.shortfall is not None:
+            near = f" (at most {plain(self.shortfall)} below the largest, 95 times in 100)"
+        return super().in_words + near
 
     @property
     def interval_says(self) -> str:
@@ -274,10 +270,6 @@ class Tracked(Answer):
         """
         return around(self.value, self.error_bar) if self.publication is None else self.publication.interval(self.value)
 
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, {None: self.value}, self.publication)
-
 
 # What a selection hands out: the candidates that were published, with their noisy scores.
 
@@ -309,11 +301,8 @@ class Ranking(Table):
     """
 
     best: tuple[Chosen, ...]
+    noun, also = "best", ""
     told: LargestOf | None = field(default=None, repr=False, compare=False, kw_only=True)
-
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value | None]:
@@ -341,7 +330,61 @@ class Ranking(Table):
 
 
 @dataclass(frozen=True)
-class Selected(Table):
+class Hits(Table):
+    """What was tested, in the order it was listed, until what could be paid for ran out; `value` holds what hit."""
+
+    noun, also = "above", ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def tested(self) -> int:
+            """How many were tested: the first of all."""
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.value)
+
+    @property
+    def hits(self) -> int:
+        """How many hit."""
+        return len(self.value)
+
+    @property
+    def untested(self) -> tuple[Any, ...]:
+        """What was left when the hits that could be paid for had run out."""
+        return self.keys[self.tested :]
+
+    def states(self) -> list[bool | None]:
+        """True above, False below, None untested, one for each key."""
+        return [self.cells(position)["hit"] for position in range(len(self.keys))]
+
+    @property
+    def in_words(self) -> str:
+        rest = f", {len(self.untested)} not tested" if self.untested else ""
+        return f"{self.hits} of {self.tested} {above_or_not(True)}{rest}"
+
+    def figures(self) -> dict[str, Any]:
+        counts = {"tested": self.tested, "hits": self.hits, "untested": len(self.untested)}
+        found = super().figures()
+        return {self.noun: found.pop(self.noun)} | counts | found
+
+    def _told_rows(self) -> Iterator[dict[str, Any]]:
+        """The hits, each with its own interval and that which holds together with those of all others."""
+        says = {row.pop("key"): row for row in self.findings.rows_together()}
+        for row in super()._told_rows():
+            if row.pop("hit"):
+                told = says.get(scalar(tuple(row["key"])), says.get(tuple(row["key"]), {}))
+                yield row | {name: told[name] for name in told if name not in ("call", "value")}
+
+
+def above_or_not(above: bool) -> str:
+    """What a test says, in words."""
+    return "at or above the threshold" if above else "below the threshold"
+
+
+@dataclass(frozen=True)
+class Selected(Hits):
     """The candidates that reached the bar, in the order they were listed; each was charged.
 
     The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
@@ -358,10 +401,6 @@ class Selected(Table):
         return {chosen.name: chosen.score for chosen in self.above}
 
     @property
-    def hit(self) -> bool:
-        return bool(self.above)
-
-    @property
     def names(self) -> tuple[Any, ...]:
         """All candidates, in the order they were listed."""
         return tuple(scalar(key) for key in self.keys)
@@ -375,10 +414,6 @@ class Selected(Table):
         found = _state(self.names[position], self.above, tested=position < self.tested)
         return found if self.publication is None else found | _says(self.publication, found["score"])
 
-    @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, self.value, self.publication)
-
 
 @dataclass(frozen=True)
 class Gathered(Selected):
@@ -391,7 +426,7 @@ class Gathered(Selected):
 
 
 @dataclass(frozen=True)
-class Coverage(Table):
+class Coverage(Hits):
     """What a greedy coverage chose, in the order the candidates were listed; each was charged.
 
     The score of a chosen candidate is the noisy number of units it covers and none chosen before it does; its interval
@@ -404,6 +439,7 @@ class Coverage(Table):
     publication: Publication = field(repr=False, compare=False)
     names: tuple[Key | str, ...] = field(compare=False)
     most: int = field(compare=False)
+    noun, also = "chosen", "covered calls"
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
@@ -411,8 +447,8 @@ class Coverage(Table):
         return {chosen.name: chosen.score for chosen in self.chosen}
 
     @property
-    def hit(self) -> bool:
-        return bool(self.chosen)
+    def tested(self) -> int:
+        return len(self.calls)
 
     @property
     def findings(self) -> Findings:
@@ -460,7 +496,7 @@ def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[s
 
 
 @dataclass(frozen=True)
-class TestedKeys(Table):
+class TestedKeys(Hits):
     """Keys tested in the order they were listed.
 
     `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
@@ -470,6 +506,7 @@ class TestedKeys(Table):
 
     # A module of tests that imports it must not have it collected.
     __test__ = False
+    also = "others_at_most error_bar"
 
     above: Mapping[Key, Value | None]
     tested: int
@@ -478,40 +515,17 @@ class TestedKeys(Table):
     silence: Silence | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
-    def findings(self) -> Findings:
-        return findings_of(self.call, self.value, self.publication)
-
-    @property
     def value(self) -> Mapping[Any, Value | None]:
         """The keys that hit, with their noisy values; a key of one column is a scalar."""
         return {scalar(key): value for key, value in self.above.items()}
 
-    @property
-    def hit(self) -> bool:
-        return bool(self.above)
-
-    @property
-    def hits(self) -> int:
-        """How many keys were found above."""
-        return len(self.above)
-
-    @property
-    def untested(self) -> tuple[Key, ...]:
-        """Keys left when the hits that could be paid for had run out."""
-        return self.keys[self.tested :]
-
-    def states(self) -> list[bool | None]:
-        """True above, False below, None untested, one for each key."""
-        return [self._state(position) for position in range(len(self.keys))]
-
-    def _state(self, position: int) -> bool | None:
-        return self.keys[position] in self.above if position < self.tested else None
-
     def cells(self, position: int) -> dict[str, Any]:
-        value = self.above.get(self.keys[position])
+        key = self.keys[position]
+        value = self.above.get(key)
         told = None if value is None else self.publication
         caution = None if told is None else told.caution(value or 0)
-        return {"hit": self._state(position), "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
+        hit = key in self.above if position < self.tested else None
+        return {"hit": hit, "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
 
     def interval_of(self, value: Value | None) -> Ends | None:
         """What a value of a key that hit says, 95 times in 100, given that it was published; see `Answer.interval`."""

@@ -206,7 +206,7 @@ def call(
     by_hits: bool = False,
     typed: bool = True,
     offered: bool = False,
-    tells: str = "answer",
+    tells: str = "value",
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
@@ -215,7 +215,7 @@ def call(
     `publishes` tells values whose noise is known, one that is asked `again` a single value as time goes on. One that is
     sized `by_hits` may be as precise as leaves room for the hits that are to be paid for. No command line states one
     that is not `typed`: only a program can bring votes, a black box, or several algorithms or queries. Most people come
-    for what is `offered`. An answer that is but a value is told under the name `tells`.
+    for what is `offered`. A command tells the value of an answer under the name `tells`.
     """
 
     def declare(declared: KindT) -> KindT:

@@ -51,6 +51,7 @@ class RunningCount(Answer):
     values: tuple[int | float, ...]
     error_bar: float
     known: Known = field(default=COUNTS, repr=False, compare=False, kw_only=True)
+    also = "value step version size error_bar"
 
     @property
     def value(self) -> Any:
@@ -65,6 +66,8 @@ class RunningCount(Answer):
 @dataclass(frozen=True)
 class RunningCounts(RunningCount, Table):
     """What one step told of a count by keys, in the order they were listed."""
+
+    also = "step version size error_bar"
 
     @property
     def value(self) -> dict[Any, int | float]:

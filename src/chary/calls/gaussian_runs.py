@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 from chary import errors
 from chary.accounting import events, gaussian_runs, gaussian_selection
 from chary.amounts import Amount
-from chary.answers import Answer, Key, Table, scalar
+from chary.answers import Answer, Key, scalar
+from chary.calls.answers import Hits
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
 from chary.calls.run import AskedKind, KeyedRun, Opening, opening
@@ -140,7 +141,7 @@ class RunState:
 
 
 @dataclass(frozen=True)
-class FirstAbove(Table):
+class FirstAbove(Hits):
     """The first of the keys whose noisy value was at or above the run's noisy threshold, if any (`key` is None).
 
     Values were clipped to `clipped_to` before. The first `tested` keys were tested; if none was above and some are
@@ -150,6 +151,7 @@ class FirstAbove(Table):
     key: Key | None
     tested: int
     clipped_to: tuple[float, float]
+    also = "clipped_to"
 
     @property
     def value(self) -> Any:
@@ -165,9 +167,8 @@ class FirstAbove(Table):
         return self.key is not None
 
     @property
-    def untested(self) -> tuple[Key, ...]:
-        """Keys after the one that was found, or after the last that could be paid for."""
-        return self.keys[self.tested :]
+    def hits(self) -> int:
+        return int(self.hit)
 
     def cells(self, position: int) -> dict[str, Any]:
         return {"hit": self.keys[position] == self.key if position < self.tested else None}
@@ -239,7 +240,7 @@ def _one(answer: Json, number: int) -> Tested:
 
 
 @dataclass(frozen=True)
-class AllAbove(Table):
+class AllAbove(Hits):
     """The keys whose noisy values were at or above the runs' noisy thresholds; a new run began after each of them.
 
     Values were clipped to `clipped_to` before. The first `tested` keys were tested; if some are `untested`, the total
@@ -249,6 +250,7 @@ class AllAbove(Table):
     above: tuple[Key, ...]
     tested: int
     clipped_to: tuple[float, float]
+    also = "clipped_to"
 
     @property
     def value(self) -> tuple[Any, ...]:
@@ -258,24 +260,6 @@ class AllAbove(Table):
     @property
     def interval_says(self) -> str:
         return "no interval: which keys were above is told, not their values"
-
-    @property
-    def hit(self) -> bool:
-        return bool(self.above)
-
-    @property
-    def hits(self) -> int:
-        """How many keys were above."""
-        return len(self.above)
-
-    @property
-    def untested(self) -> tuple[Key, ...]:
-        """Keys after the last that could be paid for."""
-        return self.keys[self.tested :]
-
-    def states(self) -> list[bool | None]:
-        """True above, False below, None untested, one for each key."""
-        return [self.cells(position)["hit"] for position in range(len(self.keys))]
 
     def cells(self, position: int) -> dict[str, Any]:
         return {"hit": self.keys[position] in self.above if position < self.tested else None}
@@ -406,7 +390,7 @@ class ReportingState:
     told: str
 
 
-@call("self_reporting", subject="gaussian")
+@call("self_reporting", subject="gaussian", tells="above")
 class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     """Tests of any number of values, `run.ask(query)`: after each that is above the next run begins at once.
 
@@ -636,7 +620,7 @@ class ThresholdState:
     told: str
 
 
-@call("above_threshold", subject="gaussian")
+@call("above_threshold", subject="gaussian", tells="above")
 class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
     """A run of tests, `run.ask(query)`, up to the first True; any number of them, adaptively chosen.
 

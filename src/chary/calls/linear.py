@@ -1,7 +1,7 @@
 """Linear answers together: matrix mechanism, moments, principal components."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -50,6 +50,7 @@ class Components(Table):
     noisy: tuple[int, ...]
     query: SecondMoments
     made: workloads.MomentNoise
+    noun, also = "components", "means rows_counted"
 
     @property
     def value(self) -> dict[int, float]:
@@ -118,6 +119,9 @@ class Components(Table):
         known = (None, None) if within is None else (max(0.0, value - within), min(most, max(0.0, value) + within))
         return {"value": value, "low": known[0], "high": known[1], "explained": self._explained[position]}
 
+    def _told_rows(self) -> Iterator[dict[str, Any]]:
+        return (row | way for row, way in zip(super()._told_rows(), self.directions, strict=True))
+
     @property
     def _explained(self) -> list[float]:
         values = np.maximum(self._spectrum.values, 0)
@@ -179,6 +183,7 @@ class LinearAnswers(Table):
     values: tuple[Value, ...]
     deviations: tuple[float, ...]
     strategy: str
+    also = "strategy"
     combinations: tuple[intervals.Combination, ...] = field(repr=False, compare=False, kw_only=True)
 
     @property

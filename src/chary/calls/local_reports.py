@@ -34,6 +34,7 @@ class RandomizedCounts(Answer):
     ones: int
     units: int
     response: RandomizedResponse
+    also = "ones units value"
 
     @property
     def value(self) -> float | None:
@@ -120,6 +121,7 @@ class RandomizedTable(Table):
 
     counts: tuple[int, ...]
     units: int
+    also = "units"
     reports: KRandomizedResponse | UnaryEncoding
 
     @property

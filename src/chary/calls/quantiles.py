@@ -1,6 +1,6 @@
 """Answers that are the likelier, the fewer units would have to change to make them true: quantiles and modes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Required, Self, TypedDict, Unpack, overload
@@ -65,6 +65,7 @@ class QuantileAnswers(Table):
     rank_errors: tuple[int, ...]
     estimated: str = field(default="", compare=False)
     guards: tuple[Ends, ...] | None = field(default=None, compare=False)
+    noun, also = "quantiles", "estimated"
 
     @property
     def at(self) -> tuple[float, ...]:
@@ -84,6 +85,9 @@ class QuantileAnswers(Table):
     def cells(self, position: int) -> dict[str, Any]:
         told = {"value": self.values[position], "rank_error": self.rank_errors[position]}
         return told if self.guards is None else told | in_row(self.guards[position])
+
+    def _told_rows(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
 
 
 class _Terms(TypedDict, total=False):

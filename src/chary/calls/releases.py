@@ -483,6 +483,7 @@ class NoisyAnswers(Table):
     """
 
     parts: tuple[NoisyNumber | NoisyNumbers, ...]
+    also = ""
 
     @property
     def value(self) -> dict[Any, Value]:

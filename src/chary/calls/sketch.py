@@ -111,7 +111,7 @@ class Line:
 REGISTERS = 1024
 
 
-@call("sketch", subject="sketches", by_hits=True)
+@call("sketch", subject="sketches", by_hits=True, tells="distinct")
 class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
 

@@ -42,6 +42,7 @@ class SparseWatch(TestedKeys):
     """
 
     hits_left: int
+    also = "others_at_most error_bar hits_left"
 
 
 # Sparse vector in a session: an opening that is charged once, whole, and questions that are free afterwards.

@@ -65,6 +65,7 @@ class SyntheticHistogram(Answer):
     schema: Schema = field(repr=False, compare=False)
     exponents: mwem.Exponents = field(repr=False)
     asked: tuple[LinearPart, ...] = field(repr=False, compare=False)
+    also = "size rounds kept error_bar"
 
     @property
     def value(self) -> tuple[MeasuredQuery, ...]:
@@ -92,6 +93,9 @@ class SyntheticHistogram(Answer):
     def histogram(self) -> NDArray[np.float64]:
         """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
         return self._weights.shares().reshape(self.universe.shape)
+
+    def figures(self) -> dict[str, Any]:
+        return {"shares": self.histogram().tolist()} | super().figures()
 
     def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
         """A made-up table of that many rows drawn from the histogram.
@@ -429,6 +433,9 @@ class SyntheticDatabase(Answer):
         """
         random = np.random.default_rng(whole(seed, "seed", least=0))
         return axes.rows_in(self.universe, self.schema, np.array(self.cells), random)
+
+    def figures(self) -> dict[str, Any]:
+        return {"rows": self.table().to_pylist(), "error_bar": self.error_bar, "call": self.call}
 
 
 @call("small_database", subject="synthesis")

@@ -15,7 +15,16 @@ from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
-from chary.calls.answers import Conditional, TestedKeys, Tracked, WatchResult, YesOrNo, published, silent
+from chary.calls.answers import (
+    Conditional,
+    TestedKeys,
+    Tracked,
+    WatchResult,
+    YesOrNo,
+    above_or_not,
+    published,
+    silent,
+)
 from chary.calls.call import Call, call, widened
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
 from chary.core import forecast
@@ -510,6 +519,10 @@ class Tested(YesOrNo):
     @property
     def hit(self) -> bool:
         return self.value
+
+    @property
+    def in_words(self) -> str:
+        return above_or_not(self.value)
 
 
 @call("test", subject="thresholds", name="test", raced=True, by_hits=True, offered=True, tells="above")

@@ -78,6 +78,10 @@ class WeightedAnswer(Answer):
         return self.share
 
     @property
+    def inference(self) -> None:
+        """What is known of it is its interval alone."""
+
+    @property
     def hit(self) -> bool:
         return self.hard
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chary.calls import NoisyNumbers, PlannedRun, Rerun, Run
+from chary.calls import PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.charts import check_picture
 from chary.cli import commands, output, session
@@ -179,12 +179,10 @@ def _figures(schedule: Run[Any, ScheduleState], done: list[ScheduledRun]) -> dic
 
 
 def _told(run: ScheduledRun) -> dict[str, Any]:
-    answer = run.answer
-    several = isinstance(answer, NoisyNumbers)
-    keys = [list(key) for key in answer.keys] if several else None
-    values = list(answer.values) if several else [answer.value]
+    numbers = list(run.answer.numbers())
+    keys, values = [list(number.key) for number in numbers], [number.value for number in numbers]
     told = {"run": run.run, "size": run.size, "epsilon": float(run.epsilon), "values": values}
-    return told | {"keys": keys, "error_bar": answer.error_bar}
+    return told | {"keys": keys if any(keys) else None, "error_bar": run.answer.error_bar}
 
 
 def _planned(run: PlannedRun) -> dict[str, Any]:

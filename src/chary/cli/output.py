@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date, datetime
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,8 +20,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from chary.answers import between, shown
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, percent, plain, priced
+from chary.numbers import ACCOUNTANTS, percent, priced
 
 # Printing: one JSON object, or tables for people.
 
@@ -33,19 +33,14 @@ errors = Console(stderr=True, highlight=False)
 _SHARES: Final = frozenset({"price_if_hit", "price_if_miss", "most_charged"})
 _PRICE: Final = ("charged", "remaining")
 _SAYS: Final = "interval_says"
+_VALUES: Final = ("value", "distinct")
 # What a column of a table needs beside its text.
 _BORDER: Final = 3
 _WHOLE: Final = frozenset(
     {"experiment", "call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on", "time"}
 )
-# Of a bin these are its edges.
-_BIN: Final = ("low", "high")
 # Ends of intervals, and the column in which people see both.
-_ENDS: Final = (
-    ("low", "high", "interval"),
-    ("at_least", "at_most", "interval"),
-    ("low_together", "high_together", "together"),
-)
+_ENDS: Final = (("low", "high", "interval"), ("low_together", "high_together", "together"))
 
 
 class Unsaid(InvalidParameter):
@@ -75,15 +70,16 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
     """Name and value, one a line."""
     table = Table(title=title, show_header=False, box=None)
     for name, value in pairs.items():
-        table.add_row(name.replace("_", " "), percent(value) if name in _SHARES else _text(value))
+        table.add_row(name.replace("_", " "), percent(value) if name in _SHARES else shown(value))
     console.print(table)
 
 
 def show_answer(figures: Mapping[str, Any]) -> None:
     """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
-    show_pairs(
-        {name: value for name, value in _with_intervals(for_people(figures)).items() if name not in (*_PRICE, _SAYS)}
-    )
+    told = _with_intervals(for_people(figures))
+    # That no value was published says something; that no error is known does not.
+    kept = {name: value for name, value in told.items() if value is not None or name in _VALUES}
+    show_pairs({name: value for name, value in kept.items() if name not in (*_PRICE, _SAYS)})
     if figures.get("untested"):
         console.print(f"{figures['untested']} were NOT TESTED: what could be paid for had run out")
     if not figures.get(_SAYS, "no interval").startswith("no interval"):
@@ -108,7 +104,7 @@ def moment(time: str) -> str:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table with a header."""
-    texts = [[_text(value) for value in row] for row in rows]
+    texts = [[shown(value) for value in row] for row in rows]
     needed = [max(map(len, column)) + _BORDER for column in zip(columns, *texts, strict=True)]
     roomy = sum(needed) < console.width
     table = Table(title=title) if roomy else Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -132,9 +128,7 @@ def narrow(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _joined(row: Mapping[str, Any]) -> dict[str, Any]:
-    joined = _with_intervals({each: value for each, value in row.items() if "bin" not in row or each not in _BIN})
-    if (p_value := joined.pop("p_value", None)) is not None and VERBOSE.get():
-        joined["p_value"] = f"{p_value:.2g}"
+    joined = _with_intervals(row)
     if joined.get("caution") is not None:
         joined["caution"] = "may be false"
     return joined
@@ -146,15 +140,10 @@ def _with_intervals(row: Mapping[str, Any]) -> dict[str, Any]:
     for low, high, name in _ENDS:
         if {low, high} <= joined.keys():
             ends = {name if each == low else each: value for each, value in joined.items() if each != high}
-            joined = ends | {name: _ends(row[low], row[high])}
+            joined = ends | {name: None if row[low] is row[high] is None else between(row[low], row[high])}
+    if (p_value := joined.pop("p_value", None)) is not None and VERBOSE.get():
+        joined["p_value"] = f"{p_value:.2g}"
     return joined
-
-
-def _ends(low: float | None, high: float | None) -> str | None:
-    """An interval in few words; None where there is none."""
-    if low is None:
-        return None if high is None else f"up to {plain(high)}"
-    return f"from {plain(low)}" if high is None else f"{plain(low)} to {plain(high)}"
 
 
 def check_csv(file: Path | None) -> None:
@@ -168,7 +157,7 @@ def show_tables(found: Mapping[str, Any]) -> None:
     tables = {name: narrow([for_people(row) for row in rows]) for name, rows in found.items() if is_table(rows)}
     for name, rows in tables.items():
         columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]
-        show_table(columns, [[_cell(value) for value in row.values()] for row in rows], name)
+        show_table(columns, [list(row.values()) for row in rows], name)
     show_answer({name: value for name, value in found.items() if name not in tables and name != "shares"})
 
 
@@ -189,18 +178,6 @@ def is_table(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
-    if isinstance(value, (float, Fraction)):
-        return plain(value)
-    return str(value)
-
-
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _clean(inner) for key, inner in value.items()}
@@ -212,7 +189,7 @@ def _clean(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    return ", ".join(map(str, value)) if isinstance(value, list) else value
+    return shown(value) if isinstance(value, (list, tuple)) else value
 
 
 # `--verbose`, which every command takes: whether people are told the accounting as well.

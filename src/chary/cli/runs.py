@@ -19,7 +19,6 @@ from chary.calls.thresholds import keyed
 from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.charts import check_picture
 from chary.cli import config, output, session
-from chary.cli.answers import plain
 from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
 from chary.cli.forms import KEYWORD, FieldOption, Form, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
@@ -76,7 +75,7 @@ def _sparse(stated: Stated) -> Found:
     found = run.ask(asked.question, request=stated.request)
     more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}
     size = asked.epsilon if stated.earlier is None else None
-    yield Shown(stated.told(found) | more | stated.charged(size, run.spent), _show_hits)
+    yield Shown(stated.told(found) | more | stated.charged(size, run.spent))
 
 
 def _reporting(stated: Stated, *, since: Since = None) -> Found:
@@ -89,7 +88,7 @@ def _reporting(stated: Stated, *, since: Since = None) -> Found:
         query = query.since(_position(since, stated.asked.labels, run.state.day))
     found = run.ask(query, request=stated.request)
     more = {"run": run.call, "loss": run.state.loss, "told": run.state.told}
-    yield Shown(stated.told(found, "self_reporting") | more | stated.charged(None, run.spent))
+    yield Shown(stated.told(found) | more | stated.charged(None, run.spent))
 
 
 def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> int:
@@ -102,27 +101,12 @@ def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> in
     return int(day)
 
 
-def _show_hits(figures: dict[str, Any]) -> None:
-    rows = [_hit(hit) for hit in figures["above"]]
-    output.show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
-    output.show_answer({name: value for name, value in figures.items() if name != "above"})
-
-
-def _hit(hit: dict[str, Any]) -> list[Any]:
-    key = hit["key"] if isinstance(hit["key"], list) else [hit["key"]]
-    return [hit.get("label", ", ".join(map(str, key))), *map(hit.get, ("value", "low", "high", "caution"))]
-
-
 def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
     """Open a sketch, or go on with one, and publish its estimate if it is at or above a bar."""
     run = stated.run()
     found = run.ask(above=above, request=stated.request)
-    low, high = found.interval or (None, None)
-    ends = {} if found.interval is None else {"low": low, "high": high}
-    known = (
-        {"distinct": found.value, "error_bar": found.error_bar} | ends | {"sketch": run.call, "paid": run.state.paid}
-    )
-    yield Shown(known | {"interval_says": found.interval_says} | stated.charged(None, run.spent))
+    more = {"sketch": run.call, "paid": run.state.paid}
+    yield Shown(stated.told(found) | more | stated.charged(None, run.spent))
 
 
 def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:
@@ -166,11 +150,7 @@ def _findings(
     Example: chary findings visits.csv.ledger --fdr 0.1
     """
     found, labels = _published(stated, run, dataset)
-    together = found.intervals(confidence, simultaneous=True, tests=tests)
-    rows = [
-        {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
-        for row, ends in zip(found.rows(confidence), together, strict=True)
-    ]
+    rows = list(found.rows_together(confidence, tests))
     if labels is not None:
         rows = [row | {"label": labels[row["key"]]} if isinstance(row["key"], int) else row for row in rows]
     hits = sum(p_value is not None for p_value in found.p_values)
@@ -298,7 +278,8 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     if refused is not None and not answers:
         raise refused
     paid = stated.charged(None, *(answer.charged for _, answer in answers))
-    yield Shown({"answers": [_row(*answer) for answer in answers]} | _figures(run) | paid, _show_weights)
+    rows = [{"where": condition} | answer.figures() for condition, answer in answers]
+    yield Shown({"answers": rows} | _figures(run) | paid, _show_weights)
     if plot is not None:
         draw_answers(run.state, answers, plot)
     if refused is not None:
@@ -332,12 +313,6 @@ def _show_weights(figures: dict[str, Any]) -> None:
             "unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True
         )
     output.show_answer({name: value for name, value in figures.items() if name != "answers"})
-
-
-def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
-    low, high = answer.interval or (None, None)
-    known = {"where": condition, "share": answer.share, "hard": answer.hard, "verified": answer.verified}
-    return known | {"low": low, "high": high, "error_bar": answer.error_bar}
 
 
 def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:

@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.answers import Table
 from chary.calls import continual, schedules
 from chary.calls.weights import HistogramState, WeightedAnswer
-from chary.charts import Spot, check_picture, spot_of
+from chary.charts import Spot, check_picture
 from chary.data.universe.axes import Axis, Bins, Categories
 from chary.errors import InvalidParameter
 from chary.plots import styled
@@ -89,11 +88,7 @@ def place_of(result: schedules.ScheduledRun | continual.RunningCount) -> int:
 def counts_of(result: schedules.ScheduledRun | continual.RunningCount) -> dict[str, Spot]:
     """The counts of a result by their keys; "" for one without keys."""
     answer: Any = result.answer if isinstance(result, schedules.ScheduledRun) else result
-    if isinstance(answer, Table):
-        rows = zip(answer.keys, answer.rows(), strict=True)
-        found = [spot_of(", ".join(map(str, key)), row["value"], (row["low"], row["high"])) for key, row in rows]
-        return {spot.label: spot for spot in found}
-    return {} if answer is None else {"": spot_of("", answer.value, answer.interval)}
+    return {} if answer is None else {number.name: number.spot for number in answer.numbers()}
 
 
 def reach_of(spot: Spot) -> tuple[float, float]:

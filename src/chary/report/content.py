@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import Finding, Findings, Publication, Support
-from chary.answers import Answer, Ends, Spending, Table, scalar
-from chary.calls import answers, thresholds
+from chary.answers import Answer, Ends, PublishedNumber, Spending, scalar, shown
 from chary.calls.history import History, Rebuilt, names_of_runs, opened_by
 from chary.calls.run import titled
+from chary.charts import Spot, spot_of
 from chary.core.charges import spent_of
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors
@@ -91,8 +91,6 @@ def _quiet(step: str) -> None:
 # The values that an answer published, each with what it says given that it was published.
 
 USUAL: Final = Fraction(19, 20)
-# The cells of a row under which a value may stand.
-_VALUES: Final = ("value", "score")
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,10 @@ class PublishedValue:
         """Whether its interval reaches what is held back."""
         return self.caution is not None
 
+    def spot(self, label: str) -> Spot:
+        """The same in a picture."""
+        return spot_of(label, self.value, (self.low, self.high), self.caution)
+
 
 def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
     """The numbers of an answer, with intervals that hold with this confidence each.
@@ -130,32 +132,19 @@ def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedV
     paid = None if rebuilt.plan is None else json.loads(rebuilt.plan.body).get("interval")
     held = confidence <= (USUAL if paid is None else Fraction(paid))
     found = {finding.key: finding for finding in answer.findings}
-    numbers = _numbers(answer)
     return tuple(
-        _value(name, value, ends if held else None, found.get(key), confidence) for name, key, value, ends in numbers
+        _value(number, held, found.get(scalar(number.key) if number.key else None), confidence)
+        for number in answer.numbers()
     )
 
 
-def _numbers(answer: Answer) -> Iterator[tuple[str, Any, Any, Ends | None]]:
-    """The name, the key, the value and the usual interval of each number."""
-    if not isinstance(answer, Table):
-        if _is_number(answer.value):
-            yield "", None, answer.value, answer.interval
-        return
-    for key, row in zip(answer.keys, answer.rows(), strict=True):
-        value = next((row[name] for name in _VALUES if name in row), None)
-        ends = (row.get("low"), row.get("high"))
-        if _is_number(value):
-            yield ", ".join(map(str, key)), scalar(key), value, None if ends == (None, None) else ends
-
-
-def _value(name: str, value: Any, ends: Ends | None, found: Finding | None, confidence: Fraction) -> PublishedValue:
+def _value(number: PublishedNumber, held: bool, found: Finding | None, confidence: Fraction) -> PublishedValue:
     if found is not None:
         low, high = interval_of(found, confidence)
-        return PublishedValue(name, value, low, high, True, found.told.caution(value, confidence), found)
-    if ends is None:
-        return PublishedValue(name, value, None, None, False)
-    return PublishedValue(name, value, *ends, True)
+        caution = found.told.caution(number.value, confidence)
+        return PublishedValue(number.name, number.value, low, high, True, caution, found)
+    ends = number.interval if held else None
+    return PublishedValue(number.name, number.value, *(ends or (None, None)), ends is not None)
 
 
 def interval_of(found: Finding, confidence: Fraction) -> Ends:
@@ -172,12 +161,8 @@ def _stored(answer: Any) -> Iterator[PublishedValue]:
     """A value as an answer stores it. What its error bar says given that it was published is not known."""
     found: dict[str, Any] = answer if isinstance(answer, dict) else {}
     value: Any = found.get("value")
-    if _is_number(value):
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         yield PublishedValue("", value, None, None, False)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # All hits of a ledger at once: intervals that hold together, and a list with a stated share of false ones.
@@ -292,24 +277,11 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
 
     >>> from chary.calls import YesOrNo
     >>> outcome_told(YesOrNo(3, False), {}), outcome_told({"option": "yes", "charged": True}, {})
-    ('no', 'option yes, charged true')
+    ('no', 'option yes, charged yes')
     """
-    if isinstance(answer, answers.TestedKeys):
-        return _tested(answer)
-    if isinstance(answer, (answers.AboveOrNot, answers.YesOrNo)):
-        return _yes(answer)
-    if isinstance(answer, answers.NumberOrNothing) and answer.value is None:
-        return "not published"
-    if isinstance(answer, Table):
-        return f"{len(answer)} values" if len(answer) != 1 else "1 value"
-    if isinstance(answer, answers.ChosenKey) and answer.shortfall is not None:
-        near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
-        return f"{_cut(_in_words(answer.value))} ({near})"
-    if isinstance(answer, answers.ChosenKey) and answer.lead is not None:
-        return f"{_cut(_in_words(answer.value))} (ahead by {plain(answer.lead)})"
     if isinstance(answer, Answer):
-        return _cut(_in_words(answer.value))
-    return "opened" if isinstance(answer, int) or not answer else _cut(_in_words(_named(answer, body)))
+        return _cut(answer.in_words)
+    return "opened" if isinstance(answer, int) or not answer else _cut(shown(_named(answer, body)))
 
 
 def _named(answer: Any, body: Mapping[str, Any]) -> Any:
@@ -331,26 +303,6 @@ def _candidates(body: Mapping[str, Any]) -> list[str]:
         return [", ".join(map(str, key)) for key in by.get("keys", ())]
     found = listed if isinstance(listed, list) else []
     return [str(each.get("algorithm", each)) if isinstance(each, Mapping) else str(each) for each in found]
-
-
-def _yes(answer: answers.AboveOrNot | answers.YesOrNo) -> str:
-    from_bar = isinstance(answer, (answers.AboveOrNot, thresholds.Tested))
-    words = ("at or above the threshold", "below the threshold") if from_bar else ("yes", "no")
-    return words[0] if answer else words[1]
-
-
-def _tested(answer: answers.TestedKeys) -> str:
-    untested = len(answer.untested)
-    rest = f", {untested} not tested" if untested else ""
-    return f"{answer.hits} of {answer.tested} at or above the threshold{rest}"
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_in_words(each)}" for name, each in value.items() if each is not None)
-    if isinstance(value, (float, Fraction)) and not isinstance(value, bool):
-        return plain(value)
-    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _cut(text: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from chary.answers import raw
+from chary.answers import between, raw
 from chary.calls.run import declared
-from chary.charts import Chart, Shape, Spot
+from chary.charts import Chart, Shape, Spot, spot_of
 from chary.numbers import plain
 from chary.plots import svg
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
@@ -35,12 +35,11 @@ def budget_chart(found: ReportedDataset) -> Chart | None:
 def hits_chart(found: ReportedDataset) -> Chart | None:
     """All hits with the intervals that hold together."""
     spots = tuple(
-        Spot(
+        spot_of(
             f"{hit.call}: {hit.value.key}" if hit.value.key else f"call {hit.call}",
-            float(hit.value.value),
-            _float(hit.low),
-            _float(hit.high),
-            hit.caution is not None,
+            hit.value.value,
+            (hit.low, hit.high),
+            hit.caution,
         )
         for hit in found.hits
     )
@@ -61,7 +60,7 @@ def _keyed(call: ReportedCall) -> Chart | None:
         return None
     shape: Shape = "line" if call.series else "columns" if _bins(call) else "dots"
     return Chart(
-        shape, f"{call.title}: {call.question}", tuple(_spot(value.key, value) for value in call.values), call.bar
+        shape, f"{call.title}: {call.question}", tuple(value.spot(value.key) for value in call.values), call.bar
     )
 
 
@@ -83,16 +82,8 @@ def _question(call: ReportedCall) -> tuple[str, str]:
 
 
 def _over_time(told: list[ReportedCall]) -> Chart:
-    spots = tuple(_spot(call.time[:16].replace("T", " "), call.values[0]) for call in told)
+    spots = tuple(call.values[0].spot(call.time[:16].replace("T", " ")) for call in told)
     return Chart("line", f"{told[0].title}: {told[0].question}", spots, told[0].bar)
-
-
-def _spot(label: str, value: PublishedValue) -> Spot:
-    return Spot(label, float(value.value), _float(value.low), _float(value.high), value.may_be_false)
-
-
-def _float(end: float | None) -> float | None:
-    return None if end is None else float(end)
 
 
 # The pages of a report: HTML and Markdown from templates that escape whatever they are given.
@@ -235,15 +226,8 @@ def interval(ends: PublishedValue | Any) -> str:
     if not getattr(ends, "bounded", True):
         return "–"
     value = ends.value.value if isinstance(ends.value, PublishedValue) else ends.value
-    return f"{_ends(ends)}; raw noisy value" if raw(value, (ends.low, ends.high)) else _ends(ends)
-
-
-def _ends(ends: PublishedValue | Any) -> str:
-    if ends.low is None and ends.high is None:
-        return "anything"
-    if ends.low is None:
-        return f"up to {number(ends.high)}"
-    return f"{number(ends.low)} or more" if ends.high is None else f"{number(ends.low)} to {number(ends.high)}"
+    said = between(ends.low, ends.high, number)
+    return f"{said}; raw noisy value" if raw(value, (ends.low, ends.high)) else said
 
 
 def marked(text: Any) -> str:

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from chary.answers import Answer
 from chary.calls.history import History
 from chary.calls.run import run_kinds, titled
-from chary.charts import Chart, Spot
+from chary.charts import Chart
 from chary.client.wire import Refusal, problem, status_of
 from chary.core.transaction import numbered
 from chary.errors import CharyError, NotWithheld
@@ -54,7 +54,7 @@ class Replay:
         """What a picture of the answer shows; None where nothing was published that could be seen."""
         if not self.values:
             return None
-        spots = tuple(_spot(value, self.title) for value in self.values)
+        spots = tuple(value.spot(value.key or self.title) for value in self.values)
         ordered = len(spots) > 1 and all(value.key.startswith("[") or value.key.isdigit() for value in self.values)
         return Chart("columns" if ordered else "dots", f"{self.title}: {self.question}", spots, self.bar)
 
@@ -79,11 +79,6 @@ def newest(served: Served, who: Principal, before: int | None, limit: int) -> li
     """So many calls that are shown to somebody, newest first, of those before a number."""
     spine, analyst = served.session.spine, served.shown_of(who)
     return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
-
-
-def _spot(value: content.PublishedValue, title: str) -> Spot:
-    low, high = (None if end is None else float(end) for end in (value.low, value.high))
-    return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
 
 
 def _replay(served: Served, history: History, record: CallRecord) -> Replay:
