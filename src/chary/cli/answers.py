@@ -44,11 +44,10 @@ def check_drawn(call: Any, plot: Path) -> None:
     """Refuse, before anything is charged, a picture in a place that cannot be written, or of what never has one."""
     check_picture(plot)
     told = _answer_of(type(call))
+    alone = not (isinstance(told, type) and issubclass(told, Table))
     if isinstance(told, TypeVar):
-        drawn = not call.alone if isinstance(call, calls.Quantiles) else call.query.keys is not None
-    else:
-        drawn = isinstance(told, type) and issubclass(told, Table)
-    if drawn:
+        alone = call.alone if hasattr(call, "alone") else call.query.keys is None
+    if not alone:
         return
     raise InvalidParameter(
         "only answers with several values have a picture, such as those of a question by keys: leave --plot out, or "
