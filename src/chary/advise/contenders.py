@@ -11,7 +11,7 @@ from chary.accounting import accuracy, calibration, charging_curve, events, runs
 from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
 from chary.calls import agreed_tests, thresholds
-from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
+from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness
 from chary.calls.sparse_vector import Form, SparseLaw, SparseVector
 from chary.core.charges import spending
 from chary.data import count
@@ -383,7 +383,7 @@ class _Agreed:
     @cached_property
     def terms(self) -> agreed_tests.AgreedTerms:
         """What it is agreed at."""
-        filter_ = priced_by(self.room.filter, "take a sparse vector")
+        filter_ = self.room.filter.for_sharp_tests("take a sparse vector")
         return agreed_tests.AgreedTerms.planned(self.call.paid(filter_), filter_)
 
     def option(self) -> options.Option:

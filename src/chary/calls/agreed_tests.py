@@ -13,7 +13,7 @@ from chary.amounts import Amount
 from chary.answers import Value
 from chary.calls import answers, fields, run, thresholds
 from chary.calls.call import call
-from chary.calls.sharpness import SURE, Sharpness, TestLaw, chance_of_each, priced_by, rho_of
+from chary.calls.sharpness import SURE, Sharpness, TestLaw, chance_of_each, rho_of
 from chary.core import forecast
 from chary.core.plan import KEPT, Data, Json, PerHit, Plan, Question, Result, check_question, natural, reading
 from chary.core.transaction import Spine
@@ -275,7 +275,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
 
     def terms(self, filter_: Filter) -> AgreedTerms:
         """What each miss and each hit would cost under this filter, and the law of each test."""
-        known = priced_by(filter_, "start SparseVector(above=, hits=, epsilon=)")
+        known = filter_.for_sharp_tests("start SparseVector(above=, hits=, epsilon=)")
         return AgreedTerms.planned(self.paid(known), known)
 
     def paid(self, filter_: Filter) -> AgreedPlan:
@@ -302,7 +302,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     @cached_property
     def agreed(self) -> AgreedTerms:
         """What was agreed on; the charges are those that the opening stored."""
-        filter_ = priced_by(self._spine.filter, "open another run")
+        filter_ = self._spine.filter.for_sharp_tests("open another run")
         return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), Charges(**self._opening()), filter_)
 
     def plan(self, query: Question, *, above: Number) -> Plan[Any]:

@@ -469,16 +469,6 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         )
 
 
-@dataclass(frozen=True)
-class _ChargedWhole(Prepaid):
-    """Free, since the opening was charged whole; so the losses that answers report need no price."""
-
-    adds_up: bool = False
-
-    def price(self, event: events.Event, filter_: Filter) -> Price:
-        return FREE
-
-
 class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? A new run follows a True.
 
@@ -543,7 +533,8 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
             run,
             _one if keys is None else table,
             reads=reading(asked),
-            cost=AsReported(of=charged) if pays_as_told(self.started, filter_) else _ChargedWhole(),
+            # Where the opening was charged whole, the losses that answers report need no price.
+            cost=AsReported(of=charged) if pays_as_told(self.started, filter_) else PerHit(adds_up=False, agreed=FREE),
             check=check,
         )
 

@@ -340,7 +340,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         neighbor_relation, size = self._spine.rows.neighbor_relation, told["size"]
         if opening.epsilon is not None:
             return RoundsLaw(opening, neighbor_relation, size)
-        filter_ = sharp.priced_by(self._spine.filter, "start another one with epsilon=")
+        filter_ = self._spine.filter.for_sharp_tests("start another one with epsilon=")
         hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
         return HitsLaw(opening, neighbor_relation, size, hit)
 
@@ -620,7 +620,7 @@ class GrowingTests(Opening[GrowingRun]):
         body = self.question_body()
         law: RoundsLaw | HitsLaw
         if self.epsilon is None:
-            filter_ = sharp.priced_by(spine.filter, "start it with epsilon=")
+            filter_ = spine.filter.for_sharp_tests("start it with epsilon=")
             hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
             hit.sharpness()  # refuses what has no table
             # The price of a yes may have been found in floats, so it is read again and never found anew.

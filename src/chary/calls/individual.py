@@ -112,7 +112,7 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
             event: Event = Targeted(self.epsilon)
             body |= {"epsilon_per_call": body.pop("epsilon")}
         else:
-            filter_ = sharp.priced_by(spine.filter, "open the stream with epsilon= for Laplace noise")
+            filter_ = spine.filter.for_sharp_tests("open the stream with epsilon= for Laplace noise")
             hit = sharp.HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
             test, _ = hit.sharpness(), hit.noise()  # refuses what has no table
             # It may have been found in floats, so it is read again and never found anew.
@@ -251,7 +251,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
 
     @property
     def _renyi(self) -> RenyiFilter:
-        return sharp.priced_by(self._spine.filter, "open another stream with epsilon=")
+        return self._spine.filter.for_sharp_tests("open another stream with epsilon=")
 
     @property
     def state(self) -> StreamState:

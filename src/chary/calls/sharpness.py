@@ -18,7 +18,7 @@ from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Query
-from chary.errors import InvalidParameter, NotPriced
+from chary.errors import InvalidParameter
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
@@ -35,16 +35,6 @@ _GRAINS: Final = (10, 16, 20, 25, 32, 50, 100, 200)
 _HALVINGS: Final = 14
 # How near to its bar a test is right but for a chance, in sensitivities.
 Width = Callable[[SharpTest, float], float]
-
-
-def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
-    """The filter, if it has prices for sharp tests; `NotPriced` says what to do otherwise."""
-    if isinstance(filter_, RenyiFilter):
-        return filter_
-    raise NotPriced(
-        f"the {filter_.kind} filter has no price for a sharp test: open the session with a delta and the Renyi filter, "
-        f"or {otherwise}"
-    )
 
 
 def chance_of_each(sure: Number, tests: int) -> Fraction:
@@ -301,12 +291,12 @@ class HowSharply(Call[plan.AnswerT]):
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
         """The sharp test under this filter, of a call without epsilon; `NotPriced` but under a Renyi filter."""
-        terms = HitTerms.found(Wanted.said(self), priced_by(filter_, _LAPLACE), sensitivity * grid, value_share)
+        terms = HitTerms.found(Wanted.said(self), filter_.for_sharp_tests(_LAPLACE), sensitivity * grid, value_share)
         return terms.sharpness(sensitivity, grid)
 
     def clear_terms(self, filter_: Filter, sensitivity: Fraction, width: Width) -> HitTerms:
         """The price of an unclear answer under this filter, of a call without epsilon; `width` says what is right."""
-        return HitTerms.found(Wanted.said(self), priced_by(filter_, _LAPLACE), sensitivity, Fraction(0), width)
+        return HitTerms.found(Wanted.said(self), filter_.for_sharp_tests(_LAPLACE), sensitivity, Fraction(0), width)
 
 
 def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:

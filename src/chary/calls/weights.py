@@ -554,7 +554,7 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> PMWLaw:
         """The terms under this filter of a histogram that is opened at so many rows."""
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
-            return self.sharply(self.terms(sharp.priced_by(filter_, "give epsilon= for Laplace noise"), size), size)
+            return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
         usual = self.epsilon or _fitting(filter_, self.hits or 1)
         return self._law(LaplaceHits(neighbor_relation, Fraction(usual)), size)
 
@@ -614,7 +614,7 @@ class PMWRun(HistogramRun):
         told, opened = self._opening(), PMW.recorded(self._terms)
         if opened.epsilon is not None:
             return opened.law(self._spine.filter, self._spine.rows.neighbor_relation, told["size"])
-        filter_ = sharp.priced_by(self._spine.filter, "open another histogram with epsilon=")
+        filter_ = self._spine.filter.for_sharp_tests("open another histogram with epsilon=")
         chance = sharp.Wanted.said(opened).chance
         return opened.sharply(
             sharp.HitTerms(filter_, Fraction(told["price"]), opened.value_share, chance), told["size"]

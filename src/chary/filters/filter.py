@@ -175,6 +175,13 @@ class Filter(ABC):
         epsilon, delta = self.budget.exact
         return float(epsilon), float(delta)
 
+    def for_sharp_tests(self, otherwise: str) -> "RenyiFilter":
+        """This filter, if it has prices for sharp tests; `NotPriced` says what to do otherwise."""
+        raise NotPriced(
+            f"the {self.kind} filter has no price for a sharp test: open the session with a delta and the Renyi "
+            f"filter, or {otherwise}"
+        )
+
     @abstractmethod
     def body(self) -> dict[str, Any]:
         """The public parameters as a JSON-able dict, from which `filters.restore` builds the filter again."""
@@ -351,6 +358,9 @@ class RenyiFilter(Filter):
             return hit, event.miss_price_up(self.order)
         moment = event.log_moment_up(self.order)
         return moment, moment
+
+    def for_sharp_tests(self, otherwise: str) -> Self:
+        return self
 
     def coarser(self) -> Self:
         return replace(self, steps=self.steps // 10)
