@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from chary.ledger import Amount, SqlLedger, Terms
+from chary.ledger import Amount, Terms, open_ledger
 from measuring import Work, announce, duration, seconds, show
 from recording import Against
 
@@ -27,7 +27,7 @@ CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 @contextmanager
 def charging(path: Path, witness: Path | None = None) -> Iterator[Work]:
     """One call, reserved and settled."""
-    with closing(SqlLedger(path, witness=witness)) as ledger:
+    with closing(open_ledger(path, witness=witness)) as ledger:
         ledger.open(Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62)))
 
         def call() -> None:

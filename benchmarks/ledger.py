@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from chary.ledger import Amount, Ledger, MemoryLedger, SqlLedger
+from chary.ledger import Amount, Ledger, open_ledger
 from measuring import FULL, announce, duration, full, show
 from recording import Against
 
@@ -52,7 +52,7 @@ def measure(path: Path, size: int) -> tuple[str, ...]:
     if size:
         BULK["build"](path, size)
     started = time.perf_counter()
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     opening = time.perf_counter() - started
     ledger.open(BULK["TERMS"])
     charges_per_second(ledger, 20)
@@ -68,7 +68,7 @@ def measure(path: Path, size: int) -> tuple[str, ...]:
 
 def in_memory() -> tuple[str, ...]:
     """The same calls without a file."""
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     ledger.open(BULK["TERMS"])
     return "memory", "-", f"{charges_per_second(ledger, 20_000):,.0f}", "-", "-", "-"
 

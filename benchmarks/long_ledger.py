@@ -20,7 +20,7 @@ import httpx
 
 import chary
 from chary.amounts import Amount
-from chary.ledger import SqlLedger
+from chary.ledger import Ledger, open_ledger
 from chary.ledger.entries import reserving, settling
 from chary.report.public_report import report
 from chary.service.app import application
@@ -54,22 +54,22 @@ def opened(ledger: Path) -> chary.Session:
     )
 
 
-def lengthen(ledger: SqlLedger, calls: int) -> None:
+def lengthen(ledger: Ledger, calls: int) -> None:
     """Add so many settled releases, each as the one that is there was stored."""
     (told,) = ledger.calls("visits")
     asked, answer, price = json.loads(told.body), told.answer or "null", Amount(told.charged.main // 10)
     known: set[str] = set()
     for first in range(0, calls, TOGETHER):
-        with ledger._store.writing() as connection:
-            number, sealed = ledger._store.bookmark.read(connection)
+        with ledger.store.transactions.writing() as connection:
+            number, sealed = ledger.store.transactions.bookmark.read(connection)
             for place in range(first, min(first + TOGETHER, calls)):
                 asked["query"]["where"] = f"age >= {place % 200}"
                 body = json.dumps(asked, sort_keys=True, separators=(",", ":"))
                 analyst = ANALYSTS[place % len(ANALYSTS)]
                 entry = reserving(number + 1, "visits", analyst, told.kind, body, price, f"key {place}")
-                sealed = ledger._upkeep.post(connection, sealed, entry, known=analyst in known)
+                sealed = ledger.store.upkeep.post(connection, sealed, entry, known=analyst in known)
                 closed = settling(number + 2, entry, price, 0, 0, answer)
-                sealed = ledger._upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
+                sealed = ledger.store.upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
                 number += 2
                 known.add(analyst)
 
@@ -117,14 +117,14 @@ def measured(folder: Path, calls: int, repeats: int) -> dict[str, tuple[float, f
     place = folder / f"{calls}.ledger"
     with opened(place) as session:
         session.release(chary.count("age >= 0"), epsilon="0.001")
-    with closing(SqlLedger(place)) as ledger:
+    with closing(open_ledger(place)) as ledger:
         print(f"a ledger of {calls} calls: made in {seconds(lambda: lengthen(ledger, calls)):.1f} CPU s", flush=True)
     found = {"opening": (seconds(lambda: opened(place).close()), seconds(lambda: opened(place).close()), 0)}
     (folder / str(calls)).mkdir()
     with opened(place) as session:
         service = serving(folder / str(calls), session)
         found |= asyncio.run(asked_of(service, repeats))
-    with closing(SqlLedger(place)) as ledger:
+    with closing(open_ledger(place)) as ledger:
         took = seconds(lambda: report(ledger))
     found["chary report, gathering"] = took, took, 0
     return found

@@ -27,7 +27,13 @@ PARTS = {
     "ledger": (
         (
             *("ledger/entries", "ledger/accounts", "ledger/records", "ledger/claims"),
-            *("ledger/sql/schema", "ledger/sql/transaction", "ledger/sql/ledger", "ledger/sqlite/store"),
+            *(
+                "ledger/sql/schema",
+                "ledger/sql/transaction",
+                "ledger/sql/store",
+                "ledger/ledger",
+                "ledger/sqlite/store",
+            ),
         ),
         "no call is charged above the budget, none twice, and its worst price unless it settled; in one file",
     ),

@@ -13,7 +13,7 @@ from chary.cli import demo, run
 from chary.demo import story
 from chary.demo.panel import INDICATORS, YEARS, alarms, indicators, of_year, people, true_counts
 from chary.demo.story import BAR, BUDGET, HITS, TESTS, Rivals
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from tests.paths import ROOT
 
 EXTREME = {"xage": 99, "female": 1, "mdvis": 99, "outpdol": 9999, "meddol": 9999, "totadm": 9, "disea": 99, "coins": 0}
@@ -39,7 +39,7 @@ def test_demo_tells_its_story_and_keeps_its_budget(tmp_path, capsys, monkeypatch
     assert figures["overlooked"] <= 1
     assert figures["times"] > 10
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    ledger = SqlLedger(tmp_path / "panel.ledger")
+    ledger = open_ledger(tmp_path / "panel.ledger")
     assert ledger.verify().ok
     states = [str(call.state) for call in ledger.calls("panel.alarms")]
     ledger.close()

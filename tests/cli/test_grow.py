@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 
 ROWS = 4000
 
@@ -205,7 +205,7 @@ def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, sourc
             shutil.copy(file, f"{ward}.duckdb")
         terms = f"{RULES.replace('wards.ledger', ledger.name)} --rho 0.05 --append third.csv"
         assert call(f"rerun {copy} {terms}")[0] == 0
-        opened = SqlLedger(ledger)
+        opened = open_ledger(ledger)
         noted.append([note.body for terms in opened.datasets() for note in opened.notes(terms.name)])
         opened.close()
     assert noted[0] == noted[1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 
 UNITS = "--unit patient_id --columns age=BIGINT --budget-epsilon 3 --budget-delta 1e-6"
 ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 3 --budget-delta 1e-6"
@@ -30,7 +30,7 @@ KEPT = {
 def test_the_opening_has_the_key_that_it_always_had(call, visits, line):
     code, _, err = call(line)
     assert (code, err) == (0, "")
-    ledger = SqlLedger(f"{visits}.ledger")
+    ledger = open_ledger(f"{visits}.ledger")
     opening, *_ = ledger.calls("visits")
     ledger.close()
     assert opening.request == KEPT[line]

@@ -12,7 +12,7 @@ import chary
 from chary.data.engines.duckdb import append as appending
 from chary.data.engines.duckdb import connection as engine
 from chary.data.engines.duckdb.reader import Batches
-from chary.ledger import SqlLedger
+from chary.ledger import Ledger
 
 BATCH = pa.table({"unit": list(range(1000, 4000)), "age": [50] * 3000})
 PLACES = ("connected", "inserted", "remembered", "committed", "noting", "noted")
@@ -49,8 +49,8 @@ def kill_at(place):
         "inserted": (appending, "_insert", False),
         "remembered": (Batches, "add", False),
         "committed": (engine, "_transaction", False),
-        "noting": (SqlLedger, "note", True),
-        "noted": (SqlLedger, "note", False),
+        "noting": (Ledger, "note", True),
+        "noted": (Ledger, "note", False),
     }
     owner, name, before = steps[place]
     killing(owner, name, before=before)

@@ -10,15 +10,15 @@ import chary
 from chary.data.engines.duckdb import append as appending
 from chary.data.engines.duckdb import connection as engine
 from chary.data.engines.duckdb.reader import Batches
-from chary.ledger import SqlLedger
+from chary.ledger import Ledger
 from tests.crash.append_child import PUBLIC, SECRET, killing
 
 STEPS = {
     "connected": (engine, "_transaction", True),
     "joined": (appending, "join", False),
     "remembered": (Batches, "add", False),
-    "noting": (SqlLedger, "note", True),
-    "noted": (SqlLedger, "note", False),
+    "noting": (Ledger, "note", True),
+    "noted": (Ledger, "note", False),
     "committed": (engine, "_transaction", False),
 }
 KEY = "March"

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import chary
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from tests.children import Python
 from tests.crash.append_child import BATCH, PLACES, PUBLIC, SECRET, make, open_session
 from tests.session.kit import recorded
@@ -28,7 +28,7 @@ def count_rows(folder):
 
 
 def sound(folder, name):
-    ledger = SqlLedger(folder / f"{name}.ledger")
+    ledger = open_ledger(folder / f"{name}.ledger")
     verdict = ledger.verify()
     ledger.close()
     return verdict.ok

@@ -15,7 +15,7 @@ import chary
 from chary.calls import PMW, Rerun
 from chary.cli import run
 from chary.growth import CountsBox
-from chary.ledger import SqlLedger
+from chary.ledger import Ledger, open_ledger
 from chary.session import STEPS
 
 # Processes are copies of one that has read the modules, and done nothing else.
@@ -55,7 +55,7 @@ def killed(work, folder, *arguments):
 
 
 def sound(folder):
-    ledger = SqlLedger(folder / "wards.ledger")
+    ledger = open_ledger(folder / "wards.ledger")
     verdict = ledger.verify()
     ledger.close()
     return verdict.ok
@@ -175,7 +175,7 @@ def test_a_killed_command_goes_on_when_it_is_repeated(tmp_path, capsys, notes):
         assert told["latest"]["size"] == START + 2 * ARRIVING
         with duckdb.connect(str(tmp_path / "wards.duckdb")) as connection:
             assert connection.execute("SELECT count(*) FROM wards").fetchone() == (START + 2 * ARRIVING,)
-    ledger = SqlLedger(tmp_path / "wards.ledger")
+    ledger = open_ledger(tmp_path / "wards.ledger")
     kinds = [call.kind for terms in ledger.datasets() for call in ledger.calls(terms.name)]
     assert kinds.count(Rerun.kind) == 1
     ledger.close()
@@ -208,7 +208,7 @@ def append(folder, call, step):
 
 def grow(folder, notes):
     """Version 1 are the rows that were there; those of the files follow."""
-    original, seen = SqlLedger.note, []
+    original, seen = Ledger.note, []
 
     def counted(*given, **options):
         if len(seen) == notes:
@@ -216,5 +216,5 @@ def grow(folder, notes):
         seen.append(original(*given, **options))
         return seen[-1]
 
-    SqlLedger.note = counted
+    Ledger.note = counted
     run(line(folder))

@@ -5,17 +5,17 @@ from contextlib import nullcontext
 
 import pytest
 
-from chary.ledger import Amount, RequestAnswered, SqlLedger, State, Terms
+from chary.ledger import Amount, RequestAnswered, State, Terms, open_ledger
 from tests.children import Python
 
 _ARMED = """
 import os, signal, sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 
 path, step, point = sys.argv[1:]
-ledger = SqlLedger(path)
+ledger = open_ledger(path)
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -24,7 +24,7 @@ def arm():
     if point == "before":
         event.listen(Engine, "commit", die)
     elif point == "after":
-        dialect = ledger._store._engine.dialect
+        dialect = ledger.store.transactions._engine.dialect
         commit = dialect.do_commit
         dialect.do_commit = lambda connection: (commit(connection), die())
     else:
@@ -54,13 +54,13 @@ POINTS = ["before", "after", "2", "4", "5", "6"]
 @pytest.mark.parametrize("step", ["reserve", "settle", "void"])
 def test_a_kill_leaves_the_ledger_right(tmp_path, step, point):
     path = tmp_path / "test.ledger"
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10, 10)))
     ledger.close()
     child = Python("-c", CHILD, path, step, point)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     committed = point == "after"
     reserved = step != "reserve" or committed
     states = [call.state for call in ledger.calls("visits")]
@@ -78,13 +78,13 @@ def test_a_kill_leaves_the_ledger_right(tmp_path, step, point):
 
 def test_a_kill_while_the_file_is_made_leaves_room_for_another_try(tmp_path):
     path = tmp_path / "test.ledger"
-    script = CHILD.replace("ledger = SqlLedger(path)\n", "").replace(
-        "\ncall =", "\narm()\nledger = SqlLedger(path)\ncall ="
+    script = CHILD.replace("ledger = open_ledger(path)\n", "").replace(
+        "\ncall =", "\narm()\nledger = open_ledger(path)\ncall ="
     )
     child = Python("-c", script, path, "open", "3")
     _out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
     assert ledger.verify().ok
     ledger.close()

@@ -6,14 +6,14 @@ import signal
 import time
 
 from chary.errors import LedgerCorrupted
-from chary.ledger import Amount, SqlLedger, Terms
+from chary.ledger import Amount, Terms, open_ledger
 
 KILLS = 12
 
 
 def charge_for_ever(path, out):
     """Charge calls and acknowledge each step once it is done: 1 when reserved, 2 when settled."""
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     while True:
         call = ledger.reserve("visits", "ann", "count", "{}", Amount(3, 1))
         os.write(out, b"1")
@@ -42,7 +42,7 @@ def killed(path, moment):
 
 def test_a_killed_commit_without_its_journal_forgets_no_charge(tmp_path):
     path, wait, torn = tmp_path / "test.ledger", random.Random(11), 0
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10**9, 10**9)))
     ledger.close()
     whole = path.read_bytes()
@@ -51,7 +51,7 @@ def test_a_killed_commit_without_its_journal_forgets_no_charge(tmp_path):
         told = killed(path, wait.uniform(0, 0.05))
         (tmp_path / "test.ledger-journal").unlink(missing_ok=True)
         try:
-            ledger = SqlLedger(path)
+            ledger = open_ledger(path)
         except LedgerCorrupted:
             torn += 1
             continue

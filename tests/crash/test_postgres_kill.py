@@ -7,20 +7,18 @@ import time
 import pytest
 
 from chary.errors import RequestInFlight
-from chary.ledger import Amount, RequestAnswered, State, Terms
-from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger import Amount, RequestAnswered, State, Terms, open_ledger
 from tests.children import Python
 from tests.crash.test_ledger_kill import STEPS
 from tests.servers.postgres import running
 
 _ARMED = """
 import os, signal, sys
-from chary.ledger import Amount
+from chary.ledger import Amount, open_ledger
 from chary.ledger.postgresql import connection as wire
-from chary.ledger.postgresql.store import PostgresLedger
 
 url, step, point = sys.argv[1:]
-ledger = PostgresLedger(url)
+ledger = open_ledger(url)
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +40,7 @@ class Dying:
         return found
 
 def arm():
-    ledger._store.wire.driver = Dying(ledger._store.wire.driver)
+    ledger.store.transactions.wire.driver = Dying(ledger.store.transactions.wire.driver)
 
 """
 CHILD = _ARMED + STEPS
@@ -77,7 +75,7 @@ for number in range(int(rounds)):
 @pytest.mark.parametrize("step", ["reserve", "settle", "void"])
 def test_a_kill_leaves_the_ledger_right(postgres, step, point):
     url = postgres.schema()
-    ledger = PostgresLedger(url)
+    ledger = open_ledger(url)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10, 10)))
     child = Python("-c", CHILD, url, step, point)
     _out, err = child.communicate(timeout=120)
@@ -112,7 +110,7 @@ def _reserved_again(ledger):
 def test_a_server_killed_under_several_processes_loses_nothing_and_overspends_nothing():
     with running() as server:
         url, rounds, names = server.url(schema="visits"), 12, ["ann", "bob", "cy"]
-        ledger = PostgresLedger(url, timeout=60)
+        ledger = open_ledger(url, timeout=60)
         ledger.open(Terms("visits", "ab12", "{}", Amount(1000, 1000)))
         children = [Python("-c", ASKING, url, name, rounds) for name in names]
         stop = threading.Event()

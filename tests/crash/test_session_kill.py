@@ -9,7 +9,7 @@ import chary
 from chary.accounting import Extendable
 from chary.amounts import Amount
 from chary.calls import Revise
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.session import STEPS
 from tests.children import Python
 from tests.crash.session_child import FREE_MISSES, ask, open_session
@@ -54,7 +54,7 @@ def test_kill_never_loses_a_charge_nor_leaks_an_answer(folder, step):
         assert session.spent.share == pytest.approx(charged + fresh)
         states = [entry.state for entry in session.history]
     assert states == (["settled"] if stored or step == "asked" else ["reserved", "settled"])
-    ledger = SqlLedger(folder / "rows.ledger")
+    ledger = open_ledger(folder / "rows.ledger")
     assert ledger.verify().ok
     ledger.close()
 
@@ -74,7 +74,7 @@ def test_eight_processes_of_two_analysts_never_pass_the_cap(folder, requests, ep
         assert sum(entry.hits for entry in session.history) == most
         with pytest.raises(chary.BudgetExceeded):
             session.test(chary.count(), above=0, epsilon="0.1")
-    ledger = SqlLedger(folder / "rows.ledger")
+    ledger = open_ledger(folder / "rows.ledger")
     verdict = ledger.verify()
     assert verdict.ok
     assert ledger.balance("rows").spent.main == 500 * 10**14 == ledger.balance("rows").capacity.main

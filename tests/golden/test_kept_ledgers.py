@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chary.amounts import Amount
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.noise import Seeded
 from tests.golden.make import told
 from tests.golden.sources import LEDGERS, LEFT, of_table
@@ -38,7 +38,7 @@ def test_it_opens_with_every_charge_and_every_answer(kept):
 
 def test_it_verifies_and_every_settled_call_is_within_its_reservation(kept):
     place, _opened, _kinds, expected = kept
-    ledger = SqlLedger(place)
+    ledger = open_ledger(place)
     found = ledger.verify()
     assert (found.ok, found.entries) == (True, expected["entries"])
     for dataset in ledger.datasets():

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from chary.ledger import Amount, SqlLedger, Terms, canonical
+from chary.ledger import Amount, Terms, canonical, open_ledger
 from chary.ledger.accounts import Books, Purse
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, opening, reserving, seal, settling
 from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, tallies
-from chary.ledger.sqlite.store import Store
+from chary.ledger.sqlite.store import SqliteTransactions
 
 TERMS = Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62))
 ANSWER = canonical({"above": True})
@@ -32,8 +32,8 @@ def story(total: int) -> Iterator[ChainEntry]:
 
 def build(path: Path, total: int) -> None:
     """Write a ledger of `total` entries; the last call stays open if the number is even."""
-    SqlLedger(path).close()
-    store, books, head = Store(path, 30.0), Books(), GENESIS
+    open_ledger(path).close()
+    store, books, head = SqliteTransactions(path, 30.0), Books(), GENESIS
     source = story(total)
     with store.writing() as connection:
         _parents(connection)

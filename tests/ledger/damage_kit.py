@@ -5,7 +5,7 @@ import struct
 from contextlib import suppress
 
 from chary.errors import LedgerError
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 
 SECTOR, NONCE, EVERY = 512, 4711, 200
 MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -28,7 +28,7 @@ def opened(path):
     Anything but a `LedgerError` that opening or verifying raises fails the test.
     """
     with suppress(LedgerError):
-        ledger = SqlLedger(path, timeout=1.0)
+        ledger = open_ledger(path, timeout=1.0)
         try:
             return told(ledger) if ledger.verify().ok else None
         finally:

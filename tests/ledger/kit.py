@@ -3,9 +3,8 @@
 import sqlite3
 from pathlib import Path
 
-from chary.ledger import Amount, Ledger, MemoryLedger, Reservation, SqlLedger, Terms, canonical
-from chary.ledger.postgresql.address import Address, is_address
-from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger import Amount, Ledger, Reservation, Terms, canonical, open_ledger
+from chary.ledger.postgresql.address import Address
 
 QUESTION = canonical({"where": "age >= 65", "above": 500})
 ANSWER = canonical({"above": True})
@@ -25,12 +24,8 @@ def place(kind: str, folder: Path, request) -> str:
     return str(folder / "test.ledger") if kind == "sql" else request.getfixturevalue("postgres").schema()
 
 
-def opened(target: str | Path, **options) -> SqlLedger | PostgresLedger:
-    return PostgresLedger(target, **options) if is_address(target) else SqlLedger(target, **options)
-
-
 def make(kind: str, folder: Path, request) -> Ledger:
-    return MemoryLedger() if kind == "memory" else opened(place(kind, folder, request))
+    return open_ledger(":memory:") if kind == "memory" else open_ledger(place(kind, folder, request))
 
 
 def emptied(target: str, owner) -> None:
@@ -47,9 +42,9 @@ def ask(ledger: Ledger, worst: int = 4, price: int = 1, dataset: str = "visits",
     return call
 
 
-def filled(path: str | Path) -> SqlLedger | PostgresLedger:
+def filled(path: str | Path) -> Ledger:
     """A ledger with something in every table and every column."""
-    ledger = opened(path)
+    ledger = open_ledger(path)
     ledger.open(terms())
     ledger.open(terms("trips", 100, 100))
     ledger.set_quota("visits", "ann", Amount(8, 8))

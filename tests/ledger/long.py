@@ -14,14 +14,14 @@ def lengthened(ledger, dataset, calls, analysts, like=None):
     body, answer = (RELEASE, ANSWERED) if like is None else (like.body, like.answer)
     asked = json.loads(body)
     known = set(ledger.analysts(dataset))
-    with ledger._store.writing() as connection:
-        number, sealed = ledger._store.bookmark.read(connection)
+    with ledger.store.transactions.writing() as connection:
+        number, sealed = ledger.store.transactions.bookmark.read(connection)
         for place in range(calls):
             asked["query"]["where"] = f"age >= {place % 90}"
             body = json.dumps(asked, sort_keys=True, separators=(",", ":"))
             analyst = analysts[place % len(analysts)]
             entry = reserving(number + 1, dataset, analyst, "release", body, Amount(1), f"key {number}")
-            sealed = ledger._upkeep.post(connection, sealed, entry, known=analyst in known)
+            sealed = ledger.store.upkeep.post(connection, sealed, entry, known=analyst in known)
             closed = settling(number + 2, entry, Amount(1), 0, 0, answer)
-            sealed = ledger._upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
+            sealed = ledger.store.upkeep.post(connection, sealed, closed, reserved=entry, answer=answer)
             number, known = number + 2, known | {analyst}

@@ -9,7 +9,7 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.errors import CharyError, LedgerCorrupted, LedgerError
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.report.public_report import report
 from chary.session.statement import entries
 from tests.session.kit import visits
@@ -96,7 +96,7 @@ def typed(look):
 
 
 def opening(place):
-    ledger = SqlLedger(place, timeout=1.0)
+    ledger = open_ledger(place, timeout=1.0)
     try:
         return ledger.verify()
     finally:
@@ -126,7 +126,7 @@ def test_a_value_of_another_type_is_damage_and_no_raw_error(whole, tmp_path, tab
             for kind, value in VALUES.items():
                 place = tmp_path / f"{column} {row} {kind}.ledger"
                 place.write_bytes(content)
-                ledger = SqlLedger(place, timeout=1.0)
+                ledger = open_ledger(place, timeout=1.0)
                 damage = Damage(place)
                 (before,) = damage.connection.execute(
                     f"SELECT typeof({column}) FROM {table} WHERE rowid = {row}"
@@ -158,7 +158,7 @@ def test_an_answer_that_became_a_blob_is_damage_of_its_call_and_hides_no_other(w
     (answer,) = damage.connection.execute("SELECT answer FROM answers WHERE call = ?", (first,)).fetchone()
     damage.change("answers", "answer", first, answer.encode())
     damage.connection.close()
-    ledger = SqlLedger(place)
+    ledger = open_ledger(place)
     problems = ledger.verify().problems
     assert f"call {first}: its answer was changed, removed or added" in problems
     history = {entry.call: entry for entry in entries(ledger, "visits")}

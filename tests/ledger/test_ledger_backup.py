@@ -7,12 +7,12 @@ import stat
 import pytest
 
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.ledger.locations import back_up, move
 from chary.ledger.postgresql.address import Address
 
 from .damage_kit import told
-from .kit import KEPT, ask, filled, opened, place
+from .kit import KEPT, ask, filled, place
 
 
 @pytest.fixture(params=KEPT)
@@ -22,12 +22,12 @@ def source(request, tmp_path):
 
 def test_a_ledger_is_opened_while_another_process_makes_one_in_its_folder(tmp_path):
     path = tmp_path / "test.ledger"
-    SqlLedger(path).close()
+    open_ledger(path).close()
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     with pytest.raises(LedgerLocked):
-        SqlLedger(tmp_path / "new.ledger", timeout=0)
-    SqlLedger(path, timeout=0).close()
+        open_ledger(tmp_path / "new.ledger", timeout=0)
+    open_ledger(path, timeout=0).close()
     os.close(folder)
 
 
@@ -37,7 +37,7 @@ def test_a_backup_is_whole_private_and_replaces_nothing(source, tmp_path):
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with pytest.raises(InvalidParameter, match="already"):
         back_up(source, copy)
-    other = SqlLedger(copy)
+    other = open_ledger(copy)
     assert other.verify().ok
     assert told(other) == told(ledger)
     other.close()
@@ -51,7 +51,7 @@ def test_a_backup_goes_back_to_a_server(tmp_path, request):
     ledger = filled(source)
     head = back_up(source, tmp_path / "copy.ledger")
     assert move(tmp_path / "copy.ledger", target, with_open_calls=True) == head
-    again = opened(target)
+    again = open_ledger(target)
     assert told(again) == told(ledger)
     ask(again, dataset="trips")
     again.close()

@@ -3,10 +3,10 @@
 import pytest
 
 from chary.errors import LedgerCorrupted
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger.entries import opening, reserving
 from chary.ledger.sql.transaction import secret_digest
-from chary.ledger.sqlite.store import SqliteUpkeep, Store
+from chary.ledger.sqlite.store import SqliteTransactions, SqliteUpkeep
 from chary.ledger.verification import Audit, audit
 
 from .kit import QUESTION, filled, raw, terms
@@ -20,7 +20,7 @@ def path(tmp_path):
 
 
 def problems(path):
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     found = ledger.verify().problems
     ledger.close()
     return found
@@ -29,7 +29,7 @@ def problems(path):
 def test_opening_compares_the_end_of_the_chain_with_the_recorded_head(path):
     raw(path, f"UPDATE chain SET head = '{'a' * 64}'")
     with pytest.raises(LedgerCorrupted, match="does not end in the recorded head"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 @pytest.mark.parametrize("part", ["main", "delta"])
@@ -45,7 +45,7 @@ def test_opening_compares_the_sums_of_entries_in_both_parts(path, part):
         ],
     )
     with pytest.raises(LedgerCorrupted, match="not the sums of the entries"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_an_answer_of_no_call_is_found(path):
@@ -62,7 +62,7 @@ def test_a_secret_of_a_call_that_is_not_settled_is_found(path):
 def test_secrets_of_another_moment_are_found_at_opening(path):
     raw(path, f"UPDATE secrets SET secret = x'01', digest = '{secret_digest(4, bytes([1]))}'")
     with pytest.raises(LedgerCorrupted, match="different moments"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 @pytest.mark.parametrize("part", ["main", "delta"])
@@ -88,7 +88,7 @@ def test_an_index_that_misses_a_row_is_found(path, index):
     )
     values = ", ".join("NULL" if part is None else repr(part) for part in kept)
     raw(path, "PRAGMA writable_schema=ON", f"INSERT INTO sqlite_master VALUES ({values})")
-    store = Store(path, 1.0)
+    store = SqliteTransactions(path, 1.0)
     with store.copied() as connection:
         assert any(index in problem for problem in audit(SqliteUpkeep(), connection, None).problems)
     store.close()

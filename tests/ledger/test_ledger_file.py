@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
-from chary.ledger import Amount, MemoryLedger, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger.records import CapReached
 from chary.ledger.sql.transaction import secret_digest
 
@@ -30,7 +30,7 @@ def test_all_files_are_private_whatever_the_umask(path):
     old = os.umask(0)
     try:
         ledger = filled(path)
-        with ledger._store.writing() as connection:
+        with ledger.store.transactions.writing() as connection:
             connection.exec_driver_sql("UPDATE datasets SET version = version + 1")
             assert modes(path) == {"test.ledger": 0o600, "test.ledger-journal": 0o600}
     finally:
@@ -42,7 +42,7 @@ def test_a_looser_mode_is_tightened(path):
     other = filled(path)
     for file in path.parent.iterdir():
         file.chmod(0o666)
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     assert set(modes(path).values()) == {0o600}
     ledger.close()
     other.close()
@@ -50,7 +50,7 @@ def test_a_looser_mode_is_tightened(path):
 
 def test_the_settings_are_those_of_the_promise(path):
     ledger = filled(path)
-    with ledger._store.reading() as connection:
+    with ledger.store.transactions.reading() as connection:
         got = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
         assert got == ["delete", 3]
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
@@ -60,7 +60,7 @@ def test_the_settings_are_those_of_the_promise(path):
 def test_paths_and_urls_name_the_same_file(path):
     filled(path).close()
     for target in (str(path), path, f"sqlite:///{path}"):
-        ledger = SqlLedger(target)
+        ledger = open_ledger(target)
         assert [held.name for held in ledger.datasets()] == ["trips", "visits"]
         ledger.close()
 
@@ -68,12 +68,12 @@ def test_paths_and_urls_name_the_same_file(path):
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/base", "://", "sqlite:///x?a=b"])
 def test_other_urls_are_refused(url):
     with pytest.raises(LedgerError):
-        SqlLedger(url)
+        open_ledger(url)
 
 
 def test_a_relative_path_stays_the_same_file(path, monkeypatch):
     monkeypatch.chdir(path.parent)
-    ledger = SqlLedger("test.ledger")
+    ledger = open_ledger("test.ledger")
     monkeypatch.chdir("/")
     ledger.open(terms())
     ledger.close()
@@ -84,7 +84,7 @@ def test_what_is_no_ledger_is_refused_and_left_alone(path):
     path.write_bytes(b"name,age\nann,65\n" * 100)
     before, mode = path.read_bytes(), path.stat().st_mode
     with pytest.raises(LedgerError, match="not a ledger"):
-        SqlLedger(path)
+        open_ledger(path)
     assert (path.read_bytes(), path.stat().st_mode) == (before, mode)
 
 
@@ -95,14 +95,14 @@ def test_another_program_s_database_is_refused_and_left_alone(path):
     connection.close()
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="not a ledger"):
-        SqlLedger(path)
+        open_ledger(path)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("target", ["missing/folder/x.ledger", "."])
 def test_an_impossible_place_is_a_ledger_error(path, target):
     with pytest.raises(LedgerError):
-        SqlLedger(path.parent / target)
+        open_ledger(path.parent / target)
 
 
 def test_an_empty_file_is_a_ledger_that_was_cut_off(path):
@@ -110,12 +110,12 @@ def test_an_empty_file_is_a_ledger_that_was_cut_off(path):
     for size, told in ((4096, "damaged"), (0, "empty: it was cut off")):
         os.truncate(path, size)
         with pytest.raises(LedgerCorrupted, match=told):
-            SqlLedger(path)
+            open_ledger(path)
         assert path.stat().st_size == size
 
 
 def test_a_ledger_held_by_somebody_else_is_busy_and_unharmed(path):
-    ledger = SqlLedger(path, timeout=0.1)
+    ledger = open_ledger(path, timeout=0.1)
     ledger.open(terms())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -131,7 +131,7 @@ def test_a_ledger_held_by_somebody_else_is_busy_and_unharmed(path):
 
 
 def test_a_waiting_charge_goes_through_when_the_other_is_done(path):
-    ledger = SqlLedger(path, timeout=20)
+    ledger = open_ledger(path, timeout=20)
     ledger.open(terms())
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
@@ -155,7 +155,7 @@ def test_a_verification_stops_nobody(path):
 
 @pytest.mark.parametrize("kind", ["memory", "sql"])
 def test_threads_never_pass_the_cap(path, kind):
-    ledger = MemoryLedger() if kind == "memory" else SqlLedger(path)
+    ledger = open_ledger(":memory:") if kind == "memory" else open_ledger(path)
     ledger.open(terms(main=100))
     refused = []
 
@@ -208,13 +208,13 @@ def reachable(error):
 
 @pytest.mark.parametrize("event", ["INSERT", "DELETE", "full"])
 def test_an_error_while_a_secret_is_written_holds_no_part_of_it(path, event):
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(terms())
     first, second = (ledger.reserve("visits", "ann", "count", QUESTION, Amount(1)) for _ in range(2))
     secret = b"held-outcome-4711"
     ledger.settle(first, Amount(0), 0, 0, ANSWER, secret=secret)
     if event == "full":
-        with ledger._store.writing() as connection:
+        with ledger.store.transactions.writing() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count=1")
         secret *= 100_000
     else:
@@ -229,7 +229,7 @@ def test_an_error_while_a_secret_is_written_holds_no_part_of_it(path, event):
 
 
 def test_a_forked_child_charges_the_same_budget(path):
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(terms())
     mine = ledger.reserve("visits", "ann", "count", QUESTION, Amount(4))
 
@@ -259,7 +259,7 @@ def test_no_connection_crosses_a_fork(path):
 
 
 def test_a_memory_ledger_does_not_charge_in_a_child():
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     ledger.open(terms())
 
     def refused():

@@ -9,14 +9,14 @@ import pytest
 
 from chary.errors import LedgerError
 from chary.interruption import Uninterrupted
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 
 from .kit import ANSWER, QUESTION, terms
 
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = SqlLedger(tmp_path / "test.ledger", timeout=5)
+    ledger = open_ledger(tmp_path / "test.ledger", timeout=5)
     ledger.open(terms(main=10**6))
     yield ledger
     ledger.close()
@@ -56,7 +56,7 @@ def pressed(act, at, ledger):
         came_through = True
     else:
         came_through = False
-    free(ledger._store.path)
+    free(ledger.store.transactions.path)
     act()
     return came_through
 
@@ -87,7 +87,7 @@ def test_a_handler_that_only_remembers_is_told_and_nothing_is_lost(ledger):
     told = []
     before = signal.signal(signal.SIGINT, lambda *given: told.append(given))
     try:
-        with ledger._store.writing():
+        with ledger.store.transactions.writing():
             signal.raise_signal(signal.SIGINT)
             assert told == []
         assert len(told) == 1
@@ -99,7 +99,7 @@ def test_waiting_for_others_ends_with_the_interrupt(ledger):
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with ledger._store.writing():
+        with ledger.store.transactions.writing():
             held.set()
             done.wait(20)
 
@@ -124,14 +124,14 @@ def test_whatever_is_raised_inside_closes_the_connection_at_once(ledger, error):
     connections = []
 
     def torn():
-        with ledger._store.writing() as connection:
+        with ledger.store.transactions.writing() as connection:
             connections.append(connection.connection.driver_connection)
             connection.exec_driver_sql("UPDATE datasets SET version = 7")
             raise error
 
     with pytest.raises(error) as caught:
         torn()
-    free(ledger._store.path)
+    free(ledger.store.transactions.path)
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connections[0].execute("SELECT 1")
     assert ledger.version("visits") == 0
@@ -140,11 +140,11 @@ def test_whatever_is_raised_inside_closes_the_connection_at_once(ledger, error):
 
 def test_an_error_of_ours_only_rolls_back(ledger):
     ledger.version("visits")
-    connection = ledger._store._connection
+    connection = ledger.store.transactions._connection
     with pytest.raises(LedgerError):
         ledger.void(type(ledger.reserve("visits", "ann", "count", QUESTION, Amount(1)))(99))
-    assert ledger._store._connection is connection
-    free(ledger._store.path)
+    assert ledger.store.transactions._connection is connection
+    free(ledger.store.transactions.path)
 
 
 def test_the_block_holds_up_nothing_in_other_threads():

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from chary.errors import CharyError
-from chary.ledger import Amount, MemoryLedger, Reservation, SqlLedger, Terms
-from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger import Amount, Reservation, Terms, open_ledger
 from chary.ledger.records import CapReached
 
-from .kit import emptied, opened
+from .kit import emptied
 
 DATASETS = st.sampled_from(["visits", "trips"])
 ANALYSTS = st.sampled_from(["ann", "bob"])
@@ -52,11 +51,11 @@ class SideBySide(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(dir=FAST)
-        self.sql, self.memory = self.begun(), MemoryLedger()
+        self.sql, self.memory = self.begun(), open_ledger(":memory:")
 
     def begun(self):
         self.path = Path(self.folder.name) / "model.ledger"
-        return SqlLedger(self.path)
+        return open_ledger(self.path)
 
     def teardown(self):
         self.verify()
@@ -69,7 +68,7 @@ class SideBySide(RuleBasedStateMachine):
         return left
 
     @initialize()
-    def opened(self):
+    def open_ledger(self):
         self.both(lambda ledger: ledger.open(Terms("visits", "ab12", "{}", CAPACITY)))
 
     @rule(dataset=DATASETS, capacity=st.sampled_from([CAPACITY, Amount(1)]))
@@ -116,7 +115,7 @@ class SideBySide(RuleBasedStateMachine):
     @rule()
     def reopen(self):
         self.sql.close()
-        self.sql = opened(self.path)
+        self.sql = open_ledger(self.path)
 
     @rule(number=st.integers(0, 25))
     def look(self, number):
@@ -169,7 +168,7 @@ class SideBySideOnAServer(SideBySide):
     def begun(self):
         self.path = SERVER["ledger"]
         emptied(self.path, SERVER["owner"])
-        return PostgresLedger(self.path)
+        return open_ledger(self.path)
 
 
 SERVER = {}
@@ -183,7 +182,7 @@ class TestOnAServer(SideBySideOnAServer.TestCase):
 @pytest.fixture(scope="module")
 def server(postgres):
     SERVER["ledger"] = postgres.schema()
-    PostgresLedger(SERVER["ledger"]).close()
+    open_ledger(SERVER["ledger"]).close()
     with postgres.connect() as SERVER["owner"]:
         yield
 

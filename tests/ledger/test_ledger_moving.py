@@ -3,14 +3,14 @@
 import pytest
 
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger import locations as module
 from chary.ledger.locations import bare, move
 from chary.ledger.sql import schema
 from chary.ledger.sql.schema import ARRIVING
 
 from .damage_kit import told
-from .kit import ANSWER, QUESTION, ask, filled, opened, place, raw, terms
+from .kit import ANSWER, QUESTION, ask, filled, place, raw, terms
 
 WAYS = [("sql", "postgresql"), ("postgresql", "sql"), ("sql", "sql")]
 
@@ -26,11 +26,11 @@ def ways(request, tmp_path):
 
 def test_everything_is_there_afterwards_and_goes_on(ways):
     source, target = ways
-    old = opened(source)
+    old = open_ledger(source)
     expected, head = told(old), old.head()
     old.close()
     assert move(source, target, with_open_calls=True) == head
-    new = opened(target)
+    new = open_ledger(target)
     assert (told(new), new.head(), new.verify().ok) == (expected, head, True)
     ask(new, dataset="trips")
     assert new.verify().ok
@@ -39,20 +39,20 @@ def test_everything_is_there_afterwards_and_goes_on(ways):
 
 def test_nothing_is_charged_at_the_old_place_any_more_not_even_by_who_has_it_open(ways):
     source, target = ways
-    early = opened(source)
+    early = open_ledger(source)
     running = early.reserve("trips", "ann", "count", QUESTION, Amount(1))
     move(source, target, with_open_calls=True)
     for act in (
         lambda: ask(early, dataset="trips"),
         lambda: early.settle(running, Amount(0), 0, 0, ANSWER),
         lambda: early.note("trips", "append", "{}"),
-        lambda: opened(source),
+        lambda: open_ledger(source),
         lambda: move(source, target + "x"),
     ):
         with pytest.raises((LedgerError, InvalidParameter), match="moved"):
             act()
     early.close()
-    new = opened(target)
+    new = open_ledger(target)
     assert new.balance("trips").open == Amount(6, 5)
     new.close()
 
@@ -61,14 +61,14 @@ def test_open_calls_keep_it_where_it_is_unless_said(ways):
     source, target = ways
     with pytest.raises(LedgerError, match="1 calls are reserved and not settled"):
         move(source, target)
-    ledger = opened(source)
+    ledger = open_ledger(source)
     ask(ledger, dataset="trips")
     ledger.close()
 
 
 def test_a_place_that_is_taken_and_a_source_that_is_not_there_are_refused(ways):
     source, target = ways
-    other = opened(target)
+    other = open_ledger(target)
     other.open(terms())
     other.close()
     with pytest.raises(InvalidParameter, match="something at the target"):
@@ -91,21 +91,21 @@ def test_a_move_that_was_cut_off_leaves_one_place_to_charge_and_is_finished_by_t
         with pytest.raises(KeyboardInterrupt):
             move(source, target, with_open_calls=True)
     with pytest.raises(LedgerError, match="still arriving"):
-        opened(target)
+        open_ledger(target)
     if step == "depart":
-        opened(source).close()
+        open_ledger(source).close()
     else:
         with pytest.raises(LedgerError, match="moved to"):
-            opened(source)
+            open_ledger(source)
     head = move(source, target, with_open_calls=True)
-    new = opened(target)
+    new = open_ledger(target)
     assert (new.head(), new.verify().ok) == (head, True)
     new.close()
 
 
 def test_whoever_had_the_empty_target_open_charges_nothing_before_the_source_has_left(ways, monkeypatch):
     source, target = ways
-    early = opened(target)
+    early = open_ledger(target)
     with monkeypatch.context() as patch:
         patch.setattr(schema, "depart", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -127,7 +127,7 @@ def test_a_target_that_is_gone_or_another_is_not_taken_for_the_ledger(tmp_path):
     with pytest.raises(LedgerError, match="not there any more"):
         move(source, target)
     assert not target.exists()
-    SqlLedger(target).close()
+    open_ledger(target).close()
     with pytest.raises(LedgerCorrupted, match="not the ledger that moved"):
         move(source, target)
 
@@ -138,7 +138,7 @@ def test_what_arrived_before_the_source_went_on_is_not_taken(ways, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         move(source, target, with_open_calls=True)
     monkeypatch.undo()
-    ledger = opened(source)
+    ledger = open_ledger(source)
     ask(ledger, dataset="trips")
     ledger.close()
     with pytest.raises(InvalidParameter, match="something at the target"):
@@ -162,4 +162,4 @@ def test_an_unfinished_one_is_marked(tmp_path, monkeypatch):
         assert connection.exec_driver_sql("SELECT format FROM chain").scalar() == ARRIVING
     store.close()
     with pytest.raises(LedgerError, match="arriving"):
-        SqlLedger(tmp_path / "new.ledger")
+        open_ledger(tmp_path / "new.ledger")

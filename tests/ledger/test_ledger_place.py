@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger.sql.schema import seals
 from chary.ledger.sqlite import files as inode_module
 from chary.ledger.sqlite.files import Inode, mounted
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def ledger(path):
-    ledger = SqlLedger(path, timeout=0.2)
+    ledger = open_ledger(path, timeout=0.2)
     ledger.open(terms())
     yield ledger
     ledger.close()
@@ -36,7 +36,7 @@ def ledger(path):
 def test_a_hard_link_is_refused_at_opening_and_under_an_open_ledger(path, ledger):
     other = path.with_name("other.ledger")
     other.hardlink_to(path)
-    for act in (lambda: ask(ledger), lambda: ledger.balance("visits"), lambda: SqlLedger(other)):
+    for act in (lambda: ask(ledger), lambda: ledger.balance("visits"), lambda: open_ledger(other)):
         with pytest.raises(LedgerError, match="two names"):
             act()
     other.unlink()
@@ -47,7 +47,7 @@ def test_a_hard_link_is_refused_at_opening_and_under_an_open_ledger(path, ledger
 def test_a_symbolic_link_is_the_same_ledger(path, ledger):
     link = path.with_name("link.ledger")
     link.symlink_to(path)
-    other = SqlLedger(link)
+    other = open_ledger(link)
     ask(other)
     ask(ledger)
     assert other.balance("visits").spent == Amount(2)
@@ -71,14 +71,14 @@ def test_a_ledger_that_goes_away_charges_nothing_more(path, ledger, act):
 
 def test_a_ledger_that_goes_away_within_a_settle_hands_nothing_out(path, ledger, monkeypatch):
     call = ledger.reserve("visits", "ann", "count", "{}", Amount(2))
-    follow = ledger._store.bookmark.read
+    follow = ledger.store.transactions.bookmark.read
 
     def read(connection):
         path.rename(path.with_name("away.ledger"))
         return follow(connection)
 
-    monkeypatch.setattr(ledger._store.bookmark, "read", read)
-    monkeypatch.setattr(ledger._store.bookmark, "follow", lambda _connection: None)
+    monkeypatch.setattr(ledger.store.transactions.bookmark, "read", read)
+    monkeypatch.setattr(ledger.store.transactions.bookmark, "follow", lambda _connection: None)
     with pytest.raises(LedgerError, match="moved or deleted"):
         ledger.settle(call, Amount(1), 1, 1, "true")
 
@@ -111,7 +111,7 @@ def test_a_file_mounted_by_itself_is_refused(path, ledger, tmp_path, monkeypatch
     Inode(path).close()
     mounts.write_text(line.format(tmp_path) + line.format(path))
     with pytest.raises(LedgerError, match="mount its folder"):
-        SqlLedger(path)
+        open_ledger(path)
     odd = tmp_path / "a b\\c"
     mounts.write_text(line.format(f"{tmp_path}/a\\040b\\134c"))
     assert mounted(odd, mounts)
@@ -122,12 +122,12 @@ def test_the_lock_survives_that_somebody_reads_the_file_in_this_process(path, le
     """Closing any descriptor of a file drops all of the process's POSIX locks on it, those of SQLite included."""
 
     def busy():
-        other = SqlLedger(path, timeout=0.2)
+        other = open_ledger(path, timeout=0.2)
         with pytest.raises(LedgerLocked):
             ask(other)
         other.close()
 
-    with ledger._store.writing():
+    with ledger.store.transactions.writing():
         path.read_bytes()
         result = []
         thread = threading.Thread(target=lambda: result.append(busy()))
@@ -139,8 +139,8 @@ def test_the_lock_survives_that_somebody_reads_the_file_in_this_process(path, le
 
 
 def test_two_objects_of_a_file_in_a_process_keep_each_other_s_locks(path, ledger):
-    other = SqlLedger(path)
-    with ledger._store.reading() as connection:
+    other = open_ledger(path)
+    with ledger.store.transactions.reading() as connection:
         connection.exec_driver_sql("SELECT * FROM chain").all()
         other.close()
         stranger = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1],timeout=0); c.execute('BEGIN EXCLUSIVE')"
@@ -151,7 +151,7 @@ def test_two_objects_of_a_file_in_a_process_keep_each_other_s_locks(path, ledger
 
 def test_a_child_has_a_lock_of_its_own(path, ledger):
     """A lock on an inherited descriptor would belong to both."""
-    inode, (held, tell), (done, end) = ledger._store._inode, os.pipe(), os.pipe()
+    inode, (held, tell), (done, end) = ledger.store.transactions._inode, os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         with inode.locked(0, lambda: False):
@@ -177,14 +177,14 @@ def test_a_child_that_closes_takes_nothing_from_its_parent(path, ledger):
 
 
 def test_a_child_past_the_hooks_can_neither_use_nor_close(path, ledger, monkeypatch):
-    connection = ledger._store._connection
+    connection = ledger.store.transactions._connection
     monkeypatch.setattr(os, "getpid", lambda: 1)
     for act in (lambda: ask(ledger), lambda: ledger.balance("visits")):
         with pytest.raises(LedgerError, match="belongs to the process"):
             act()
     ledger.close()
     monkeypatch.undo()
-    assert ledger._store._connection is connection
+    assert ledger.store.transactions._connection is connection
     ask(ledger)
 
 
@@ -192,7 +192,7 @@ def test_the_folder_of_a_new_ledger_is_durable(path, monkeypatch):
     synced = []
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda each: (synced.append(os.fstat(each).st_ino), fsync(each)))
-    SqlLedger(path).close()
+    open_ledger(path).close()
     assert synced == [path.parent.stat().st_ino]
 
 
@@ -200,7 +200,7 @@ def test_half_a_new_ledger_never_has_its_name(path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _each: 1 / 0)
     monkeypatch.setattr("chary.ledger.sqlite.store.lay_out", lambda _new, _timeout: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        SqlLedger(path)
+        open_ledger(path)
     assert not path.exists()
 
 
@@ -219,7 +219,7 @@ def test_a_ledger_of_an_earlier_version_goes_on_in_the_main_file(path):
     spent, secret = ledger.balance("visits").spent, ledger.secret(4)
     ledger.close()
     before_this_version(path).close()
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     assert (ledger.balance("visits").spent, ledger.secret(4)) == (spent, secret)
     ask(ledger, dataset="trips")
     assert ledger.verify().problems == []
@@ -237,7 +237,7 @@ def test_a_log_that_a_crash_left_is_recovered(path, tmp_path):
     for end in ("", "-wal"):
         shutil.copy(f"{path}{end}", crashed)
     writer.close()
-    ledger = SqlLedger(crashed / path.name)
+    ledger = open_ledger(crashed / path.name)
     assert ledger.datasets()[0].fingerprint == "from the log"
     assert [each.name for each in crashed.iterdir()] == [path.name]
     ledger.close()
@@ -248,9 +248,9 @@ def test_an_earlier_version_that_has_it_open_is_waited_for(path):
     writer = before_this_version(path)
     writer.execute("SELECT * FROM chain").fetchall()
     with pytest.raises(LedgerLocked, match="earlier version"):
-        SqlLedger(path, timeout=0.1)
+        open_ledger(path, timeout=0.1)
     writer.close()
-    SqlLedger(path).close()
+    open_ledger(path).close()
 
 
 def test_an_earlier_version_that_turns_an_open_ledger_to_its_journal_is_noticed(path, ledger):

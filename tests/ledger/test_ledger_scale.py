@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import event
 
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 
 from .bulk import build
 from .kit import QUESTION, filled, raw
@@ -12,7 +12,7 @@ from .kit import QUESTION, filled, raw
 @pytest.mark.parametrize("total", [1, 2, 3, 2600])
 def test_a_ledger_built_in_bulk_is_a_right_one(tmp_path, total):
     build(tmp_path / "bulk.ledger", total)
-    ledger = SqlLedger(tmp_path / "bulk.ledger")
+    ledger = open_ledger(tmp_path / "bulk.ledger")
     verdict = ledger.verify()
     assert (verdict.problems, verdict.entries) == ([], total)
     ledger.settle(ledger.reserve("visits", "ann", "count", QUESTION, Amount(4)), Amount(1), 1, 1, "true")
@@ -24,21 +24,21 @@ def test_opening_looks_at_the_end_of_the_chain_only_and_verify_at_all_of_it(tmp_
     path = tmp_path / "bulk.ledger"
     build(path, 2600)
     raw(path, "UPDATE entries SET body = '{}' WHERE number = 100")
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     assert ledger.verify().problems == ["entry 100: its hash does not follow"]
     ledger.close()
     raw(path, "UPDATE entries SET body = '{}' WHERE number = 2000")
     with pytest.raises(Exception, match="breaks at entry 2000"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def statements(ledger, act):
     """The SQL an operation runs, with its parameters."""
     seen = []
     listener = lambda _c, _k, statement, parameters, _x, _m: seen.append((statement, parameters))  # noqa: E731
-    event.listen(ledger._store._engine, "before_cursor_execute", listener)
+    event.listen(ledger.store.transactions._engine, "before_cursor_execute", listener)
     act()
-    event.remove(ledger._store._engine, "before_cursor_execute", listener)
+    event.remove(ledger.store.transactions._engine, "before_cursor_execute", listener)
     return [each for each in seen if not each[0].startswith(("BEGIN", "PRAGMA"))]
 
 
@@ -56,7 +56,7 @@ def test_no_statement_of_a_charge_scans_a_table_that_grows(tmp_path):
     seen = statements(ledger, whole)
     assert len(seen) <= 32
     plans = []
-    with ledger._store.reading() as connection:
+    with ledger.store.transactions.reading() as connection:
         for statement, parameters in seen:
             plans += [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]
     scans = {plan for plan in plans if plan.startswith("SCAN") and plan != "SCAN chain"}

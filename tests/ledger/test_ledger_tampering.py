@@ -3,9 +3,9 @@
 import pytest
 
 from chary.errors import LedgerCorrupted, LedgerError
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.ledger.sql.schema import metadata
-from chary.ledger.sqlite.store import SqliteUpkeep, Store
+from chary.ledger.sqlite.store import SqliteTransactions, SqliteUpkeep
 from chary.ledger.verification import audit
 
 from .kit import filled, raw
@@ -32,9 +32,9 @@ def path(original, tmp_path):
 def found(path):
     """All that is wrong: what opening raises, and what a verification that looks anyway reports."""
     try:
-        ledger = SqlLedger(path)
+        ledger = open_ledger(path)
     except LedgerError:
-        store = Store(path, 1.0)
+        store = SqliteTransactions(path, 1.0)
         with store.copied() as connection:
             verdict = audit(SqliteUpkeep(), connection, None)
         store.close()
@@ -80,7 +80,7 @@ def test_a_removed_row_is_found(original, path, table):
 def test_opening_notices_a_removed_entry(path, number):
     raw(path, f"DELETE FROM entries WHERE number = {number}")
     with pytest.raises(LedgerCorrupted):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_a_truncated_history_with_a_matching_count_is_found(path):
@@ -100,18 +100,18 @@ def test_a_truncated_history_with_a_matching_count_is_found(path):
 def test_opening_compares_running_totals_with_sums(path, table, column):
     raw(path, f"UPDATE {table} SET {column} = {column} + 1 WHERE rowid = 1")
     with pytest.raises(LedgerCorrupted, match="totals"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_opening_survives_sums_that_overflow(path):
     raw(path, f"UPDATE calls SET charged_main = {2**63 - 1}")
     raw(path, f"UPDATE entries SET main = {2**63 - 1} WHERE kind = 'reserve'")
     with pytest.raises(LedgerCorrupted):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_the_ledger_itself_cannot_change_an_entry(path):
-    store = Store(path, 1.0)
+    store = SqliteTransactions(path, 1.0)
     for statement in ("UPDATE entries SET main = 0", "DELETE FROM entries"):
         with pytest.raises(LedgerError), store.writing() as connection:
             connection.exec_driver_sql(statement)
@@ -122,13 +122,13 @@ def test_the_ledger_itself_cannot_change_an_entry(path):
 def test_another_format_is_refused(path):
     raw(path, "UPDATE chain SET format = 3")
     with pytest.raises(LedgerError, match="format 3, this version of chary reads formats 1 and 2"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_a_changed_secret_is_not_handed_out(path):
     call = raw(path, "SELECT call FROM secrets")[0][0]
     raw(path, "UPDATE secrets SET secret = x'00'")
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     with pytest.raises(LedgerCorrupted):
         ledger.secret(call)
     ledger.close()

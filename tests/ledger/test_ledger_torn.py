@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 
 from .damage_kit import journal, opened, page_size, pages
 from .kit import ANSWER, QUESTION, filled
@@ -110,7 +110,7 @@ def test_the_main_file_alone_holds_every_charge_at_any_time(path, tmp_path):
     def alone():
         assert [each.name for each in tmp_path.iterdir() if each != copy] == [path.name]
         copy.write_bytes(path.read_bytes())
-        other = SqlLedger(copy)
+        other = open_ledger(copy)
         spent = other.balance("visits").spent
         other.close()
         return spent

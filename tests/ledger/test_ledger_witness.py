@@ -9,7 +9,8 @@ import pytest
 
 import chary
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
-from chary.ledger import Amount, Head, SqlLedger
+from chary.ledger import Amount, Head, open_ledger
+from chary.ledger.locations import back_up
 from chary.ledger.witness import Witness
 from tests.session.kit import USUAL, visits
 
@@ -30,14 +31,14 @@ def witness(tmp_path):
 def test_a_head_is_held_from_then_on_and_by_no_older_copy(path, tmp_path):
     ledger = filled(path)
     before = ledger.head()
-    ledger.backup(tmp_path / "old.ledger")
+    back_up(path, tmp_path / "old.ledger")
     ask(ledger, dataset="trips")
     after = ledger.head()
     assert (before.entries + 2, str(after)) == (after.entries, f"{after.hash}:{after.entries}")
     assert [ledger.holds(head) for head in (Head(), before, after)] == [True] * 3
     assert not ledger.holds(Head(after.entries, before.hash))
     ledger.close()
-    old = SqlLedger(tmp_path / "old.ledger")
+    old = open_ledger(tmp_path / "old.ledger")
     assert [old.holds(head) for head in (Head(), before, after)] == [True, True, False]
     old.close()
 
@@ -50,20 +51,20 @@ def test_what_is_no_head_is_refused(text):
 
 @pytest.mark.parametrize("end", ["", "-journal", "-wal"])
 def test_a_backup_is_never_a_file_that_the_engine_would_delete(path, end):
-    ledger = filled(path)
+    filled(path)
     with pytest.raises(InvalidParameter, match="a copy is a file of its own"):
-        ledger.backup(f"{path}{end}")
+        back_up(path, f"{path}{end}")
     assert not path.with_name(f"{path.name}-journal").exists()
 
 
 def test_a_backup_is_whole_private_and_replaces_nothing(path, tmp_path):
     ledger = filled(path)
     copy = tmp_path / "copy.ledger"
-    assert ledger.backup(copy) == ledger.head()
+    assert back_up(path, copy) == ledger.head()
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with pytest.raises(InvalidParameter, match="already"):
-        ledger.backup(copy)
-    other = SqlLedger(copy)
+        back_up(path, copy)
+    other = open_ledger(copy)
     assert other.verify().ok
     assert list(other.export("visits")) == list(ledger.export("visits"))
     assert other.secret(4) == ledger.secret(4)
@@ -72,7 +73,7 @@ def test_a_backup_is_whole_private_and_replaces_nothing(path, tmp_path):
 
 
 def test_the_witness_knows_the_head_before_anything_is_handed_out(path, witness):
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     assert Witness(witness).read() == Head()
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
@@ -84,31 +85,31 @@ def test_the_witness_knows_the_head_before_anything_is_handed_out(path, witness)
 
 
 def test_an_old_copy_is_refused_and_a_ledger_that_is_ahead_goes_on(path, witness):
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ledger.open(terms())
     ledger.close()
     old = path.read_bytes()
     behind = witness.read_bytes()
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ask(ledger)
     ledger.close()
     new = path.read_bytes()
     path.write_bytes(old)
     with pytest.raises(LedgerCorrupted, match="older or another copy: it has 1 entries"):
-        SqlLedger(path, witness=witness)
+        open_ledger(path, witness=witness)
     path.unlink()
     with pytest.raises(LedgerCorrupted, match="older or another copy: it has 0 entries"):
-        SqlLedger(path, witness=witness)
+        open_ledger(path, witness=witness)
     path.write_bytes(new)
     witness.write_bytes(behind)
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ask(ledger)
     assert Witness(witness).read() == ledger.head()
     ledger.close()
 
 
 def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monkeypatch):
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
     with monkeypatch.context() as patch:
@@ -116,7 +117,7 @@ def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monk
         with pytest.raises(LedgerError, match="witness cannot be written: No space left"):
             ledger.settle(call, Amount(1), 1, 1, ANSWER)
     ledger.close()
-    again = SqlLedger(path, witness=witness)
+    again = open_ledger(path, witness=witness)
     assert again.balance("visits").spent == Amount(1)
     ask(again)
     assert Witness(witness).read() == again.head()
@@ -125,10 +126,10 @@ def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monk
 
 @pytest.mark.parametrize("ending", ["opening", "another session"])
 def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witness, monkeypatch, ending):
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2), "monday")
-    other = SqlLedger(path, witness=witness)
+    other = open_ledger(path, witness=witness)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(LedgerError, match="witness cannot be written"):
@@ -138,7 +139,7 @@ def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witnes
     head = other.head()
     assert Witness(witness).read() != head
     if ending == "opening":
-        SqlLedger(path, witness=witness).close()
+        open_ledger(path, witness=witness).close()
     else:
         assert other.replay("visits", "ann", "monday", "count", QUESTION).answer == ANSWER
     assert Witness(witness).read() == head
@@ -151,8 +152,8 @@ def test_a_witness_is_never_a_file_of_the_ledger(path, tmp_path, end):
     filled(path).close()
     kept, place = path.read_bytes(), f"{path}{end}"
     with pytest.raises(InvalidParameter, match="file of its own"):
-        SqlLedger(path, witness=place)
-    with closing(SqlLedger(path)) as ledger, pytest.raises(InvalidParameter, match="file of its own"):
+        open_ledger(path, witness=place)
+    with closing(open_ledger(path)) as ledger, pytest.raises(InvalidParameter, match="file of its own"):
         ledger.witness(place)
     new = tmp_path / "new"
     with pytest.raises(InvalidParameter, match="file of its own"):
@@ -167,7 +168,7 @@ def test_a_witness_takes_the_place_of_no_other_file(path, witness):
     with pytest.raises(InvalidParameter, match="another file"):
         ledger.witness(witness)
     with pytest.raises(LedgerError, match="is no witness"):
-        SqlLedger(path, witness=witness)
+        open_ledger(path, witness=witness)
     assert witness.read_text() == "patient,visits\n1,3\n"
     for left in (b"", b"\0" * 512):  # of a witness, after a crash
         witness.write_bytes(left)
@@ -177,7 +178,7 @@ def test_a_witness_takes_the_place_of_no_other_file(path, witness):
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
-    ledger = SqlLedger(path, witness=witness)
+    ledger = open_ledger(path, witness=witness)
     ledger.open(terms())
     ask(ledger)
     ledger.close()
@@ -187,21 +188,21 @@ def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
     witness.write_bytes(content)
     heads.append(Witness(witness).read())
     assert heads[0].entries - heads[1].entries == (heads[0].entries % 2 == slot)
-    SqlLedger(path, witness=witness).close()
+    open_ledger(path, witness=witness).close()
     content[256 * (1 - slot) + 20] ^= 1
     witness.write_bytes(content)
     with pytest.raises(LedgerCorrupted, match="witness is damaged"):
-        SqlLedger(path, witness=witness)
+        open_ledger(path, witness=witness)
 
 
 def test_a_missing_witness_is_never_made_silently(path, witness):
     filled(path).close()
     with pytest.raises(LedgerError, match="there is no witness"):
-        SqlLedger(path, witness=witness)
-    ledger = SqlLedger(path)
+        open_ledger(path, witness=witness)
+    ledger = open_ledger(path)
     assert ledger.witness(witness) == ledger.head() == Witness(witness).read()
     ledger.close()
-    SqlLedger(path, witness=witness).close()
+    open_ledger(path, witness=witness).close()
 
 
 def test_a_ledger_that_is_gone_is_no_new_one(tmp_path):

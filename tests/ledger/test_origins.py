@@ -3,12 +3,12 @@
 import pytest
 
 from chary.errors import InvalidParameter, LedgerCorrupted
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import move
 from chary.service.core.audit_trail import asked_through
 
-from .kit import ANSWER, KINDS, QUESTION, make, opened, place, raw, terms
+from .kit import ANSWER, KINDS, QUESTION, make, place, raw, terms
 
 TOKEN = "token 78a7bd606fcbbf7d"
 
@@ -64,7 +64,7 @@ def test_the_hash_of_an_entry_without_an_origin_is_that_of_earlier_versions():
 @pytest.mark.parametrize("kind", ["share", "reserve", "note"])
 def test_a_changed_or_removed_origin_is_found(tmp_path, kind, new):
     path = tmp_path / "test.ledger"
-    with_origin = SqlLedger(path)
+    with_origin = open_ledger(path)
     with_origin.open(terms())
     asked(with_origin)
     raw(path, f"UPDATE entries SET origin = '{new}' WHERE kind = '{kind}' AND origin <> ''")
@@ -73,12 +73,12 @@ def test_a_changed_or_removed_origin_is_found(tmp_path, kind, new):
     assert any("hash does not follow" in problem for problem in problems)
     assert not any(TOKEN in problem for problem in problems)
     with pytest.raises(LedgerCorrupted, match="chain breaks"):
-        SqlLedger(path)
+        open_ledger(path)
 
 
 def test_an_origin_that_was_put_where_there_was_none_is_found(tmp_path):
     path = tmp_path / "test.ledger"
-    made = SqlLedger(path)
+    made = open_ledger(path)
     made.open(terms())
     raw(path, "UPDATE entries SET origin = 'token 1f' WHERE kind = 'open'")
     assert not made.verify().ok
@@ -87,12 +87,12 @@ def test_an_origin_that_was_put_where_there_was_none_is_found(tmp_path):
 
 def test_a_file_of_an_earlier_version_is_opened_and_takes_origins(tmp_path):
     path = tmp_path / "test.ledger"
-    old = SqlLedger(path)
+    old = open_ledger(path)
     old.open(terms())
     before = old.head()
     old.close()
     raw(path, "ALTER TABLE entries DROP COLUMN origin")
-    new = SqlLedger(path)
+    new = open_ledger(path)
     assert (new.head(), new.verify().ok) == (before, True)
     asked(new)
     assert new.verify().ok
@@ -101,11 +101,11 @@ def test_a_file_of_an_earlier_version_is_opened_and_takes_origins(tmp_path):
 
 def test_origins_move_with_the_ledger(tmp_path, request):
     path, target = tmp_path / "test.ledger", place("postgresql", tmp_path, request)
-    source = SqlLedger(path)
+    source = open_ledger(path)
     source.open(terms())
     call, _ = asked(source)
     source.close()
     move(path, target, with_open_calls=True)
-    arrived = opened(target)
+    arrived = open_ledger(target)
     assert (arrived.call(call).origin, arrived.verify().ok) == (TOKEN, True)
     arrived.close()

@@ -9,8 +9,7 @@ import pytest
 import chary
 from chary.errors import LedgerError, LedgerLocked, RequestInFlight
 from chary.interruption import Uninterrupted
-from chary.ledger import Amount, Head, RequestAnswered, State
-from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger import Amount, Head, RequestAnswered, State, open_ledger
 from tests.servers.postgres import running
 from tests.servers.proxy import AFTER, BEFORE, Proxy
 from tests.session.kit import PUBLIC, USUAL, visits
@@ -25,7 +24,7 @@ ENDED = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE applicatio
 @pytest.fixture
 def place(postgres):
     url = postgres.schema()
-    ledger = PostgresLedger(url)
+    ledger = open_ledger(url)
     ledger.open(terms("visits", 100, 100))
     ledger.close()
     return url
@@ -42,14 +41,14 @@ def proxy(postgres):
 def behind(place, proxy, postgres):
     """A ledger reached through the proxy."""
     through = place.replace(f"host={postgres.folder}", "host=127.0.0.1").replace(f"={postgres.port}", f"={proxy.port}")
-    ledger = PostgresLedger(through, timeout=10)
+    ledger = open_ledger(through, timeout=10)
     yield ledger
     ledger.close()
 
 
 @pytest.fixture
 def direct(place):
-    ledger = PostgresLedger(place)
+    ledger = open_ledger(place)
     yield ledger
     assert ledger.verify().problems == []
     ledger.close()
@@ -129,7 +128,7 @@ def test_other_writers_in_between_do_not_confuse_it(behind, direct, proxy):
 
 def test_an_equal_entry_of_another_transaction_is_not_taken_for_one_s_own(direct):
     ask(direct)
-    store, head = direct._store, direct.head()
+    store, head = direct.store.transactions, direct.head()
     with Uninterrupted() as block:
         written = store.wire.driver.execute("SELECT xmin::text FROM entries WHERE number = %s", (head.entries,))
         by = int(written.fetchone()[0])
@@ -142,7 +141,7 @@ def test_an_equal_entry_of_another_transaction_is_not_taken_for_one_s_own(direct
 
 def test_a_server_that_stays_away_after_a_commit_leaves_an_error_and_the_charge(place, proxy, postgres, direct):
     through = place.replace(f"host={postgres.folder}", "host=127.0.0.1").replace(f"={postgres.port}", f"={proxy.port}")
-    ledger = PostgresLedger(through, timeout=0.5)
+    ledger = open_ledger(through, timeout=0.5)
     proxy.cut_at(COMMIT, AFTER, stays=False)
     with pytest.raises(LedgerError, match="if it was charged it stays charged") as told:
         reserve(ledger)
@@ -153,7 +152,7 @@ def test_a_server_that_stays_away_after_a_commit_leaves_an_error_and_the_charge(
 
 def test_a_lost_connection_between_the_steps_is_made_anew(behind, direct, postgres):
     call = reserve(behind, "key")
-    driver = behind._store.wire.driver
+    driver = behind.store.transactions.wire.driver
     postgres.execute(f"SELECT pg_terminate_backend({driver.info.backend_pid})")
     with pytest.raises(RequestInFlight):
         reserve(direct, "key")
@@ -182,8 +181,8 @@ def test_a_claim_that_is_lost_lets_another_run_but_only_the_first_is_answered(be
 
 def test_the_one_that_lost_its_claim_may_be_the_first_to_settle(behind, direct, postgres):
     first = reserve(behind, "key")
-    behind._advisory._wire.close()
-    behind._advisory.close()
+    behind.store.claims._wire.close()
+    behind.store.claims.close()
     second = reserve(direct, "key")
     settle(behind, first)
     with pytest.raises(RequestAnswered):
@@ -193,7 +192,7 @@ def test_the_one_that_lost_its_claim_may_be_the_first_to_settle(behind, direct, 
 
 def test_claims_are_had_again_with_a_new_connection(behind, direct, postgres):
     first = reserve(behind, "one")
-    pid = behind._advisory._wire.driver.info.backend_pid
+    pid = behind.store.claims._wire.driver.info.backend_pid
     postgres.execute(f"SELECT pg_terminate_backend({pid})")
     second = reserve(behind, "two")
     for key in ("one", "two"):
@@ -206,7 +205,7 @@ def test_claims_are_had_again_with_a_new_connection(behind, direct, postgres):
 
 
 def test_a_call_that_is_left_can_be_asked_again(direct, place):
-    other = PostgresLedger(place)
+    other = open_ledger(place)
     call = reserve(direct, "key")
     call.leave()
     again = reserve(other, "key")
@@ -219,9 +218,9 @@ def test_a_call_that_is_left_can_be_asked_again(direct, place):
 
 def test_who_waits_too_long_is_told_without_any_data(place, postgres, direct):
     with postgres.connect() as holder, holder.transaction():
-        schema = direct._store.address.schema
+        schema = direct.store.transactions.address.schema
         holder.execute(f"SELECT * FROM {schema}.hold(0)")
-        waiting = PostgresLedger(place, timeout=0.3)
+        waiting = open_ledger(place, timeout=0.3)
         with pytest.raises(LedgerLocked, match="for too long"):
             reserve(waiting)
         assert waiting.balance("visits").spent == Amount(0)
@@ -230,13 +229,13 @@ def test_who_waits_too_long_is_told_without_any_data(place, postgres, direct):
 
 def test_nothing_of_a_secret_is_left_in_an_error(direct):
     call = reserve(direct)
-    direct._upkeep.add_secret, kept = (
+    direct.store.upkeep.add_secret, kept = (
         lambda connection, number, secret: connection.exec_driver_sql("SELECT 1/0, %s", (secret,)),
-        direct._upkeep.add_secret,
+        direct.store.upkeep.add_secret,
     )
     with pytest.raises(LedgerError) as told:
         settle(direct, call)
-    direct._upkeep.add_secret = kept
+    direct.store.upkeep.add_secret = kept
     error, seen = told.value, []
     while error is not None:
         seen.append(f"{error!r} {error.args} {vars(error)} {getattr(error, 'diag', '')}")
@@ -247,7 +246,7 @@ def test_nothing_of_a_secret_is_left_in_an_error(direct):
 
 def test_a_killed_server_comes_back_with_everything_that_was_committed(tmp_path):
     with running() as server:
-        ledger = PostgresLedger(server.url(schema="visits"), timeout=60)
+        ledger = open_ledger(server.url(schema="visits"), timeout=60)
         ledger.open(terms("visits", 100, 100))
         call = reserve(ledger, "key")
         server.kill()
@@ -261,7 +260,7 @@ def test_a_killed_server_comes_back_with_everything_that_was_committed(tmp_path)
         assert ledger.verify().ok
         server.kill()
         with pytest.raises(LedgerError, match="cannot be reached"):
-            PostgresLedger(server.url(schema="visits"), timeout=0.1)
+            open_ledger(server.url(schema="visits"), timeout=0.1)
         ledger.close()
 
 
@@ -272,7 +271,7 @@ def test_a_session_that_lost_its_claim_gives_the_answer_of_the_other(place, post
     def step(reached):
         if reached == "evaluated" and not entered:
             entered.append(reached)
-            sessions[0].spine.ledger._advisory._wire.driver.close()
+            sessions[0].spine.ledger.store.claims._wire.driver.close()
             entered.append(asked(sessions[1]))
 
     def asked(session):

@@ -17,7 +17,6 @@ from chary.ledger.locations import _TABLES, _rows, bare
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Wire
 from chary.ledger.postgresql.schema import LAYOUTS, laid_out, prepare
-from chary.ledger.postgresql.store import PostgresLedger
 from chary.ledger.records import CapReached
 from chary.ledger.sql.schema import BASIC, chain, datasets, departures, entries, metadata
 from tests.servers.postgres import running
@@ -53,7 +52,7 @@ def test_a_password_is_never_shown():
 
 def test_a_server_that_is_not_there_is_told_at_once():
     with pytest.raises(LedgerError, match="cannot be reached") as told:
-        PostgresLedger("postgresql://ann:pw4711@127.0.0.1:1/base")
+        open_ledger("postgresql://ann:pw4711@127.0.0.1:1/base")
     assert "4711" not in repr(told.value.__context__)
     with pytest.raises(LedgerError, match="cannot be reached"):
         ledger_exists("postgresql://127.0.0.1:1/base")
@@ -73,11 +72,11 @@ def test_a_ledger_is_made_once_and_found_again(postgres):
     for ledger in made:
         ledger.close()
     assert laid_out(url)
-    assert "PostgresLedger" in repr(made[0])
+    assert "postgresql" in repr(made[0])
 
 
 def test_ledgers_in_one_database_know_nothing_of_each_other(postgres):
-    one, two = (PostgresLedger(postgres.schema()) for _ in range(2))
+    one, two = (open_ledger(postgres.schema()) for _ in range(2))
     one.open(terms())
     assert (len(one.datasets()), len(two.datasets())) == (1, 0)
     one.close()
@@ -85,8 +84,8 @@ def test_ledgers_in_one_database_know_nothing_of_each_other(postgres):
 
 
 def test_the_newest_layout_has_the_tables_that_the_statements_use(postgres):
-    ledger = PostgresLedger(postgres.schema())
-    core = ledger._store.wire.core
+    ledger = open_ledger(postgres.schema())
+    core = ledger.store.transactions.wire.core
     found = compare_metadata(MigrationContext.configure(core), metadata)
     # That index ends with the number here; on SQLite every index does.
     assert {(change[0], change[1].name) for change in found} == {
@@ -120,8 +119,8 @@ def test_an_older_layout_is_migrated_with_everything_in_it(postgres, tmp_path):
     postgres.execute(f"GRANT USAGE ON SCHEMA {address.schema} TO reader")
     postgres.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {address.schema} TO reader")
     with pytest.raises(LedgerError, match="may not do this"):
-        PostgresLedger(url.replace("admin@", "reader@"))
-    new = PostgresLedger(url)
+        open_ledger(url.replace("admin@", "reader@"))
+    new = open_ledger(url)
     assert (told(new), new.verify().problems) == (expected, [])
     ask(new, dataset="trips")
     new.close()
@@ -130,10 +129,10 @@ def test_an_older_layout_is_migrated_with_everything_in_it(postgres, tmp_path):
 
 def test_a_newer_layout_is_refused(postgres):
     url = postgres.schema()
-    PostgresLedger(url).close()
+    open_ledger(url).close()
     postgres.execute(f"UPDATE {Address.parse(url).schema}.alembic_version SET version_num = '999'")
     with pytest.raises(LedgerError, match="newer version of chary"):
-        PostgresLedger(url)
+        open_ledger(url)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_damage_by_whoever_may_do_everything_is_found_at_opening(postgres, damag
         admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
         admin.execute(damage)
     with pytest.raises(LedgerError, match=why):
-        PostgresLedger(url)
+        open_ledger(url)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ def test_the_rest_of_it_is_found_by_a_verification(postgres, damage, problem):
     with postgres.connect() as admin:
         admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
         admin.execute(damage)
-    ledger = PostgresLedger(url)
+    ledger = open_ledger(url)
     assert ledger.verify().problems == [problem]
     ledger.close()
 
@@ -188,37 +187,37 @@ def test_the_rest_of_it_is_found_by_a_verification(postgres, damage, problem):
 def test_a_server_restored_to_an_older_state_is_refused(postgres, tmp_path):
     """By the process that has it open, and by the witness for others."""
     old, witness = postgres.database(), tmp_path / "visits.witness"
-    ledger = PostgresLedger(postgres.url(old), witness=witness)
+    ledger = open_ledger(postgres.url(old), witness=witness)
     ledger.open(terms("visits", 100, 100))
-    ledger._store.disconnect()
+    ledger.store.transactions.disconnect()
     kept = postgres.database()
     postgres.execute(f"DROP DATABASE {kept}")
     postgres.execute(f"CREATE DATABASE {kept} TEMPLATE {old}")
     ask(ledger)
-    PostgresLedger(postgres.url(old), witness=witness).close()
-    ledger._store.disconnect()
+    open_ledger(postgres.url(old), witness=witness).close()
+    ledger.store.transactions.disconnect()
     postgres.execute(f"ALTER DATABASE {old} RENAME TO {old}_lost")
     postgres.execute(f"ALTER DATABASE {kept} RENAME TO {old}")
     for act in (lambda: ask(ledger), lambda: ledger.balance("visits")):
         with pytest.raises(LedgerCorrupted, match="older or another copy"):
             act()
     with pytest.raises(LedgerCorrupted, match="older or another copy"):
-        PostgresLedger(postgres.url(old), witness=witness)
-    PostgresLedger(postgres.url(old)).close()
+        open_ledger(postgres.url(old), witness=witness)
+    open_ledger(postgres.url(old)).close()
     ledger.close()
 
 
 def test_the_witness_is_behind_nobody(postgres, tmp_path):
     """Several processes tell it after their commits, in any order."""
     url, witness = postgres.schema(), tmp_path / "visits.witness"
-    ledgers = [PostgresLedger(url, witness=witness) for _ in range(3)]
+    ledgers = [open_ledger(url, witness=witness) for _ in range(3)]
     ledgers[0].open(terms("visits", 1000, 1000))
     threads = [threading.Thread(target=lambda each=each: [ask(each) for _ in range(8)]) for each in ledgers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert ledgers[0]._store.bookmark.witness.read() == ledgers[0].head()
+    assert ledgers[0].store.transactions.bookmark.witness.read() == ledgers[0].head()
     for each in ledgers:
         each.close()
 
@@ -226,9 +225,9 @@ def test_the_witness_is_behind_nobody(postgres, tmp_path):
 def test_commits_are_durable_whatever_the_role_is_used_to(postgres):
     url = postgres.schema()
     postgres.execute("ALTER ROLE admin SET synchronous_commit = off")
-    ledger = PostgresLedger(url)
+    ledger = open_ledger(url)
     asked = "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout')"
-    assert ledger._store.wire.driver.execute(asked).fetchone() == ("on", "2s")
+    assert ledger.store.transactions.wire.driver.execute(asked).fetchone() == ("on", "2s")
     ledger.close()
     postgres.execute("ALTER ROLE admin RESET synchronous_commit")
 
@@ -236,18 +235,18 @@ def test_commits_are_durable_whatever_the_role_is_used_to(postgres):
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
 def test_a_server_that_may_forget_is_refused(setting):
     with running(**{setting: "off"}) as server, pytest.raises(LedgerError, match="does not write durably"):
-        PostgresLedger(server.url())
+        open_ledger(server.url())
 
 
 def test_a_database_of_another_encoding_is_refused(postgres):
     postgres.execute("DROP DATABASE IF EXISTS latin")
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     with pytest.raises(LedgerError, match="UTF8"):
-        PostgresLedger(postgres.url("latin"))
+        open_ledger(postgres.url("latin"))
 
 
 def test_refusals_one_after_another_do_no_harm(postgres):
-    ledger = PostgresLedger(postgres.schema())
+    ledger = open_ledger(postgres.schema())
     ledger.open(terms())
     for _ in range(12):
         with pytest.raises(CapReached):
@@ -257,7 +256,7 @@ def test_refusals_one_after_another_do_no_harm(postgres):
 
 
 def test_threads_share_a_ledger(postgres):
-    ledger = PostgresLedger(postgres.schema())
+    ledger = open_ledger(postgres.schema())
     ledger.open(terms("visits", 1000, 1000))
     threads = [threading.Thread(target=lambda: [ask(ledger) for _ in range(5)]) for _ in range(4)]
     for thread in threads:
@@ -270,7 +269,7 @@ def test_threads_share_a_ledger(postgres):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_connects_anew_and_ends_no_call_of_its_parent(postgres):
-    ledger = PostgresLedger(postgres.schema())
+    ledger = open_ledger(postgres.schema())
     ledger.open(terms("visits", 100, 100))
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1), "key")
     child = os.fork()
@@ -285,7 +284,7 @@ def test_a_forked_child_connects_anew_and_ends_no_call_of_its_parent(postgres):
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
-    other = PostgresLedger(postgres.url(schema=ledger._store.address.schema))
+    other = open_ledger(postgres.url(schema=ledger.store.transactions.address.schema))
     with pytest.raises(RequestInFlight):
         other.reserve("visits", "ann", "count", QUESTION, Amount(1), "key")
     ledger.settle(call, Amount(1), 1, 1, "true")
@@ -298,12 +297,12 @@ def test_a_forked_child_connects_anew_and_ends_no_call_of_its_parent(postgres):
 
 
 def test_a_thread_that_holds_it_for_too_long_is_told_of(postgres):
-    ledger = PostgresLedger(postgres.schema(), timeout=0.2)
+    ledger = open_ledger(postgres.schema(), timeout=0.2)
     ledger.open(terms())
     inside, done = threading.Event(), threading.Event()
 
     def hold():
-        with ledger._store.reading():
+        with ledger.store.transactions.reading():
             inside.set()
             done.wait(20)
 

@@ -8,11 +8,10 @@ import pytest
 import chary
 from chary.calls import SparseVector
 from chary.errors import LedgerError
-from chary.ledger import Amount, Reservation, canonical
+from chary.ledger import Amount, Reservation, canonical, open_ledger
 from chary.ledger.entries import ChainEntry, Kind, noting, opening, reserving, seal, settling, sharing, voiding
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
-from chary.ledger.postgresql.store import PostgresLedger
 from tests.session.kit import PUBLIC, USUAL, visits
 
 from .kit import ANSWER, QUESTION, ask, terms
@@ -34,13 +33,13 @@ class Desk:
     def __init__(self, server):
         self.url = server.schema()
         self.schema = Address.parse(self.url).schema
-        self.owner = PostgresLedger(self.url)
+        self.owner = open_ledger(self.url)
         self.owner.open(terms("visits", 100, 100))
         self.owner.set_quota("visits", ANN, Amount(50, 50))
         server.execute(role_statements(self.schema, [ANN, "bob"]))
         name = ANN.replace('"', "%22").replace(" ", "%20")
         self.ann_url = self.url.replace("admin@", f"{name}@")
-        self.ann = PostgresLedger(self.ann_url)
+        self.ann = open_ledger(self.ann_url)
         self.raw = server.connect(user=name)
         self.raw.execute(f"SET search_path = {self.schema}")
 
@@ -163,7 +162,9 @@ def test_what_is_missing_is_refused_also_with_the_hash_that_the_server_gives_it(
     at = desk.owner.head()
     told = {**reserved(desk)(at.entries + 1)._asdict(), "kind": "reserve", missing: None}
     row = f"ROW({', '.join(['%s'] * 19)})::entries"
-    sealed = desk.owner._store.wire.driver.execute(f"SELECT seal(%s, {row})", (at.hash, *row_of(told, ""))).fetchone()
+    sealed = desk.owner.store.transactions.wire.driver.execute(
+        f"SELECT seal(%s, {row})", (at.hash, *row_of(told, ""))
+    ).fetchone()
     with pytest.raises(psycopg.Error):
         desk.raw.execute(APPEND, row_of(told, *sealed, ""))
     assert desk.owner.head() == at
@@ -262,7 +263,7 @@ def test_secrets_of_others_are_neither_read_nor_written_and_one_s_own_only_with_
 def test_a_role_without_rights_sees_nothing(desk, postgres):
     postgres.execute("DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     with pytest.raises(LedgerError, match="may not do this"):
-        PostgresLedger(desk.url.replace("admin@", "stranger@"))
+        open_ledger(desk.url.replace("admin@", "stranger@"))
 
 
 def test_the_server_hashes_as_every_ledger_does(desk, postgres):
@@ -282,7 +283,7 @@ def test_the_server_hashes_as_every_ledger_does(desk, postgres):
         entry = entry._replace(origin=words)
         told = {**entry._asdict(), "kind": str(entry.kind)}
         places = ", ".join(["%s"] * 19)
-        found = desk.owner._store.wire.driver.execute(
+        found = desk.owner.store.transactions.wire.driver.execute(
             f"SELECT seal(%s, ROW({places})::entries)", ("0" * 64, *row_of(told, ""))
         ).fetchone()
         assert found == (seal("0" * 64, entry),)
@@ -323,7 +324,7 @@ def test_what_a_role_makes_up_hides_nothing_from_the_owner(postgres):
     with chary.open(visits(), **usual) as session:
         first = session.release(chary.count(), epsilon="0.01").call
     postgres.execute(role_statements(Address.parse(url).schema, ["ann"]))
-    ann = PostgresLedger(url.replace("admin@", "ann@"))
+    ann = open_ledger(url.replace("admin@", "ann@"))
     made_up = [
         ("release", "no {json", ANSWER),
         ("release", "[1]", ANSWER),

@@ -10,11 +10,11 @@ import pytest
 
 from chary.amounts import LIMIT, Basic
 from chary.errors import BudgetExceeded, LedgerCorrupted, LedgerMismatch
-from chary.ledger import Amount, MemoryLedger, SqlLedger
+from chary.ledger import Amount, open_ledger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import back_up, move
 
-from .kit import ANSWER, KINDS, QUESTION, make, opened, terms
+from .kit import ANSWER, KINDS, QUESTION, make, terms
 
 MAIN, DELTA, BASIC = 100, 20, 50
 TERMS = replace(terms("visits", MAIN, DELTA), basic=BASIC)
@@ -210,10 +210,10 @@ def test_the_hash_has_the_basic_part_where_there_is_one():
 @pytest.mark.parametrize("main", [20, 120])
 def test_a_changed_account_is_found(tmp_path, change, main):
     path = tmp_path / "changed.ledger"
-    with closing(SqlLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         ledger.open(TERMS)
         settle(ledger, reserve(ledger, main, 20), main)
-        kept = SqlLedger(path)
+        kept = open_ledger(path)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute(change)
         raw.commit()
@@ -221,37 +221,37 @@ def test_a_changed_account_is_found(tmp_path, change, main):
         assert not kept.verify().ok
     if "capacity_basic = 5000" not in change and (main, change[-1]) != (20, "e"):
         with pytest.raises(LedgerCorrupted):
-            SqlLedger(path)
+            open_ledger(path)
 
 
 def test_an_earlier_version_does_not_open_it(tmp_path):
     """It would charge without adding to the basic account; a file without one it goes on with."""
     for each, format_ in ((TERMS, 2), (terms(), 1)):
         path = tmp_path / f"{format_}.ledger"
-        with closing(SqlLedger(path)) as ledger:
+        with closing(open_ledger(path)) as ledger:
             ledger.open(each)
         with closing(sqlite3.connect(path)) as raw:
             assert raw.execute("SELECT format FROM chain").fetchone() == (format_,)
-        with closing(SqlLedger(path)) as ledger:
+        with closing(open_ledger(path)) as ledger:
             assert ledger.verify().ok
 
 
 def test_a_moved_or_copied_ledger_has_both_accounts(tmp_path, postgres):
     path, url = tmp_path / "here.ledger", postgres.schema()
-    with closing(SqlLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         ledger.open(TERMS)
         settle(ledger, reserve(ledger, 120, 20), 120)
         held = ledger.balance("visits")
     move(path, url)
     back_up(url, tmp_path / "copy.ledger")
     for place in (url, tmp_path / "copy.ledger"):
-        with closing(opened(place)) as ledger:
+        with closing(open_ledger(place)) as ledger:
             assert ledger.balance("visits") == held
             assert ledger.verify().ok
             settle(ledger, reserve(ledger, 7, 30), 7)
 
 
 def test_a_ledger_in_memory_is_the_same():
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     ledger.open(TERMS)
     assert [line["basic"] for line in ledger.export("visits")] == [BASIC]

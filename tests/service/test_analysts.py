@@ -15,7 +15,7 @@ from chary.calls import Release, ReleaseIf, Revise, SparseVector, ThresholdTest
 from chary.client.remote import connect
 from chary.client.wire import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
-from chary.ledger import MemoryLedger
+from chary.ledger import open_ledger
 from chary.report.public_report import report
 from chary.service.store.tables import REQUESTS
 from tests.service.kit import serve_dataset, serve_visits, token_of
@@ -87,7 +87,7 @@ def test_a_request_key_has_one_answer_where_answers_are_shared_too(service, aski
 
 
 def test_a_key_that_was_kept_before_the_ledger_was_restored_tells_nothing_of_another_dataset(service, asking):
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     for name in ("first", "second"):
         serve_dataset(
             service, name, chary.open(visits(), **PUBLIC, ledger=ledger, budget=USUAL, dataset=name), shared=True

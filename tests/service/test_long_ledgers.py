@@ -10,7 +10,7 @@ from chary import Budget, count
 from chary.amounts import Amount
 from chary.client.remote import connect
 from chary.errors import LedgerLocked
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.report.public_report import PublicReport
 from chary.service.core import datasets
 from chary.service.core.datasets import ChargesSoFar
@@ -50,7 +50,7 @@ def reading(ledger, monkeypatch):
     def executed(*_):
         found.statements += 1
 
-    with ledger._store.reading() as connection:
+    with ledger.store.transactions.reading() as connection:
         connection.connection.driver_connection.set_progress_handler(stepped, 100)
         engine = connection.engine
     event.listen(engine, "before_cursor_execute", executed)
@@ -58,13 +58,13 @@ def reading(ledger, monkeypatch):
         patched.setattr(transaction, "_call_of", of_row)
         yield found
     event.remove(engine, "before_cursor_execute", executed)
-    with ledger._store.reading() as connection:
+    with ledger.store.transactions.reading() as connection:
         connection.connection.driver_connection.set_progress_handler(None, 0)
 
 
 def ledger_of(place, calls, runs=3):
     """A ledger of a dataset that alice and bob asked so often; nora asked one question, in the middle."""
-    ledger = SqlLedger(place)
+    ledger = open_ledger(place)
     ledger.open(chary.ledger.Terms("visits", "ab12", "{}", Amount(10**9)))
     half = calls // 2
     lengthened(ledger, "visits", half, ["alice", "bob"])
@@ -117,13 +117,13 @@ def test_a_look_at_some_calls_takes_no_longer_in_a_longer_ledger(short_and_long,
 def test_an_index_that_an_earlier_version_did_not_make_is_made_at_the_opening(tmp_path):
     place = tmp_path / "early.ledger"
     ledger = ledger_of(place, FEW)
-    with ledger._store.writing() as connection:
+    with ledger.store.transactions.writing() as connection:
         for name in ("calls_of_analyst", "calls_of_kind", "notes"):
             connection.exec_driver_sql(f"DROP INDEX {name}")
     before = list(ledger.calls("visits"))
     ledger.close()
-    again = SqlLedger(place)
-    with again._store.reading() as connection:
+    again = open_ledger(place)
+    with again.store.transactions.reading() as connection:
         rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'index'").scalars()
         assert {"calls_of_analyst", "calls_of_kind", "notes"} <= set(rows)
     assert (list(again.calls("visits")), again.verify().ok) == (before, True)
@@ -146,7 +146,7 @@ def longer(service, calls):
     """Add calls of the analyst of the session to its ledger, each like the first."""
     ledger = service.datasets["visits"].session.spine.ledger
     (first,) = ledger.calls("visits", limit=1)
-    kept = SqlLedger(service.config.folder / "visits.ledger")
+    kept = open_ledger(service.config.folder / "visits.ledger")
     lengthened(kept, "visits", calls, ["alice", "bob"], like=first)
     kept.close()
 

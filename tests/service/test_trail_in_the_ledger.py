@@ -7,7 +7,7 @@ import chary
 from chary import count
 from chary.calls import ThresholdTest
 from chary.client.remote import connect
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from tests.ledger.kit import raw
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.session.kit import PUBLIC, visits
@@ -39,7 +39,7 @@ def asked(tmp_path):
 def test_calls_caps_and_appends_name_the_token(asked):
     place, tokens = asked
     named = {who: f"token {token.split('_')[1]}" for who, token in tokens.items()}
-    ledger = SqlLedger(place)
+    ledger = open_ledger(place)
     lines = list(ledger.export(ledger.datasets()[0].name))
     assert ledger.verify().ok
     ledger.close()
@@ -61,4 +61,4 @@ def test_who_rewrites_the_trail_is_found_by_a_verification(asked):
     place, _ = asked
     raw(place, "UPDATE entries SET origin = 'token 0000000000000000' WHERE kind = 'reserve' AND label = 'release'")
     with pytest.raises(chary.errors.LedgerCorrupted):
-        SqlLedger(place)
+        open_ledger(place)

@@ -59,7 +59,7 @@ def test_a_value_comes_back_as_it_was(value):
 @pytest.mark.parametrize(
     "written",
     [
-        {"of": "SqlLedger", "fields": {"path": "x"}},
+        {"of": "Ledger", "fields": {"path": "x"}},
         {"of": "Session", "fields": {}},
         {"of": "Spending", "fields": {"share": 1}},
         {"of": "Spending", "fields": []},

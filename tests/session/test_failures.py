@@ -201,7 +201,7 @@ def test_two_revisions_at_the_same_moment_publish_once(opened, place):
 
 def test_room_taken_by_another_between_looking_and_charging(opened):
     """A watch that takes what is left looks again when somebody was faster."""
-    ledger = chary.ledger.MemoryLedger()
+    ledger = chary.ledger.open_ledger(":memory:")
     options = {"ledger": ledger, "filter": "exact", "grain": "0.02"}
     other, session = opened(**options), opened(**options)
     reserve, raced = ledger.reserve, []

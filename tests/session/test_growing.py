@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, EngineError, InvalidParameter, InvalidQuery, LedgerLocked, LedgerMismatch, SchemaMismatch
-from chary.ledger import MemoryLedger, SqlLedger
+from chary.ledger import open_ledger
 from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
 MORE = visits().head(7)
@@ -137,25 +137,21 @@ def test_rows_of_a_session_must_come_along_next_time(opened, tmp_path):
     assert told(again) == [(1, "found", 120, None), (2, "append", 127, None)]
 
 
-class Failing(MemoryLedger):
-    failing = False
-
-    def note(self, *args, **options):
-        if self.failing:
-            raise LedgerLocked("busy")
-        return super().note(*args, **options)
+def busy(*args, **options):
+    raise LedgerLocked("busy")
 
 
 @pytest.mark.parametrize("in_file", [False, True])
 def test_a_batch_that_the_ledger_cannot_note_is_not_added_or_noted_later(opened, stored, in_file):
-    ledger = Failing()
+    ledger = open_ledger(":memory:")
+    note = ledger.note
     session = opened(**((stored if in_file else {}) | {"ledger": ledger} | PUBLIC))
     recorded(session)
-    ledger.failing = True
+    ledger.note = busy
     with pytest.raises(LedgerLocked):
         session.append(MORE, request="mon")
     assert (session.size, len(session.versions)) == (127 if in_file else 120, 1)
-    ledger.failing = False
+    ledger.note = note
     assert session.append(MORE, request="mon") == 2
     assert (session.size, told(session)[1:]) == (127, [(2, "append", 127, None if in_file else "mon")])
 
@@ -214,7 +210,7 @@ def test_a_series_grows_by_public_steps(tmp_path):
 
 def test_appending_is_noted_once_by_every_ledger(opened, stored):
     recorded(opened(**stored, **PUBLIC)).close()
-    ledger = SqlLedger(stored["ledger"])
+    ledger = open_ledger(stored["ledger"])
     entries = [(entry["kind"], entry["label"], entry["body"]) for entry in ledger.export("visits")]
     assert entries[1:-1] == [("note", "found", '{"size":120}')]
     ledger.close()

@@ -7,7 +7,7 @@ import pytest
 import chary
 from chary import Budget, InvalidParameter, LedgerMismatch, SchemaMismatch, count
 from chary.amounts import Amount
-from chary.ledger import MemoryLedger, SqlLedger
+from chary.ledger import open_ledger
 from tests.session.kit import (
     CLINICS,
     NO_NOISE,
@@ -109,9 +109,9 @@ def test_appending_leaves_the_ledger_open_to_the_dataset(opened, tmp_path):
     ],
     ids=["epsilon", "delta", "pure", "rows", "unit", "neighbors", "column", "type", "filter", "exact"],
 )
-@pytest.mark.parametrize("kind", [MemoryLedger, SqlLedger])
+@pytest.mark.parametrize("kind", ["memory", "file"])
 def test_other_terms_do_not_open_the_ledger(opened, tmp_path, kind, other):
-    ledger = kind() if kind is MemoryLedger else kind(tmp_path / "visits.ledger")
+    ledger = open_ledger(":memory:" if kind == "memory" else tmp_path / "visits.ledger")
     first = opened(ledger=ledger)
     first.release(count(), epsilon="0.1")
     charged = spent(first)
@@ -123,7 +123,7 @@ def test_other_terms_do_not_open_the_ledger(opened, tmp_path, kind, other):
 
 @pytest.mark.parametrize("other", [{"grain": "0.04"}, {"approximate_delta": "2e-7"}])
 def test_another_grain_or_part_set_aside_does_not_open_the_ledger(opened, other):
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     given = {"filter": "exact", "grain": "0.02"} if "grain" in other else {"approximate_delta": "1e-7"}
     recorded(opened(ledger=ledger, **given))
     opened(ledger=ledger, **given)
@@ -140,7 +140,7 @@ def test_a_new_ledger_needs_a_budget_and_leaves_no_file(opened, tmp_path):
 
 
 def test_several_datasets_live_in_one_ledger(opened, tmp_path):
-    ledger = SqlLedger(tmp_path / "all.ledger")
+    ledger = open_ledger(tmp_path / "all.ledger")
     visits_session = opened(ledger=ledger, dataset="visits")
     trips = opened(ledger=ledger, dataset="trips", budget=Budget(epsilon=3))
     trips.release(count(), epsilon="0.5")

@@ -6,7 +6,7 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidInput, LedgerMismatch, count
 from chary.calls import DistinctSketch, Release, ThresholdTest
 from chary.errors import LedgerError
-from chary.ledger import MemoryLedger, SqlLedger
+from chary.ledger import open_ledger
 from chary.session import plain_composition
 from tests.session.kit import spent, visits
 
@@ -17,7 +17,7 @@ OTHER = Budget(epsilon=3)
 def place(request, tmp_path, opened):
     path = tmp_path / "visits.ledger"
     if request.param == "an empty ledger":
-        SqlLedger(path).close()
+        open_ledger(path).close()
     if request.param == "another dataset":
         with opened(ledger=path, dataset="trips") as session:
             session.release(count(), epsilon="0.1")
@@ -27,7 +27,7 @@ def place(request, tmp_path, opened):
 def names(path):
     if not path.exists():
         return []
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     found = [terms.name for terms in ledger.datasets()]
     ledger.close()
     return [name for name in found if name != "trips"]
@@ -114,7 +114,7 @@ def test_a_second_dataset_that_others_opened_meanwhile_must_be_named(opened, tmp
 
 
 def test_a_ledger_that_is_handed_in_is_left_alone_too(opened):
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     session = opened(ledger=ledger)
     session.quote(Release(count(), epsilon="0.1"))
     assert ledger.datasets() == []

@@ -11,7 +11,7 @@ import pytest
 import chary
 from chary import CSVFormat, LedgerMismatch
 from chary.calls import Histogram
-from chary.ledger import SqlLedger, Terms
+from chary.ledger import Terms, open_ledger
 from tests.session.kit import recorded
 
 TYPES = {"age": "BIGINT", "cost": "DOUBLE"}
@@ -95,10 +95,10 @@ def test_types_once_declared_are_not_found_in_values_later(opened):
 def test_a_ledger_that_says_nothing_of_csv_goes_on_with_the_same_columns(visits, opened):
     """As written before dialects were kept: the columns of a CSV had the types of its values."""
     opened(budget=BUDGET, infer_types=True).close()
-    with closing(SqlLedger(visits.with_suffix(".ledger"))) as ledger:
+    with closing(open_ledger(visits.with_suffix(".ledger"))) as ledger:
         [terms] = ledger.datasets()
     old = visits.with_name("old.ledger")
-    ledger = SqlLedger(old)
+    ledger = open_ledger(old)
     said = {key: value for key, value in json.loads(terms.conditions).items() if key[:3] != "csv" and key != "types"}
     assert set(said) == {"relation", "unit", "epsilon", "delta", "filter"}
     ledger.open(Terms("visits", terms.fingerprint, json.dumps(said), terms.capacity))

@@ -8,7 +8,7 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean
 from chary.amounts import Amount
 from chary.calls import Release, Revise
-from chary.ledger import MemoryLedger, SqlLedger
+from chary.ledger import open_ledger
 from tests.session.kit import CLINICS, USUAL, spent, visits
 
 NEVER, SURE = 10**9, -(10**6)
@@ -17,7 +17,7 @@ NEVER, SURE = 10**9, -(10**6)
 @pytest.fixture(params=["memory", "sql"])
 def pair(request, opened, tmp_path):
     """Alice and Bob with one ledger."""
-    ledger = MemoryLedger() if request.param == "memory" else SqlLedger(tmp_path / "visits.ledger")
+    ledger = open_ledger(":memory:") if request.param == "memory" else open_ledger(tmp_path / "visits.ledger")
     return [opened(ledger=ledger, budget=Budget(epsilon=1), analyst=name) for name in ("alice", "bob")]
 
 
@@ -56,7 +56,7 @@ def test_a_share_may_be_raised_later(pair):
 
 
 def test_a_share_halts_a_watch(opened):
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     alice, bob = (opened(ledger=ledger, filter="exact", grain="0.02", analyst=name) for name in ("alice", "bob"))
     alice.set_quota("bob", Fraction(5, alice.spine.filter.capacity.main))
     assert bob.release_if(count().by("age", range(40)), above=SURE, epsilon="0.02").tested == 5

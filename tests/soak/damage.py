@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from chary.errors import LedgerError
-from chary.ledger import Amount, CallRecord, Ledger, SqlLedger, Terms
+from chary.ledger import Amount, CallRecord, Ledger, Terms, open_ledger
 from tests.soak.children import Child, Tell
 from tests.soak.figures import Figures, Until
 
@@ -37,7 +37,7 @@ class Victim:
     keys: dict[int, str]
 
 
-def damage(until: Until, random: Random, opened: Open = SqlLedger) -> Figures:
+def damage(until: Until, random: Random, opened: Open = open_ledger) -> Figures:
     """The attack; `opened` opens a ledger, to see that one that trusts its file is caught."""
     figures, victim = Figures(), None
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
@@ -65,7 +65,7 @@ def _victim(folder: Path, random: Random) -> Victim:
     """A ledger that was closed, or one whose writer was killed, with a journal beside it if one can be had."""
     folder.mkdir()
     path = folder / NAME
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(Terms("data", "ab12", '{"unit":"patient"}', CAPACITY))
     ledger.set_quota("data", "bob", Amount(10**5, 10**5))
     ledger.close()
@@ -100,7 +100,7 @@ def _written(path: Path, random: Random, killed: bool) -> list[list]:
 
 def _write(path: Path, random: Random, tell: Tell, rounds: int) -> None:
     """The writer: it tells of each charge once it is committed."""
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     for number in range(rounds):
         analyst, key = random.choice(["ann", "bob"]), f"{os.getpid()} {number}"
         worst = random.randint(1, 9)

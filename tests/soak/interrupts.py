@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from chary import BudgetExceeded, Session
 from chary.errors import InvalidInput
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from tests.soak.figures import Figures, Until
 from tests.soak.replay import Replay
 from tests.soak.rooms import APPEND, BUDGETS, ROOMS, VISITS, Room, of_frame
@@ -167,7 +167,7 @@ def interrupts(until: Until, random: Random, wrapped: Callable[[Ask], Ask] = lam
 def _desk(random: Random, points: dict[str, float]) -> Desk:
     room, folder = random.choice([*sorted(ROOMS), LARGE, LARGE]), Path(tempfile.mkdtemp(prefix="soak-"))
     DESKS[room].make(folder)
-    ledger = SqlLedger(folder / "soak.ledger", timeout=LEDGER_SECONDS)
+    ledger = open_ledger(folder / "soak.ledger", timeout=LEDGER_SECONDS)
     return Desk(room, folder, DESKS[room].open(folder, ledger=ledger, **BUDGETS[0]), points)
 
 

@@ -11,7 +11,7 @@ from random import Random
 
 from chary import BudgetExceeded, Session
 from chary.errors import InvalidInput
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from tests.soak.children import Child, Tell
 from tests.soak.counters import counters_differ
 from tests.soak.figures import Figures, Until
@@ -154,7 +154,7 @@ def _check(figures: Figures, series: Series, where: str) -> None:
             figures.expect(
                 "settled" in replay.state(key), f"{where}: the answer to {key!r} was seen and is not settled"
             )
-    ledger = SqlLedger(series.ledger)
+    ledger = open_ledger(series.ledger)
     for problem in [*ledger.verify().problems, *counters_differ(ledger, replay)]:
         figures.violation(f"{where}: {problem}")
     ledger.close()

@@ -4,13 +4,14 @@ import sqlite3
 import time
 from itertools import count as numbers
 from random import Random
+from unittest import mock
 
 import pytest
 
 from chary.core.transaction import Spine
 from chary.data import RowTable
 from chary.errors import EngineError
-from chary.ledger import Amount, SqlLedger, Terms, Verification
+from chary.ledger import Amount, Terms, Verification, open_ledger
 from tests.ledger.kit import filled, raw
 from tests.soak.counters import counters_differ
 from tests.soak.damage import damage
@@ -75,18 +76,16 @@ def test_racing_keys_catch_two_answers():
     assert "different answers" in " ".join(caught(racing_keys, 3, sabotage=forgets_keys))
 
 
-class Trusting(SqlLedger):
-    """Believes whatever its file says."""
-
-    def _prepare(self):
-        return
-
-    def verify(self, progress=None):
-        return Verification(0)
+def trusting(path):
+    """A ledger that believes whatever its file says."""
+    with mock.patch("chary.ledger.sqlite.store.prepare"):
+        ledger = open_ledger(path)
+    ledger.verify = lambda progress=None: Verification(0)
+    return ledger
 
 
 def test_damage_catches_a_ledger_that_verifies_nothing():
-    assert caught(damage, 30, opened=Trusting)
+    assert caught(damage, 30, opened=trusting)
 
 
 def surfacing_otherwise(ask):
@@ -185,7 +184,7 @@ def test_the_replay_sees(tmp_path, change):
 
 def test_the_replay_sees_a_budget_that_was_passed(tmp_path):
     path = tmp_path / "test.ledger"
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
     ledger.reserve("visits", "ann", "count", "{}", Amount(6), request="k")
     ledger.close()

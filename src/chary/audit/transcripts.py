@@ -22,8 +22,9 @@ from chary.data.queries.query import Query
 from chary.data.rows import ReadingPlan, Rooms
 from chary.errors import CharyError
 from chary.filters import Budget, Filter, Price
+from chary.ledger import IN_MEMORY
 from chary.session import Session
-from chary.session.opening import IN_MEMORY, BudgetChoice, Place, session_of
+from chary.session.opening import BudgetChoice, Place, session_of
 
 # Rows that never change and are read once, so that many transcripts cost one scan.
 

@@ -14,12 +14,11 @@ from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.core.charges import spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
-from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger, whereabouts
 from chary.ledger.locations import back_up
 from chary.ledger.locations import move as moving
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
-from chary.ledger.sql.ledger import KeptLedger
 from chary.numbers import counted, percent, priced
 from chary.session import opening, statement
 
@@ -120,7 +119,7 @@ def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None
             output.show_json(shown)
 
 
-def _open(file: str) -> KeptLedger:
+def _open(file: str) -> Ledger:
     place = config.ledger_at(file)
     if not ledger_exists(place):
         raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {place}")
@@ -146,7 +145,7 @@ def _head(found: Head) -> Shown:
     return Shown(figures, lambda _: output.console.print(str(found), soft_wrap=True))
 
 
-def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry]]:
+def _dataset(ledger: Ledger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry]]:
     filter_ = opening.held_filter(terms)
     spent = spent_of(ledger, terms.name, filter_)
     return terms.name, filter_.budget, spent, list(statement.entries(ledger, terms.name))

@@ -1,15 +1,13 @@
 """Budgets that no crash, race or restart can overspend: reserve the worst price, run, settle the actual one.
 
-A ledger knows prices as whole numbers and events as JSON; it does no privacy mathematics. `SqlLedger` keeps a
-hash-chained file that many processes may share, `PostgresLedger` (which `open_ledger` opens at a URL) a schema of a
-server that many machines may share, and `MemoryLedger` follows the same rules inside one process.
+A ledger knows prices as whole numbers and events as JSON; it does no privacy mathematics. `open_ledger` opens one in a
+hash-chained file that many processes may share, in a schema of a server that many machines may share, or in memory.
 """
 
 from chary.amounts import Amount
 from chary.ledger.entries import Head
 from chary.ledger.ledger import Ledger
-from chary.ledger.locations import ledger_exists, open_ledger, whereabouts
-from chary.ledger.memory import MemoryLedger
+from chary.ledger.locations import IN_MEMORY, ledger_exists, open_ledger, whereabouts
 from chary.ledger.records import (
     Balance,
     CallRecord,
@@ -24,21 +22,19 @@ from chary.ledger.records import (
     VersionMoved,
     canonical,
 )
-from chary.ledger.sqlite.store import SqlLedger
 
 __all__ = [
+    "IN_MEMORY",
     "Amount",
     "Balance",
     "CallRecord",
     "Head",
     "Ledger",
-    "MemoryLedger",
     "Note",
     "RequestAnswered",
     "RequestUnanswered",
     "Reservation",
     "SecretMoved",
-    "SqlLedger",
     "State",
     "Terms",
     "Verification",

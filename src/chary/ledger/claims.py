@@ -59,6 +59,9 @@ class Claims:
         found.end(leave=alive)
         return alive
 
+    def close(self) -> None:
+        """Nothing: a claim is a lock of its own, which ends with its call."""
+
     def _path(self, sealed: str) -> str:
         return f"{self._ledger}-call-{sealed[:_NAME_LENGTH]}"
 

@@ -163,8 +163,7 @@ class Head(NamedTuple):
 
 def head_of(ledger: Any) -> Head | None:
     """The head of a ledger that is kept; None for one that is in memory alone, or not made yet."""
-    found = getattr(ledger, "head", None)
-    return None if found is None else found()
+    return ledger.head() if ledger.lasting else None
 
 
 # Entries before they are sealed: every kind is checked and put together here, for every ledger alike.

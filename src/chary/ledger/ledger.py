@@ -1,22 +1,25 @@
-"""The protocols of a ledger and its stores: reserve the worst cost, settle the actual one, remember both for ever."""
+"""The ledger: the rules of reserve, settle and all that is recorded, over any store."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, runtime_checkable
-
-from sqlalchemy import Connection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, cast, final
 
 from chary.amounts import LIMIT, Amount
-from chary.ledger import entries, witness
-from chary.ledger.claims import Claim
-from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Terms, Verification
+from chary.errors import LedgerError
+from chary.ledger import accounts, entries, records
+from chary.ledger.store import PAGE, Key, Progress, Store, Transaction, Wanted
 
-Progress = Callable[[int, int], None]
+# Above the numbers of all entries.
+_END: Final = 2**62
 
 
-@runtime_checkable
-class Ledger(Protocol):
-    """Budgets of one or several datasets. `SqlLedger` keeps them in a file, `MemoryLedger` in this process.
+@final
+class Ledger:
+    """Budgets of one or several datasets: reserve the worst price, settle the actual one, remember both for ever.
+
+    The rules are here, and what differs between ledgers is its `Store`: `open_ledger` opens one in a file, on a server
+    or in memory.
 
     Formal guarantees, whatever processes and threads do at the same time:
 
@@ -30,16 +33,48 @@ class Ledger(Protocol):
     Each method is one transaction. Texts must hold no NUL and no lone surrogate, names must not be empty
     (`InvalidParameter`). A dataset that was not opened, an unknown call and a closed ledger raise `LedgerError`.
     A ledger in a file may raise `LedgerLocked`, with nothing changed.
+
+
+    >>> from chary.ledger import Terms, open_ledger
+    >>> ledger = open_ledger(":memory:")
+    >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
+    >>> call = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
+    >>> ledger.settle(call, Amount(1), hits=1, tests=1, answer="true")
+    >>> ledger.balance("visits").left
+    Amount(main=9, delta=0)
     """
 
-    def open(self, terms: Terms) -> None:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.store!r})"
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it outlives the process."""
+        return self.store.lasting
+
+    def open(self, terms: records.Terms) -> None:
         """Create the dataset, or check that it is held under these very terms (`LedgerMismatch` if not)."""
+        with self.store.writing() as state:
+            held = next((each for each in state.terms() if each.name == terms.name), None)
+            if held:
+                records.agree(held, terms)
+            else:
+                end = state.end()
+                state.post(end, entries.opening(end.entries + 1, terms))
 
     def set_quota(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst inside the dataset's capacity; shares may overlap. It may be changed at any time.
 
         A cap above the dataset's capacity or below what the analyst has spent raises `InvalidParameter`.
         """
+        with self.store.writing() as state:
+            at = state.standing(dataset, analyst)
+            entry = entries.sharing(at.end.entries + 1, dataset, analyst, cap, origin)
+            accounts.fitting_share(at.capacity, at.analyst, cap)
+            state.post(at.end, entry, known=at.known)
 
     def reserve(
         self,
@@ -51,7 +86,7 @@ class Ledger(Protocol):
         request: str | None = None,
         origin: str = "",
         basic: int = LIMIT,
-    ) -> Reservation:
+    ) -> records.Reservation:
         """Charge the worst price before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the answer can be
@@ -64,10 +99,24 @@ class Ledger(Protocol):
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
         that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid) again.
         """
+        with ExitStack() as undo:
+            with self.store.writing() as state:
+                at = state.standing(dataset, analyst)
+                adds, number = at.dataset.counted(basic), at.end.entries + 1
+                entry = entries.reserving(number, dataset, analyst, kind, body, worst, request, origin, adds)
+                _check_unclaimed(state, entry)
+                at.dataset.admit(worst, "dataset", at.analyst.asks(adds))
+                at.analyst.admit(worst, "analyst")
+                sealed = state.post(at.end, entry, known=at.known)
+                # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.
+                made = records.Reservation(number, None if request is None else state.claim(entry, sealed))
+                undo.callback(made.leave)
+            undo.pop_all()
+        return made
 
     def settle(
         self,
-        reservation: Reservation,
+        reservation: records.Reservation,
         price: Amount,
         hits: int,
         tests: int,
@@ -83,53 +132,112 @@ class Ledger(Protocol):
         based: if one of them is another by now, `SecretMoved` is raised and nothing changes. A price above the worst
         raises `InvalidParameter`; a call that is unknown, settled or voided raises `LedgerError`.
         """
+        changes, before = secrets or {}, seen or {}
+        with self.store.writing() as state:
+            end, held = state.reserved(reservation.call)
+            entry = entries.settling(end.entries + 1, held, price, hits, tests, answer)
+            records.masked(secret, "secret")
+            # Whoever lost the claim on the key while the call ran must not answer it a second time.
+            if held.request is not None and _answered(state, Key(held.dataset, held.analyst, held.request)):
+                raise entries.answered()
+            if not all(state.same_secret(call, known) for call, known in before.items()):
+                raise records.SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
+            for call, new in changes.items():
+                if state.settled_in(call) != held.dataset:
+                    raise entries.not_settled(call)
+                records.masked(new, "secret")
+            state.post(end, entry, reserved=held, answer=answer)
+            for call, new in changes.items():
+                # What is as it was seen is not written again: the state of a million units is large. An erased one is
+                # never set again.
+                unmoved = new is not None and before.get(call) == new
+                if not unmoved and state.drop_secret(call) and new is not None:
+                    state.add_secret(call, new)
+            if secret is not None:
+                state.add_secret(held.number, secret)
 
-    def void(self, reservation: Reservation) -> None:
+    def void(self, reservation: records.Reservation) -> None:
         """Give the whole reservation back: only for a call that has certainly not touched any data."""
+        with self.store.writing() as state:
+            end, held = state.reserved(reservation.call)
+            state.post(end, entries.voiding(end.entries + 1, held), reserved=held)
 
     def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset, such as appended rows, raise its version by one and return it.
 
         With `after` the version must still be that one, otherwise `VersionMoved` is raised and nothing changes.
         """
+        with self.store.writing() as state:
+            version, end = state.account(dataset).version, state.end()
+            records.unchanged(version, after)
+            state.post(end, entries.noting(end.entries + 1, dataset, kind, body, origin))
+            return version + 1
 
-    def notes(self, dataset: str) -> list[Note]:
+    def notes(self, dataset: str) -> list[records.Note]:
         """Everything recorded about the dataset, oldest first; it takes a scan of the ledger."""
+        with self.store.reading() as state:
+            return state.notes(dataset)
 
-    def last_note(self, dataset: str) -> Note | None:
+    def last_note(self, dataset: str) -> records.Note | None:
         """What was recorded last about the dataset; it takes longer the more calls there were since."""
+        with self.store.reading() as state:
+            return state.last_note(dataset)
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> records.CallRecord | None:
         """The call that was first settled under this key, for free; None if there is none yet.
 
         A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
         voided: another kind or body raises `RequestConflict`.
         """
+        # Only once the witness knows it: whoever settled it may have died before.
+        with self.store.witnessed() as state:
+            state.account(dataset)
+            found = state.asked(Key(dataset, records.label(analyst, "analyst"), records.label(request, "request")))
+            if found is None:
+                return None
+            entries.same_question(found.entry, kind, body)
+            return state.call(found.entry.number) if found.settled else None
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
+    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
         """The latest call that was settled for this question, whoever asked; it takes longer the more came since."""
+        with self.store.reading() as state:
+            return state.last_settled(dataset, kind, body)
 
-    def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
         """What an analyst's calls were charged whose request keys begin with these words, whatever became of them, and
         what they added to the basic account; it takes longer the more of them there are."""
+        with self.store.reading() as state:
+            return state.charged_under(dataset, records.label(analyst, "analyst"), records.label(keys, "request"))
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; None if there is none. Never show it."""
+        with self.store.reading() as state:
+            return state.secret(call)
 
-    def balance(self, dataset: str) -> Balance:
+    def balance(self, dataset: str) -> records.Balance:
         """What is spent of the dataset's capacity, in constant time."""
+        with self.store.reading() as state:
+            return state.account(dataset).purse.balance()
 
-    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
+    def analyst_balance(self, dataset: str, analyst: str) -> records.Balance:
         """What one analyst has spent, in constant time; nothing at all for one never seen."""
+        with self.store.reading() as state:
+            return state.analyst(dataset, records.label(analyst, "analyst")).balance()
 
-    def tally(self, dataset: str) -> dict[str, Tally]:
+    def tally(self, dataset: str) -> dict[str, records.Tally]:
         """Sums over the settled calls by kind of call, in constant time."""
+        with self.store.reading() as state:
+            return state.tally(dataset)
 
     def version(self, dataset: str) -> int:
         """How many notes the dataset has."""
+        with self.store.reading() as state:
+            return state.account(dataset).version
 
-    def call(self, number: int) -> CallRecord:
+    def call(self, number: int) -> records.CallRecord:
         """One call."""
+        with self.store.reading() as state:
+            return state.call(number)
 
     def calls(
         self,
@@ -142,7 +250,7 @@ class Ledger(Protocol):
         kinds: Collection[str] | None = None,
         keys: str | None = None,
         newest: bool = False,
-    ) -> Iterator[CallRecord]:
+    ) -> Iterator[records.CallRecord]:
         """The dataset's calls with a number above `after` and below `before`, at most `limit` of them, in ascending
         order, or in descending order with `newest`.
 
@@ -150,102 +258,87 @@ class Ledger(Protocol):
         where they are named. In SQL it takes as long as what is handed out, however many others there are; by `keys`,
         as long as there are calls under them.
         """
+        left = limit if limit is None else records.count(limit, "limit")
+        named = None if kinds is None else tuple(sorted(kinds))
+        wanted = Wanted(dataset, after, _END if before is None else before, analyst, named, keys, newest)
+        while True:
+            size = PAGE if left is None else min(left, PAGE)
+            with self.store.reading() as state:
+                page = state.page(wanted, size)
+            yield from page
+            if len(page) < PAGE:
+                return
+            end = page[-1].number
+            wanted = wanted._replace(before=end) if newest else wanted._replace(after=end)
+            left = None if left is None else left - size
 
     def analysts(self, dataset: str) -> list[str]:
         """Whoever has asked or was capped, by name."""
+        with self.store.reading() as state:
+            return state.analysts_of(dataset)
 
-    def datasets(self) -> list[Terms]:
+    def datasets(self) -> list[records.Terms]:
         """The terms of every dataset, by name."""
+        with self.store.reading() as state:
+            return state.terms()
 
     def export(self, dataset: str) -> Iterator[dict[str, object]]:
         """Every entry of the dataset in order, with its hash, the one before it and the public answer."""
+        after = 0
+        while True:
+            with self.store.reading() as state:
+                lines = state.lines(dataset, after)
+            yield from lines
+            if len(lines) < PAGE:
+                return
+            after = cast("int", lines[-1]["number"])
 
-    def verify(self, progress: Progress | None = None) -> Verification:
+    def verify(self, progress: Progress | None = None) -> records.Verification:
         """Recompute the chain and every derived number; `progress` is called with entries done and in all."""
+        return self.store.verify(progress)
+
+    def head(self) -> entries.Head:
+        """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be told.
+
+        Errors: `LedgerError` for a ledger in memory, of which there are no copies.
+        """
+        if not self.lasting:
+            raise LedgerError("a ledger in memory has no head: keep it in a file")
+        with self.store.reading() as state:
+            return state.end()
+
+    def holds(self, head: entries.Head) -> bool:
+        """Whether the ledger goes on from this head; an older copy does not."""
+        with self.store.reading() as state:
+            return state.holds(head)
+
+    def witness(self, path: str | Path) -> entries.Head:
+        """Make a new witness that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
+
+        It takes the place of a witness; any other file that is there raises `InvalidParameter`.
+        """
+        return self.store.witness(Path(path))
 
     def close(self) -> None:
         """Let go of everything; later calls raise `LedgerError`, another `close` does nothing."""
+        self.store.close()
 
 
-# The store's protocol: transactions on a ledger in a database, and what is kept beside its entries.
+def _check_unclaimed(state: Transaction, entry: entries.ChainEntry) -> None:
+    """Raise why the entry's request key cannot be used now, if it cannot."""
+    if entry.request is None:
+        return
+    key = Key(entry.dataset, entry.analyst, entry.request)
+    first = state.asked(key)
+    if first is None:
+        return
+    entries.same_question(first.entry, entry.label, entry.body)
+    if first.settled:
+        raise entries.answered()
+    if state.running(key):
+        raise entries.in_flight()
 
 
-class Kept(NamedTuple):
-    """A secret and the digest that was stored with it."""
-
-    secret: bytes
-    digest: str
-
-
-class Upkeep(Protocol):
-    """Writes of a transaction that holds the whole ledger; what they rest on was read and checked in it before."""
-
-    def post(
-        self,
-        connection: Connection,
-        head: str,
-        entry: entries.ChainEntry,
-        *,
-        reserved: entries.ChainEntry | None = None,
-        answer: str = "",
-        known: bool = True,
-    ) -> str:
-        """Append an entry to the chain that ends in `head`, move all totals by it, and return its hash.
-
-        `reserved` is the reserve entry of the call that a settle or a void closes, `answer` the public answer of a
-        settle. `known` is whether the analyst has a row already.
-        """
-
-    def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
-        """Add the secret of a settled call that has none."""
-
-    def drop_secret(self, connection: Connection, call: int) -> bool:
-        """Take the secret of a call away; whether there was one."""
-
-    def secret(self, connection: Connection, call: int) -> Kept | None:
-        """The secret of a call."""
-
-    def digest(self, connection: Connection, call: int) -> str | None:
-        """The digest of the secret of a call."""
-
-    def sealed(self, connection: Connection) -> bool:
-        """Whether the seal says of entries and secrets what they are."""
-
-    def changed_secrets(self, connection: Connection) -> Iterator[int]:
-        """The calls whose secret is not the one that was stored, or that may have none."""
-
-    def structure(self, connection: Connection) -> Iterator[str]:
-        """What the engine finds wrong with its own tables and indexes."""
-
-
-class Holder(Protocol):
-    """Claims on the calls that are being run, by the hash of the entry that reserved them; see `Claims`."""
-
-    @property
-    def take(self) -> Callable[[str], Claim]:
-        """Claim a call inside of the transaction that reserves it."""
-
-    @property
-    def held(self) -> Callable[[str], bool]:
-        """Whether anybody runs a call, inside of a writing transaction."""
-
-
-class Transactions(Protocol):
-    """Transactions on one ledger, for all threads of a process; errors are ours and hold no data."""
-
-    bookmark: witness.Bookmark
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        """A transaction that holds the ledger against every other writer; durable when it ends, or nothing of it."""
-
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A short transaction that reads one state."""
-
-    def witnessed(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads, at whose end the witness, if there is one, knows all that it could read."""
-
-    def copied(self) -> AbstractContextManager[Connection]:
-        """One state of the ledger for as long as it takes, while others go on."""
-
-    def close(self) -> None:
-        """Let go of everything."""
+def _answered(state: Transaction, key: Key) -> bool:
+    found = state.asked(key)
+    return found is not None and found.settled

@@ -5,22 +5,24 @@ from __future__ import annotations
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from sqlalchemy import Connection, Table, bindparam, func, select, update
 
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import entries, records, verification
-from chary.ledger.ledger import Progress, Transactions, Upkeep
+from chary.ledger.ledger import Ledger
+from chary.ledger.memory import MemoryStore
 from chary.ledger.postgresql.address import Address, is_address
 from chary.ledger.sql import schema
+from chary.ledger.sql.protocols import Transactions, Upkeep
+from chary.ledger.sqlite import store as sqlite
 from chary.ledger.sqlite.files import create, engine_of
-from chary.ledger.sqlite.store import SqliteUpkeep, SqlLedger, Store, file_of, lay_out
+from chary.ledger.sqlite.store import SqliteUpkeep, file_of, lay_out
+from chary.ledger.store import Progress
 from chary.ledger.witness import holds
 
-if TYPE_CHECKING:
-    from chary.ledger.postgresql.store import PostgresLedger
-
+IN_MEMORY: Final = ":memory:"
 
 # Where a ledger is: a file, or a schema of a server; and how it is opened.
 
@@ -34,19 +36,35 @@ def whereabouts(text: str) -> str | Path:
     return text if "://" in text else Path(text)
 
 
-def open_ledger(
-    target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None
-) -> SqlLedger | PostgresLedger:
-    """Open, or make, the ledger at a path, or at a URL that begins with `sqlite:` or `postgresql:`.
+def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None) -> Ledger:
+    """Open, or make, the ledger at a path, or at a URL that begins with `sqlite:` or `postgresql:`; ":memory:" is a new
+    one that nobody else has, for throwaway sessions.
 
-    Errors: those of `SqlLedger` and `PostgresLedger`, and `LedgerError` where the driver of PostgreSQL is missing.
+    Errors: those of `sqlite_store` and `postgres_store`, `LedgerError` where the driver of PostgreSQL is missing, and
+    `InvalidParameter` for a ledger in memory with a witness.
+
+    >>> import tempfile
+    >>> from chary.ledger import Amount, Terms
+    >>> path = tempfile.mkdtemp() + "/visits.ledger"
+    >>> ledger = open_ledger(path)
+    >>> ledger.open(Terms("visits", "ab12", '{"unit": "patient"}', Amount(10)))
+    >>> crashed = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
+    >>> ledger.close()
+    >>> again = open_ledger(path)
+    >>> again.balance("visits").left, again.verify().ok
+    (Amount(main=6, delta=0), True)
+    >>> again.close()
     """
+    if str(target) == IN_MEMORY:
+        if witness is not None:
+            raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+        return Ledger(MemoryStore())
     if not is_address(target):
-        return SqlLedger(target, timeout=timeout, witness=witness)
+        return Ledger(sqlite.sqlite_store(target, timeout, witness))
     _driver()
-    from chary.ledger.postgresql.store import PostgresLedger  # noqa: PLC0415
+    from chary.ledger.postgresql.store import postgres_store  # noqa: PLC0415
 
-    return PostgresLedger(str(target), timeout=timeout, witness=witness)
+    return Ledger(postgres_store(str(target), timeout, witness))
 
 
 def ledger_exists(target: str | Path) -> bool:
@@ -69,7 +87,7 @@ def bare(target: str | Path, timeout: float = 30.0) -> tuple[Transactions, Upkee
     if not is_address(target):
         path = file_of(target)
         create(path, timeout, lambda new: lay_out(new, timeout))
-        return Store(path, timeout), SqliteUpkeep()
+        return sqlite.SqliteTransactions(path, timeout), SqliteUpkeep()
     _driver()
     from chary.ledger.postgresql.store import bare_store  # noqa: PLC0415
 
@@ -109,12 +127,12 @@ def back_up(source: str | Path, to: str | Path) -> entries.Head:
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to copy")
     if not is_address(source):
-        with closing(SqlLedger(source)) as ledger:
-            return ledger.backup(to)
-    store, upkeep = bare(source)
-    with closing(store):
-        if not create(Path(to).absolute(), _TIMEOUT, lambda new: _fill(new, store, upkeep)):
-            raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
+        sqlite.back_up(source, Path(to), _TIMEOUT)
+    else:
+        store, upkeep = bare(source)
+        with closing(store):
+            if not create(Path(to).absolute(), _TIMEOUT, lambda new: _fill(new, store, upkeep)):
+                raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
     with closing(open_ledger(Path(to))) as copy:
         return copy.head()
 

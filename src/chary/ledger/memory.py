@@ -1,340 +1,244 @@
-"""A ledger in memory: the same rules without a file, for throwaway sessions and as the model in tests."""
+"""A store in memory, for throwaway sessions and as the model in tests: the same rules, and nothing is kept."""
 
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
-from chary.amounts import LIMIT, Amount
-from chary.errors import LedgerError
-from chary.ledger import entries, ledger, records, verification
-from chary.ledger.accounts import Account, Books, Purse, fitting_share
+from chary.errors import InvalidParameter, LedgerError
+from chary.ledger import entries, records, verification
+from chary.ledger.accounts import Account, Books, Purse
 from chary.ledger.claims import Claim
-from chary.ledger.entries import ChainEntry, Kind, chained
+from chary.ledger.entries import ChainEntry, Head, Kind
+from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted
 
 
-class MemoryLedger:
-    """See `Ledger` for what every method guarantees; nothing survives the process.
+class MemoryStore:
+    """See `Store`; nothing survives the process.
 
     Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a
-    budget of its own.
-
-    >>> from chary.ledger import Terms
-    >>> ledger = MemoryLedger()
-    >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
-    >>> call = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
-    >>> ledger.settle(call, Amount(1), hits=1, tests=1, answer="true")
-    >>> ledger.balance("visits").left
-    Amount(main=9, delta=0)
+    budget of its own. Entries are sealed only when they are exported.
     """
+
+    lasting = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._closed = False
+        self._held = MemoryTransaction()
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._held.end().entries} entries)"
+
+    @contextmanager
+    def writing(self) -> Iterator["MemoryTransaction"]:
+        """All there is, held against other threads."""
+        with self._lock:
+            if self._closed:
+                raise LedgerError("the ledger is closed")
+            if os.getpid() != self._process:
+                raise LedgerError("a ledger in memory belongs to one process: keep it in a file to share a budget")
+            yield self._held
+
+    reading = witnessed = writing
+
+    def witness(self, path: Path) -> Head:
+        """Nobody can put an older copy in its place."""
+        raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+
+    def verify(self, progress: Progress | None) -> records.Verification:
+        """Recompute every total and answer hash."""
+        with self.writing() as held:
+            return held.verify(progress)
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._closed, self._held = True, MemoryTransaction()
+
+
+class MemoryTransaction:
+    """See `Transaction`: what a ledger in memory holds."""
+
+    def __init__(self) -> None:
         self._books = Books()
         self._entries: list[ChainEntry] = []
         self._closings: dict[int, ChainEntry] = {}
         self._answers: dict[int, str] = {}
         self._secrets: dict[int, bytes] = {}
-        self._requests: dict[tuple[str, str, str], list[ChainEntry]] = {}
+        self._requests: dict[Key, list[ChainEntry]] = {}
         self._running: set[int] = set()
 
-    def __repr__(self) -> str:
-        return f"MemoryLedger({len(self._entries)} entries)"
+    def end(self) -> Head:
+        """How many entries there are."""
+        return Head(len(self._entries))
 
-    def open(self, terms: records.Terms) -> None:
-        """Create the dataset or check its terms."""
-        with self._lock:
-            self._alive()
-            held = self._books.accounts.get(terms.name)
-            if held:
-                records.agree(held.terms, terms)
-            else:
-                self._append(entries.opening(self._next(), terms))
+    def standing(self, dataset: str, analyst: str) -> Standing:
+        """The purses themselves."""
+        account = self.account(dataset)
+        own = account.analyst(records.label(analyst, "analyst"))
+        return Standing(self.end(), account.terms.capacity, account.purse, own, known=True)
 
-    def set_quota(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
-        """Cap one analyst."""
-        with self._lock:
-            account = self._account(dataset)
-            entry = entries.sharing(self._next(), dataset, analyst, cap, origin)
-            fitting_share(account.terms.capacity, account.analyst(analyst), cap)
-            self._append(entry)
+    def asked(self, key: Key) -> Asked | None:
+        """The first that was settled, or else one that is open."""
+        held = [entry for entry in self._requests.get(key, ()) if self._closing(entry.number) != Kind.VOID]
+        settled = [entry for entry in held if entry.number in self._closings]
+        if settled:
+            return Asked(min(settled, key=lambda entry: self._closings[entry.number].number), settled=True)
+        return Asked(held[0], settled=False) if held else None
 
-    def reserve(
-        self,
-        dataset: str,
-        analyst: str,
-        kind: str,
-        body: str,
-        worst: Amount,
-        request: str | None = None,
-        origin: str = "",
-        basic: int = LIMIT,
-    ) -> records.Reservation:
-        """Charge the worst price before any data are touched."""
-        with self._lock:
-            account = self._account(dataset)
-            adds = account.purse.counted(basic)
-            entry = entries.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin, adds)
-            self._unclaimed(entry)
-            own = account.analyst(analyst)
-            account.purse.admit(worst, "dataset", own.asks(adds))
-            own.admit(worst, "analyst")
-            self._append(entry)
-            return records.Reservation(entry.number, None if request is None else self._claimed(entry, request))
+    def running(self, key: Key) -> bool:
+        """Whether an open call under this key is claimed."""
+        return any(entry.number in self._running & self._books.open.keys() for entry in self._requests.get(key, ()))
 
-    def settle(
-        self,
-        reservation: records.Reservation,
-        price: Amount,
-        hits: int,
-        tests: int,
-        answer: str,
-        secret: bytes | None = None,
-        secrets: Mapping[int, bytes | None] | None = None,
-        seen: Mapping[int, bytes | None] | None = None,
-    ) -> None:
-        """Replace the worst price by the actual one and store the public answer."""
-        with self._lock:
-            reserved = self._reserved(reservation.call)
-            entry = entries.settling(self._next(), reserved, price, hits, tests, answer)
-            rivals = self._asked(reserved.dataset, reserved.analyst, reserved.request)
-            if any(each.number in self._closings for each in rivals):
-                raise entries.answered()
-            records.still(seen or {}, self._secrets.get)
-            changes = {reserved.number: records.masked(secret, "secret")}
-            for call, new in (secrets or {}).items():
-                records.masked(new, "secret")
-                if self._settled(call, reserved.dataset) in self._secrets:
-                    changes[call] = new
-            self._append(entry)
+    def reserved(self, call: int) -> tuple[Head, ChainEntry]:
+        """The reserve entry of an open call."""
+        if call not in self._books.open:
+            raise entries.not_open(call, self._closing(call))
+        return self.end(), self._books.open[call]
+
+    def settled_in(self, call: int) -> str | None:
+        """The dataset of a settled call."""
+        return self._closings[call].dataset if self._closing(call) == Kind.SETTLE else None
+
+    def same_secret(self, call: int, secret: bytes | None) -> bool:
+        """Whether this is the secret of a call."""
+        return self._secrets.get(call) == secret
+
+    def post(
+        self, end: Head, entry: ChainEntry, *, reserved: ChainEntry | None = None, answer: str = "", known: bool = True
+    ) -> str:
+        """Append an entry and move the totals; it has no hash yet."""
+        self._books.post(entry)
+        self._entries.append(entry)
+        if reserved is not None:
             self._closings[reserved.number] = entry
-            self._answers[reserved.number] = answer
-            self._keep(changes)
+        if entry.kind == Kind.SETTLE:
+            self._answers[entry.call] = answer
+        return ""
 
-    def void(self, reservation: records.Reservation) -> None:
-        """Give the whole reservation back."""
-        with self._lock:
-            reserved = self._reserved(reservation.call)
-            entry = entries.voiding(self._next(), reserved)
-            self._append(entry)
-            self._closings[reserved.number] = entry
+    def claim(self, entry: ChainEntry, sealed: str) -> Claim:
+        """By the number of the call."""
+        key = Key(entry.dataset, entry.analyst, entry.request or "")
+        self._requests.setdefault(key, []).append(entry)
+        self._running.add(entry.number)
+        return Claim(partial(self._running.discard, entry.number))
 
-    def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
-        """Record something about the dataset and raise its version."""
-        with self._lock:
-            records.unchanged(self._account(dataset).version, after)
-            self._append(entries.noting(self._next(), dataset, kind, body, origin))
-            return self._account(dataset).version
+    def add_secret(self, call: int, secret: bytes) -> None:
+        """Keep a secret."""
+        self._secrets[call] = secret
+
+    def drop_secret(self, call: int) -> bool:
+        """Forget a secret."""
+        return self._secrets.pop(call, None) is not None
+
+    def secret(self, call: int) -> bytes | None:
+        """The secret of a call."""
+        return self._secrets.get(self.call(call).number)
+
+    def account(self, dataset: str) -> Account:
+        """The account itself."""
+        account = self._books.accounts.get(records.label(dataset, "dataset"))
+        if account is None:
+            raise entries.not_held(dataset)
+        return account
+
+    def analyst(self, dataset: str, name: str) -> Purse:
+        """An analyst's purse."""
+        return self.account(dataset).analyst(name)
+
+    def tally(self, dataset: str) -> dict[str, records.Tally]:
+        """Sums over the settled calls by kind."""
+        return {kind: each.tally() for kind, each in sorted(self.account(dataset).tallies.items())}
+
+    def terms(self) -> list[records.Terms]:
+        """The terms of all datasets, by name."""
+        return [account.terms for _, account in sorted(self._books.accounts.items())]
 
     def notes(self, dataset: str) -> list[records.Note]:
         """Everything recorded about the dataset."""
-        with self._lock:
-            self._account(dataset)
-            noted = [entry for entry in self._entries if entry.kind == Kind.NOTE and entry.dataset == dataset]
-            return [entries.note_of(version, entry) for version, entry in enumerate(noted, 1)]
+        self.account(dataset)
+        noted = [entry for entry in self._entries if entry.kind == Kind.NOTE and entry.dataset == dataset]
+        return [entries.note_of(version, entry) for version, entry in enumerate(noted, 1)]
 
     def last_note(self, dataset: str) -> records.Note | None:
         """What was recorded last about the dataset."""
         held = self.notes(dataset)
         return held[-1] if held else None
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> records.CallRecord | None:
-        """The call first settled under this key."""
-        with self._lock:
-            self._account(dataset)
-            records.label(analyst, "analyst"), records.label(request, "request")
-            held = self._asked(dataset, analyst, request)
-            for entry in held:
-                entries.same_question(entry, kind, body)
-            settled = [entry.number for entry in held if entry.number in self._closings]
-            return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
-
-    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
-        """The latest call that was settled for this question."""
-        with self._lock:
-            self._account(dataset)
-            for entry in reversed(self._entries):
-                question = (entry.kind, entry.dataset, entry.label, entry.body)
-                if question == (Kind.RESERVE, dataset, kind, body) and self._closing_kind(entry.number) == Kind.SETTLE:
-                    return self._call(entry.number)
-            return None
-
-    def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """What an analyst's calls were charged whose request keys begin with these words."""
-        with self._lock:
-            whole = self._account(dataset).purse.basic
-            records.label(keys, "request")
-            purse, whose, added = Purse(), (Kind.RESERVE, dataset, records.label(analyst, "analyst")), 0
-            for entry in self._entries:
-                if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
-                    purse.charge(entry)
-                    # What never ran gave its epsilons back.
-                    added += entry.basic if self._closing_kind(entry.number) != Kind.VOID else 0
-                    if entry.number in self._closings:
-                        purse.close(entry, self._closings[entry.number])
-            basic = None if whole is None else replace(whole, spent=added)
-            return replace(purse.balance(), basic=basic)
-
-    def secret(self, call: int) -> bytes | None:
-        """The secret of a call."""
-        with self._lock:
-            return self._secrets.get(self._call(call).number)
-
-    def balance(self, dataset: str) -> records.Balance:
-        """What is spent of the dataset's capacity."""
-        with self._lock:
-            return self._account(dataset).purse.balance()
-
-    def analyst_balance(self, dataset: str, analyst: str) -> records.Balance:
-        """What one analyst has spent."""
-        with self._lock:
-            return self._account(dataset).analyst(records.label(analyst, "analyst")).balance()
-
-    def tally(self, dataset: str) -> dict[str, records.Tally]:
-        """Sums over the settled calls by kind of call."""
-        with self._lock:
-            return {kind: each.tally() for kind, each in sorted(self._account(dataset).tallies.items())}
-
-    def version(self, dataset: str) -> int:
-        """How many notes the dataset has."""
-        with self._lock:
-            return self._account(dataset).version
-
     def call(self, number: int) -> records.CallRecord:
         """One call."""
-        with self._lock:
-            return self._call(number)
-
-    def calls(
-        self,
-        dataset: str,
-        after: int = 0,
-        limit: int | None = None,
-        *,
-        before: int | None = None,
-        analyst: str | None = None,
-        kinds: Collection[str] | None = None,
-        keys: str | None = None,
-        newest: bool = False,
-    ) -> Iterator[records.CallRecord]:
-        """The dataset's calls that are looked for."""
-
-        def fits(entry: ChainEntry) -> bool:
-            asked = entry.kind == Kind.RESERVE and entry.dataset == dataset and analyst in (None, entry.analyst)
-            under = keys is None or (entry.request is not None and entry.request.startswith(keys))
-            return asked and under and (kinds is None or entry.label in kinds)
-
-        with self._lock:
-            self._account(dataset)
-            most = None if limit is None else records.count(limit, "limit")
-            end = len(self._entries) if before is None else min(len(self._entries), max(before - 1, 0))
-            numbers = range(max(after, 0), end)
-            entries = (self._entries[place] for place in (reversed(numbers) if newest else numbers))
-            found = list(islice((entry for entry in entries if fits(entry)), most))
-            return iter([self._call(entry.number) for entry in found])
-
-    def analysts(self, dataset: str) -> list[str]:
-        """Whoever has asked or was capped."""
-        with self._lock:
-            return sorted(self._account(dataset).analysts)
-
-    def datasets(self) -> list[records.Terms]:
-        """The terms of every dataset."""
-        with self._lock:
-            self._alive()
-            return [self._books.accounts[name].terms for name in sorted(self._books.accounts)]
-
-    def export(self, dataset: str) -> Iterator[dict[str, object]]:
-        """Every entry of the dataset with its hash and answer."""
-        with self._lock:
-            self._account(dataset)
-            return iter([line for line in chained(self._entries, self._answers) if line["dataset"] == dataset])
-
-    def verify(self, progress: ledger.Progress | None = None) -> records.Verification:
-        """Recompute every total and answer hash."""
-        with self._lock:
-            self._alive()
-            entries = self._entries
-            return verification.audited(entries, len(entries), self._books.accounts, self._answers, progress)
-
-    def close(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._closed = True
-            for kept in (self._entries, self._closings, self._answers, self._secrets, self._requests):
-                kept.clear()
-
-    def _alive(self) -> None:
-        if self._closed:
-            raise LedgerError("the ledger is closed")
-        if os.getpid() != self._process:
-            raise LedgerError("a ledger in memory belongs to one process: use SqlLedger to share a budget")
-
-    def _account(self, dataset: str) -> Account:
-        self._alive()
-        account = self._books.accounts.get(dataset)
-        if account is None:
-            raise entries.not_held(records.label(dataset, "dataset"))
-        return account
-
-    def _next(self) -> int:
-        return len(self._entries) + 1
-
-    def _append(self, entry: ChainEntry) -> None:
-        self._books.post(entry)
-        self._entries.append(entry)
-
-    def _asked(self, dataset: str, analyst: str, request: str | None) -> list[ChainEntry]:
-        """The calls under a request key, without the voided ones."""
-        held = self._requests.get((dataset, analyst, request), []) if request is not None else []
-        return [entry for entry in held if self._closing_kind(entry.number) != Kind.VOID]
-
-    def _unclaimed(self, entry: ChainEntry) -> None:
-        """Raise why the entry's request key cannot be used now, if it cannot."""
-        held = self._asked(entry.dataset, entry.analyst, entry.request)
-        for each in held:
-            entries.same_question(each, entry.label, entry.body)
-        if any(each.number in self._closings for each in held):
-            raise entries.answered()
-        if any(each.number in self._running for each in held):
-            raise entries.in_flight()
-
-    def _claimed(self, entry: ChainEntry, request: str) -> Claim:
-        self._requests.setdefault((entry.dataset, entry.analyst, request), []).append(entry)
-        self._running.add(entry.number)
-        return Claim(partial(self._running.discard, entry.number))
-
-    def _closing_kind(self, call: int) -> str | None:
-        closed = self._closings.get(call)
-        return closed.kind if closed else None
-
-    def _reserved(self, call: int) -> ChainEntry:
-        self._alive()
-        reserved = self._books.open.get(call)
-        if reserved is None:
-            raise entries.not_open(call, self._closing_kind(call))
-        return reserved
-
-    def _settled(self, call: int, dataset: str | None = None) -> int:
-        self._alive()
-        if self._closing_kind(call) != Kind.SETTLE or dataset not in (None, self._closings[call].dataset):
-            raise entries.not_settled(call)
-        return call
-
-    def _call(self, number: int) -> records.CallRecord:
-        self._alive()
         reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
         if reserved is None or reserved.kind != Kind.RESERVE:
             raise entries.not_open(number, None)
         return entries.call_of(reserved, self._closings.get(number), self._answers.get(number))
 
-    def _keep(self, changes: Mapping[int, bytes | None]) -> None:
-        for call, new in changes.items():
-            if new is None:
-                self._secrets.pop(call, None)
-            else:
-                self._secrets[call] = new
+    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
+        """The latest call that was settled for a question."""
+        self.account(dataset)
+        for entry in reversed(self._entries):
+            question = (entry.kind, entry.dataset, entry.label, entry.body)
+            if question == (Kind.RESERVE, dataset, kind, body) and self._closing(entry.number) == Kind.SETTLE:
+                return self.call(entry.number)
+        return None
+
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
+        """A purse of the calls whose request keys begin with these words."""
+        whole = self.account(dataset).purse.basic
+        purse, whose, added = Purse(), (Kind.RESERVE, dataset, analyst), 0
+        for entry in self._entries:
+            if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
+                purse.charge(entry)
+                # What never ran gave its epsilons back.
+                added += entry.basic if self._closing(entry.number) != Kind.VOID else 0
+                if entry.number in self._closings:
+                    purse.close(entry, self._closings[entry.number])
+        basic = None if whole is None else replace(whole, spent=added)
+        return replace(purse.balance(), basic=basic)
+
+    def page(self, wanted: Wanted, limit: int) -> list[records.CallRecord]:
+        """The next calls that are looked for."""
+        self.account(wanted.dataset)
+        end = min(len(self._entries), max(wanted.before - 1, 0))
+        numbers = range(max(wanted.after, 0), end)
+        found = (self._entries[place] for place in (reversed(numbers) if wanted.newest else numbers))
+        fitting = islice((entry for entry in found if _is_wanted(entry, wanted)), limit)
+        return [self.call(entry.number) for entry in fitting]
+
+    def analysts_of(self, dataset: str) -> list[str]:
+        """Whoever has asked or was capped."""
+        return sorted(self.account(dataset).analysts)
+
+    def lines(self, dataset: str, after: int) -> list[dict[str, object]]:
+        """The next exported entries; the chain is only made now."""
+        self.account(dataset)
+        lines = entries.chained(self._entries, self._answers)
+        own = (line for line in lines if line["dataset"] == dataset and int(str(line["number"])) > after)
+        return list(islice(own, PAGE))
+
+    def holds(self, head: Head) -> bool:
+        """Whether the chain goes on from this head."""
+        lines = islice(entries.chained(self._entries, self._answers), head.entries)
+        hashes = [line["hash"] for line in lines]
+        return head == Head() or (len(hashes) == head.entries and hashes[-1:] == [head.hash])
+
+    def verify(self, progress: Progress | None) -> records.Verification:
+        """Recompute every total and answer hash."""
+        held = self._books.accounts
+        return verification.audited(self._entries, len(self._entries), held, self._answers, progress)
+
+    def _closing(self, call: int) -> str | None:
+        closed = self._closings.get(call)
+        return closed.kind if closed else None
+
+
+def _is_wanted(entry: ChainEntry, wanted: Wanted) -> bool:
+    """Whether it reserved a call that is looked for."""
+    asked = entry.kind == Kind.RESERVE and entry.dataset == wanted.dataset and wanted.analyst in (None, entry.analyst)
+    under = wanted.keys is None or (entry.request is not None and entry.request.startswith(wanted.keys))
+    return asked and under and (wanted.kinds is None or entry.label in wanted.kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -321,13 +321,6 @@ def masked(value: bytes | None, name: str) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     raise InvalidParameter(f"{name} must be bytes or None")
-
-
-def still(seen: Mapping[int, Any], now: Callable[[int], Any]) -> None:
-    """Raise `SecretMoved` unless each secret (or its digest) is still the one that was seen."""
-    for call, secret in seen.items():
-        if now(call) != secret:
-            raise SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
 
 
 def unchanged(version: int, after: int | None) -> None:

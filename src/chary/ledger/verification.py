@@ -9,11 +9,13 @@ from sqlalchemy.exc import DatabaseError
 
 from chary.amounts import Basic
 from chary.errors import LedgerCorrupted
-from chary.ledger import ledger, records
+from chary.ledger import records
 from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.sql import schema
+from chary.ledger.sql.protocols import Upkeep
 from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
+from chary.ledger.store import Progress
 
 # The recomputation of a ledger from its entries: every hash, every rule and every running total.
 
@@ -96,7 +98,7 @@ def audited(
     total: int,
     accounts: Mapping[str, Account],
     answers: Mapping[int, str],
-    progress: ledger.Progress | None,
+    progress: Progress | None,
 ) -> records.Verification:
     """The verdict on a ledger that is wholly in memory; its hashes are made on demand and need no check."""
     audit = Audit()
@@ -190,7 +192,7 @@ Totals = tuple[int, ...]
 _NONE: Totals = (0, 0, 0, 0)
 
 
-def check(upkeep: ledger.Upkeep, connection: Connection) -> None:
+def check(upkeep: Upkeep, connection: Connection) -> None:
     """Raise `LedgerCorrupted` if numbering, totals, or the end of the chain are wrong.
 
     Another format raises `LedgerError`. A change further back that leaves all sums alone is found by `verify`.
@@ -305,7 +307,7 @@ Expected = dict[int, tuple[ChainEntry, ChainEntry | None]]
 AnyRow = Row[*tuple[Any, ...]]
 
 
-def audit(upkeep: ledger.Upkeep, connection: Connection, progress: ledger.Progress | None) -> records.Verification:
+def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> records.Verification:
     """Recompute everything from the entries, in memory that does not grow with their number.
 
     The structure of the tables, with all indexes, is checked first where the engine can do that. Damage that keeps a
@@ -321,7 +323,7 @@ def audit(upkeep: ledger.Upkeep, connection: Connection, progress: ledger.Progre
     return found.verdict()
 
 
-def _follow(upkeep: ledger.Upkeep, connection: Connection, found: Audit, progress: ledger.Progress | None) -> None:
+def _follow(upkeep: Upkeep, connection: Connection, found: Audit, progress: Progress | None) -> None:
     total = connection.execute(select(func.count()).select_from(schema.entries)).scalar_one()
     reserved, settled = 0, 0
     for page in _pages(connection):
@@ -401,7 +403,7 @@ def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: 
     found.compare(_accounts(connection, found))
 
 
-def _compare_secrets(upkeep: ledger.Upkeep, connection: Connection, found: Audit) -> None:
+def _compare_secrets(upkeep: Upkeep, connection: Connection, found: Audit) -> None:
     found.expect(upkeep.sealed(connection), "the secrets and the chain are of different moments")
     for call in upkeep.changed_secrets(connection):
         found.report(f"call {call}: its secret was changed")

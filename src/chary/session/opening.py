@@ -21,7 +21,7 @@ from chary.data.source import Folder
 from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
-from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
+from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
 from chary.ledger.postgresql.address import is_address
 from chary.ledger.sqlite import files, store
 from chary.ledger.witness import check_apart
@@ -30,8 +30,6 @@ from chary.session.session import Session, check_types, entry_budget, read_as
 from chary.upcasting import repair_races
 
 # Where a session's ledger is, and who witnesses how far it went.
-
-IN_MEMORY = ":memory:"
 
 
 @dataclass(frozen=True)
@@ -64,11 +62,11 @@ class Place:
 
     def open(self) -> Ledger:
         """The ledger itself, or the one that was handed in."""
-        if isinstance(self.ledger, (str, Path)) and str(self.ledger) != IN_MEMORY:
+        if isinstance(self.ledger, (str, Path)):
             return open_ledger(self.ledger, witness=self.witness)
         if self.witness is not None:
             raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
-        return MemoryLedger() if isinstance(self.ledger, (str, Path)) else self.ledger
+        return self.ledger
 
 
 # What a dataset is called in its ledger.
@@ -168,7 +166,7 @@ class _Late:
         self._lock = threading.RLock()
         self._ledger: Ledger | None = None
         self._opened = self._closed = False
-        self._draft: Ledger = MemoryLedger()
+        self._draft: Ledger = open_ledger(IN_MEMORY)
         enter(self._draft)
         follow(self._draft)
 
@@ -203,7 +201,7 @@ class _Late:
             standing = self._standing()
             if standing is self._draft and not self._closed:
                 if name in _REFUSABLE:
-                    trial = MemoryLedger()
+                    trial = open_ledger(IN_MEMORY)
                     self._enter(trial)
                     getattr(trial, name)(*arguments, **options)
                 standing = self._ledger = self._ledger or self._made()
@@ -229,8 +227,7 @@ def advising(ledger: Ledger, dataset: str) -> Iterator[None]:
     A charge is not enough to look at: a miss costs nothing and is still an answer, which a new budget would not know
     of; so is a call that was voided. Only public records are read, and the refusal stays a refusal.
 
-    >>> from chary.ledger import MemoryLedger
-    >>> with advising(MemoryLedger(), "visits"):
+    >>> with advising(open_ledger(":memory:"), "visits"):
     ...     raise LedgerMismatch("the ledger holds other terms")
     Traceback (most recent call last):
     ...

@@ -21,7 +21,7 @@ from chary.calls.thresholds import ReleaseIf
 from chary.core.plan import Data
 from chary.filters import Price
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.noise import OperatingSystem, Seeded
 from chary.session import STEPS
 from tests.calls.growing.continual_streams import exactly, rows, streams
@@ -250,9 +250,9 @@ def test_a_loser_of_the_race_goes_on_with_the_next_run(grown, tmp_path):
             others.pop().ask()
             session.append(rows(100, 150))
 
-    session = grown(ledger=SqlLedger(place), on_step=interfere)
+    session = grown(ledger=open_ledger(place), on_step=interfere)
     mine = session.start(Rerun(WARDS, **SIZES))
-    others.append(grown(ledger=SqlLedger(place)).resume(mine.call, bring=WARDS))
+    others.append(grown(ledger=open_ledger(place)).resume(mine.call, bring=WARDS))
     assert mine.ask().run == 1
     assert [run.run for run in mine.state.results] == [0, 1]
 
@@ -319,7 +319,7 @@ class Growth(RuleBasedStateMachine):
     @initialize(every=st.booleans())
     def start(self, every):
         terms = {"rho": "0.001", "exponent": "0.2"} if every else {"epsilon": "0.5", "growth": "0.3"}
-        self.ledger, self.size, self.done, self.stop = chary.ledger.MemoryLedger(), 20, [], None
+        self.ledger, self.size, self.done, self.stop = chary.ledger.open_ledger(":memory:"), 20, [], None
         self.open()
         self.schedule = self.session.start(Rerun(WARDS, beta="0.05", **terms))
         self.paid = spent(self.session)

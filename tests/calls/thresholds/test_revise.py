@@ -9,7 +9,7 @@ from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls import Revise, ThresholdTest
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.mechanisms import Held
 from chary.noise import Seeded
 from chary.session import plain_composition
@@ -139,7 +139,7 @@ def test_a_call_is_named_by_its_number(opened, call):
 
 
 def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
-    ledger = SqlLedger(tmp_path / "both.ledger")
+    ledger = open_ledger(tmp_path / "both.ledger")
     one, other = (opened(ledger=ledger, dataset=name, **ROOMY) for name in ("visits", "trips"))
     held = one.release_if(COSTS, above=NEVER, epsilon="0.01")
     with pytest.raises(NotWithheld):

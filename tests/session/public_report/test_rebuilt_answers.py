@@ -6,7 +6,7 @@ from chary import Budget
 from chary.calls import QuantileAnswer, QuantileAnswers, Run
 from chary.calls.schedules import ScheduledRun
 from chary.data import Votes
-from chary.ledger import MemoryLedger
+from chary.ledger import open_ledger
 from chary.report.content import history_of
 from chary.report.public_report import report
 from chary.session import open_votes
@@ -23,7 +23,7 @@ SURE = {
 
 def session_for(kind, opened):
     """One that can answer this kind."""
-    options = {"ledger": MemoryLedger(), **ROOM}
+    options = {"ledger": open_ledger(":memory:"), **ROOM}
     if kind in OF_VOTES:
         return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
     if kind in OF_ROWS:

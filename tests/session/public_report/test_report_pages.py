@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from chary import Budget, InvalidParameter, LedgerError, count
 from chary.errors import LedgerCorrupted
-from chary.ledger import SqlLedger
+from chary.ledger import open_ledger
 from chary.report.public_report import report
 from tests.session.public_report.pages import FORMS, HOSTILE, Page, asked
 
@@ -76,7 +76,7 @@ def test_all_forms_are_written_and_tell_the_same(ledger, tmp_path):
 
 
 def test_the_statement_stands_on_the_page(ledger):
-    with closing(SqlLedger(ledger)) as opened:
+    with closing(open_ledger(ledger)) as opened:
         told = report(opened).datasets[0].statement
     assert "one patient added or removed" in told
     assert told in Page(report(ledger).html()).text
@@ -160,7 +160,7 @@ def test_a_broken_ledger_is_not_published(ledger):
 def test_an_empty_ledger_and_an_unknown_dataset_are_refused(ledger, tmp_path):
     with pytest.raises(InvalidParameter, match="visits"):
         report(ledger, dataset="others")
-    SqlLedger(tmp_path / "empty.ledger").close()
+    open_ledger(tmp_path / "empty.ledger").close()
     with pytest.raises(InvalidParameter, match="no dataset"):
         report(tmp_path / "empty.ledger")
 

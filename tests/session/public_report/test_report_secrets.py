@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import count
-from chary.ledger import MemoryLedger, SqlLedger
+from chary.ledger import Ledger, open_ledger
 from chary.mechanisms.threshold_tests import Held
 from chary.report.public_report import report
 from tests.golden.test_kept_ledgers import HERE, VERSIONS, WITH_LEFT
@@ -46,7 +46,7 @@ def test_ledgers_of_all_ages_have_a_report(kept, tmp_path):
 
 def test_no_secret_is_looked_at(kept):
     place, _ = kept
-    with patch.object(SqlLedger, "secret", side_effect=AssertionError("a secret was asked for")):
+    with patch.object(Ledger, "secret", side_effect=AssertionError("a secret was asked for")):
         found = report(place)
         found.html(), found.csv(), found.markdown()
 
@@ -69,7 +69,7 @@ def texts(found, folder):
 
 def test_nothing_unpublished_is_in_any_form(tmp_path):
     stop = Interruption("evaluated", armed=False)
-    ledger = MemoryLedger()
+    ledger = open_ledger(":memory:")
     with asked(ledger, on_step=stop) as session:
         session.release(count(), epsilon="0.01", request=KEY)
         costs = chary.sum("cost", bounds=(0, 10**9), grid=1, max_rows_per_unit=2)

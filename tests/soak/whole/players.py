@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from chary.ledger import MemoryLedger
+from chary.ledger import open_ledger
 from tests.soak.whole.desks import Desk, Menu, Promise, Symbol
 
 Transcript = list[tuple[str, Symbol]]
@@ -55,7 +55,7 @@ def study(moves: Menu, promise: Promise, tables: Callable[[int], object], times:
             desk = None
             for _ in range(times):
                 if desk is None or desk.session.spent.share > 0.5:
-                    desk = Desk(tables(side), promise, MemoryLedger(), moves=moves)
+                    desk = Desk(tables(side), promise, open_ledger(":memory:"), moves=moves)
                 seen[desk.do(move)] += 1
             sides.append(seen)
         laws[move] = Law.counted(*sides)

@@ -8,11 +8,12 @@ best analyst reaches under an exact filter is worked out without a sample.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from chary import Budget
 from chary.data import RowTable
-from chary.ledger import MemoryLedger
+from chary.ledger import IN_MEMORY, open_ledger
 from chary.noise import Source
 from tests.soak.figures import Figures, Until
 from tests.soak.whole.desks import MOVES, NEAR, SIZED, Desk, Promise, ReadOnce, largest, rows_of
@@ -100,7 +101,7 @@ def play(
         while len(sessions) < played and not evidence.refutes(epsilon, delta):
             for _ in range(-(-played // LOOKS)):
                 side = random.randrange(2)
-                desk = Desk(tables(side), promise, MemoryLedger(), source, known)
+                desk = Desk(tables(side), promise, open_ledger(":memory:"), source, known)
                 sessions.append((side, _session(desk, player, random)))
                 spent = max(spent, desk.session.spent.share)
             evidence = Evidence(sessions)
@@ -150,7 +151,7 @@ def _prepared(who: str, menu: list[str], promise: Promise, tables: Tables, rando
 
 def _spending(menu: list[str], promise: Promise, tables: Tables) -> tuple[Menu, Player]:
     """The first question of the menu that is answered at some size, at its largest."""
-    sizes = ((name, largest(name, promise, tables(0), MemoryLedger)) for name in menu)
+    sizes = ((name, largest(name, promise, tables(0), partial(open_ledger, IN_MEMORY))) for name in menu)
     name, size = next((name, size) for name, size in sizes if size is not None)
     move = f"{name} of {float(size):g}"
     return {move: SIZED[name](size)}, insisting(move)

@@ -8,6 +8,7 @@ import pytest
 
 from chary.amounts import Amount
 from chary.filters import Price, PureFilter, RenyiFilter, exact
+from chary.ledger import open_ledger
 from chary.mechanisms import Laplace
 from chary.noise import Seeded
 from tests.soak.figures import Until
@@ -15,7 +16,7 @@ from tests.soak.whole.desks import MOVES, NEAR, Desk, RowTable, rows_of
 from tests.soak.whole.evidence import Evidence
 from tests.soak.whole.exact_sessions import reached
 from tests.soak.whole.players import Best, Law
-from tests.soak.whole.sessions import PROMISES, MemoryLedger, play, whole_sessions
+from tests.soak.whole.sessions import PROMISES, play, whole_sessions
 
 TESTS = ["test", "large test"]
 
@@ -32,7 +33,7 @@ def test_every_move_is_answered_or_refused_the_same_way_twice(name):
     free misses end: from then on it is a share of another account."""
     for move in MOVES:
         with_table = RowTable.open(rows_of(1), neighbor_relation=NEAR)
-        desk = Desk(with_table, PROMISES[name], MemoryLedger())
+        desk = Desk(with_table, PROMISES[name], open_ledger(":memory:"))
         for _ in range(3):
             alone = desk.session.spine.accounts().alone
             charged = float(desk.do(move).rsplit(" ", 1)[1])

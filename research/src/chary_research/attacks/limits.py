@@ -15,9 +15,10 @@ from chary.calls import NoisyNumbers, Release
 from chary.data import Count, Rows, count
 from chary.errors import InvalidParameter
 from chary.filters import Budget
+from chary.ledger import IN_MEMORY
 from chary.numbers import Number, whole
 from chary.session import Session, open
-from chary.session.opening import IN_MEMORY, BudgetChoice, Place, session_of
+from chary.session.opening import BudgetChoice, Place, session_of
 
 # What no attacker can do better against a differentially private release (docs/attacks.md has the proofs).
 

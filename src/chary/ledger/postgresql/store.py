@@ -16,13 +16,14 @@ from sqlalchemy import Connection, text
 
 from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import entries, ledger, verification
+from chary.ledger import entries, verification
 from chary.ledger.claims import Claim
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
-from chary.ledger.sql.ledger import KeptLedger
+from chary.ledger.sql.protocols import Kept
 from chary.ledger.sql.schema import FORMAT
+from chary.ledger.sql.store import SqlStore
 from chary.ledger.witness import Bookmark, raw
 
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.
@@ -68,10 +69,10 @@ class PostgresUpkeep:
         """Take the secret of a call away."""
         return bool(raw(connection).execute(_DROP, (call,)).fetchone()[0])
 
-    def secret(self, connection: Connection, call: int) -> ledger.Kept | None:
+    def secret(self, connection: Connection, call: int) -> Kept | None:
         """The secret of a call; `LedgerError` for that of another analyst, unless the role is the owner's."""
         found = raw(connection).execute(_SECRET, (call,)).fetchone()
-        return None if found is None else ledger.Kept(bytes(found[0]), found[1])
+        return None if found is None else Kept(bytes(found[0]), found[1])
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
@@ -102,7 +103,7 @@ _MINE = "SELECT pg_current_xact_id_if_assigned()::text::bigint, entries, head FR
 _WRITTEN = "SELECT FROM entries WHERE number = %s AND hash = %s AND xmin::text::bigint = %s"
 
 
-class PostgresStore:
+class PostgresTransactions:
     """Transactions on one ledger of a server.
 
     `writing` locks the single row of the head first (FOR UPDATE, in a statement of its own, under READ COMMITTED):
@@ -133,6 +134,12 @@ class PostgresStore:
         except Lost:
             raise LedgerError("the ledger's server cannot be reached, or does not let this role in") from None
         _stores.add(self)
+
+    def __repr__(self) -> str:
+        return repr(self.address.shown)
+
+    def check_apart(self, path: Path) -> None:
+        """A file on this machine is never the ledger."""
 
     @property
     def wire(self) -> Wire:
@@ -303,7 +310,7 @@ class PostgresStore:
                 held.release()
 
 
-_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+_stores: weakref.WeakSet[PostgresTransactions] = weakref.WeakSet()
 
 
 def _adopt_stores() -> None:
@@ -332,7 +339,7 @@ class AdvisoryClaims:
     1. Both calls were charged their worst price before they read anything: `reserve` charges each of them anew,
        whatever became of a claim. So what is spent covers both, and it is at most the capacity.
     2. Each is settled in a transaction that holds the ledger against every other, and that looks whether another call
-       under the key is settled (`sql_writes.unanswered`, and the function `append` of the server once more). Of two
+       under the key is settled (`Ledger.settle`, and the function `append` of the server once more). Of two
        such transactions one comes first; the other sees what it did and is refused with `RequestAnswered`.
     3. No answer is handed out, and no secret is kept, before its settle was committed. So under one key at most one
        answer is ever handed out or replayed: that of the call which was settled first. The other stays charged.
@@ -429,59 +436,45 @@ os.register_at_fork(after_in_child=_adopt_claims)
 # A ledger in a schema of PostgreSQL: shared by any number of processes and machines.
 
 
-class PostgresLedger(KeptLedger):
-    """See `Ledger` for what every method guarantees. It is kept in one schema of a PostgreSQL database (14 or newer).
+def postgres_store(target: str, timeout: float, witness: str | Path | None = None) -> SqlStore:
+    """A store in one schema of a PostgreSQL database (14 or newer).
 
     The target is a URL, `postgresql://user@host/database?schema=visits` with further options of libpq. The schema is
     made if it is not there and the role may do so, and brought to the newest layout by its owner. At opening totals,
     numbering and the end of the chain are checked (`LedgerCorrupted`). `timeout` is how many seconds to wait for
     others, and for a server that is away, before `LedgerLocked`. Threads may share the object, and so may forked
-    children, which connect anew. `witness` is a file on this machine as for `SqlLedger`: a server that was restored to
-    an older state is then refused.
+    children, which connect anew. `witness` is a file on this machine as for a ledger in a file: a server that was
+    restored to an older state is then refused.
 
     Formal guarantees beyond those of `Ledger`, proved where they are kept:
 
     1. Writers follow one another, and whether a commit whose reply was lost took place is looked up, never guessed
-       (`PostgresStore`).
+       (`PostgresTransactions`).
     2. A claim on a request key ends with the process that runs the call, or with its connection; in the second case at
        most one of the calls under the key is answered (`AdvisoryClaims`).
     3. A role that was given only what `roles` gives it appends what the rules allow and changes nothing else.
     """
-
-    def __init__(self, target: str, *, timeout: float = 30.0, witness: str | Path | None = None) -> None:
-        address = Address.parse(target)
-        self._store: PostgresStore = PostgresStore(address, timeout, Bookmark(witness))
-        claims = AdvisoryClaims(partial(Wire, address, timeout, plain=True), lambda: self._store.wire)
-        self._advisory = claims
-        super().__init__(self._store, claims, PostgresUpkeep())
-        try:
-            self._prepare()
-        except BaseException:
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return f"PostgresLedger({self._store.address.shown!r})"
-
-    def close(self) -> None:
-        """Let go of both connections, and with them of every claim."""
-        self._advisory.close()
-        super().close()
-
-    def _prepare(self) -> None:
-        prepare(self._store.wire, self._store.address, self._store.timeout)
-        with self._store.reading() as connection:
-            verification.check(self._upkeep, connection)
-            self._store.bookmark.follow(connection)
-        if self._store.bookmark.witness is not None:
-            with self._store.writing() as connection:
-                self._store.bookmark.call(connection)
+    address = Address.parse(target)
+    server, upkeep = PostgresTransactions(address, timeout, Bookmark(witness)), PostgresUpkeep()
+    store = SqlStore(server, AdvisoryClaims(partial(Wire, address, timeout, plain=True), lambda: server.wire), upkeep)
+    try:
+        prepare(server.wire, address, timeout)
+        with server.reading() as connection:
+            verification.check(upkeep, connection)
+            server.bookmark.follow(connection)
+        if server.bookmark.witness is not None:
+            with server.writing() as connection:
+                server.bookmark.call(connection)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
-def bare_store(target: str, timeout: float) -> tuple[PostgresStore, PostgresUpkeep]:
+def bare_store(target: str, timeout: float) -> tuple[PostgresTransactions, PostgresUpkeep]:
     """Transactions on a ledger, made if it is not there, also on one that moved; only for moving it."""
     address = Address.parse(target)
-    store = PostgresStore(address, timeout, Bookmark(), moved=True)
+    store = PostgresTransactions(address, timeout, Bookmark(), moved=True)
     try:
         prepare(store.wire, address, timeout)
         # It is held, and idle, while the other place is written and verified.

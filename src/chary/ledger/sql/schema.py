@@ -323,7 +323,6 @@ _one_key = sa.and_(
 )
 _with_entry = sa.join(calls, entries, entries.c.number == calls.c.number)
 read_unanswered = sa.select(entries.c.hash).select_from(_with_entry).where(_one_key, calls.c.state == "reserved")
-read_key_settled = sa.select(calls.c.number).where(_one_key, calls.c.state == "settled").limit(1)
 read_asked = (
     sa.select(*entry_columns, calls.c.state)
     .select_from(_with_entry)

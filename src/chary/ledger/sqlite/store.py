@@ -17,11 +17,12 @@ from sqlalchemy.schema import ExecutableDDLElement
 
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import ledger, records, verification
+from chary.ledger import records, verification
 from chary.ledger.claims import Claims
-from chary.ledger.entries import GENESIS, ChainEntry, Head, Kind, not_held, seal, terms_of
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, seal, terms_of
 from chary.ledger.sql import schema
-from chary.ledger.sql.ledger import KeptLedger
+from chary.ledger.sql.protocols import Kept, Upkeep
+from chary.ledger.sql.store import SqlStore
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
 from chary.ledger.witness import Bookmark, check_apart, raw
@@ -110,7 +111,7 @@ def file_of(target: str | Path) -> Path:
     except ArgumentError:
         raise LedgerError("the ledger's URL cannot be read") from None
     if url.get_backend_name() != "sqlite" or url.query or url.database in (None, "", ":memory:"):
-        raise LedgerError("a ledger's URL must be sqlite:///path; for one in memory use MemoryLedger")
+        raise LedgerError("a ledger's URL must be sqlite:///path; for one in memory say :memory:")
     return Path(str(url.database))
 
 
@@ -120,7 +121,7 @@ def file_of(target: str | Path) -> Path:
 _LOOK = 0.1
 
 
-class Store:
+class SqliteTransactions:
     """Transactions on one SQLite file that is there.
 
     `writing` takes the write lock at once (BEGIN IMMEDIATE), so that what a transaction reads cannot change
@@ -150,6 +151,9 @@ class Store:
             self._inode = files.Inode(self.path)
         self._engine = files.engine_of(self.path, timeout)
         _stores.add(self)
+
+    def __repr__(self) -> str:
+        return repr(str(self.path))
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -183,6 +187,10 @@ class Store:
                 raw(connection).backup(copy)
             with files.engine_on(copy).connect() as connection:
                 yield connection
+
+    def check_apart(self, path: Path) -> None:
+        """Raise `InvalidParameter` for a witness that would lie in the ledger's own file."""
+        check_apart(self.path, path)
 
     def copy_to(self, path: Path) -> None:
         """Write one state of the ledger durably into an empty file."""
@@ -267,8 +275,8 @@ class Store:
             raise LedgerError("the ledger is closed")
 
 
-_stores: weakref.WeakSet[Store] = weakref.WeakSet()
-_paused: list[Store] = []
+_stores: weakref.WeakSet[SqliteTransactions] = weakref.WeakSet()
+_paused: list[SqliteTransactions] = []
 
 
 def _before_fork() -> None:
@@ -338,12 +346,12 @@ class SqliteUpkeep:
         """Take the secret of a call away."""
         return bool(connection.execute(schema.drop_secret, {"of_call": call}).rowcount)
 
-    def secret(self, connection: Connection, call: int) -> ledger.Kept | None:
+    def secret(self, connection: Connection, call: int) -> Kept | None:
         """The secret of a call."""
         row = connection.execute(_one_secret, {"of_call": call}).one_or_none()
         if row is not None and not isinstance(row.secret, bytes):
             raise LedgerCorrupted(f"the secret of call {call} was changed")
-        return None if row is None else ledger.Kept(row.secret, row.digest)
+        return None if row is None else Kept(row.secret, row.digest)
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
@@ -415,7 +423,7 @@ def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
 
 
 def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
-    """Store the public answer of a settled call and count it."""
+    """SqliteTransactions the public answer of a settled call and count it."""
     connection.execute(schema.add_answer, {"call": entry.call, "answer": answer})
     sums = {"calls": 1, "hits": entry.hits, "tests": entry.tests, "main": entry.main, "delta": entry.delta}
     kind = {"of_dataset": entry.dataset, "of_kind": entry.label}
@@ -438,7 +446,7 @@ def _charge(
 # What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
 
 
-def prepare(store: Store, upkeep: ledger.Upkeep) -> None:
+def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
     """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was witnessed."""
     with store.reading() as connection:
         done = sealed(connection) and not lacking(connection) and indexed(connection)
@@ -458,8 +466,8 @@ def prepare(store: Store, upkeep: ledger.Upkeep) -> None:
 # A ledger in a file: durable, hash-chained, shared by any number of processes.
 
 
-class SqlLedger(KeptLedger):
-    """See `Ledger` for what every method guarantees. It is kept in one SQLite file of mode 0600.
+def sqlite_store(target: str | Path, timeout: float, witness: str | Path | None = None) -> SqlStore:
+    """A store in one SQLite file of mode 0600.
 
     The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing
     one is checked in about a second at most: `LedgerCorrupted` if totals, numbering or the end of the chain are
@@ -468,51 +476,23 @@ class SqlLedger(KeptLedger):
     `witness` is a small file elsewhere that is told the head of the ledger before anything is handed out: an older copy
     of the ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is
     moved, deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
-
-    >>> import tempfile
-    >>> from chary.ledger import Amount, Terms
-    >>> path = tempfile.mkdtemp() + "/visits.ledger"
-    >>> ledger = SqlLedger(path)
-    >>> ledger.open(Terms("visits", "ab12", '{"unit": "patient"}', Amount(10)))
-    >>> crashed = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
-    >>> ledger.close()
-    >>> again = SqlLedger(path)
-    >>> again.balance("visits").left, again.verify().ok
-    (Amount(main=6, delta=0), True)
-    >>> again.close()
     """
+    path = file_of(target)
+    check_apart(path, witness)
+    files.create(path, timeout, lambda new: lay_out(new, timeout))
+    file, upkeep = SqliteTransactions(path, timeout, Bookmark(witness)), SqliteUpkeep()
+    try:
+        prepare(file, upkeep)
+    except BaseException:
+        file.close()
+        raise
+    return SqlStore(file, Claims(path), upkeep)
 
-    def __init__(self, target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None) -> None:
-        path = file_of(target)
-        check_apart(path, witness)
-        files.create(path, timeout, lambda new: lay_out(new, timeout))
-        self._store: Store = Store(path, timeout, Bookmark(witness))
-        super().__init__(self._store, Claims(path), SqliteUpkeep())
-        try:
-            prepare(self._store, self._upkeep)
-        except BaseException:
-            self._store.close()
-            raise
 
-    def __repr__(self) -> str:
-        return f"SqlLedger({str(self._store.path)!r})"
-
-    def backup(self, to: str | Path) -> Head:
-        """Write a consistent, durable copy of mode 0600, while others go on charging, and return its head.
-
-        A file that is there already raises `InvalidParameter`. A copy is for the day on which the ledger is lost:
-        whoever charges it while the ledger lives spends the budget twice.
-        """
-        check_apart(self._store.path, to, "a copy")
-        if not files.create(Path(to).absolute(), self._store.timeout, self._store.copy_to):
+def back_up(source: str | Path, to: Path, timeout: float) -> None:
+    """Write a consistent, durable copy of mode 0600 into a new file, while others go on charging."""
+    with closing(sqlite_store(source, timeout)) as store:
+        check_apart(file_of(source).absolute(), to, "a copy")
+        file: Any = store.transactions
+        if not files.create(to.absolute(), timeout, file.copy_to):
             raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
-        with closing(SqlLedger(Path(to), timeout=self._store.timeout)) as copy:
-            return copy.head()
-
-    def witness(self, path: str | Path) -> Head:
-        """Make a new witness that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
-
-        It takes the place of a witness; any other file that is there raises `InvalidParameter`.
-        """
-        check_apart(self._store.path, path)
-        return super().witness(path)

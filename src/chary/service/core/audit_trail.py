@@ -129,8 +129,8 @@ def asked_through(ledger: Ledger, origin: str) -> Ledger:
 
     An origin is public: the name of a token, never its secret.
 
-    >>> from chary.ledger import Amount, MemoryLedger, Terms
-    >>> ledger = MemoryLedger()
+    >>> from chary.ledger import Amount, Terms, open_ledger
+    >>> ledger = open_ledger(":memory:")
     >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
     >>> call = asked_through(ledger, "token 1f").reserve("visits", "ann", "count", "{}", Amount(4))
     >>> ledger.call(call.call).origin
