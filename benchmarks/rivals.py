@@ -145,7 +145,7 @@ def noisy_bars(tests: int, hits: int) -> list[float]:
 
 
 def laplace_zone(tests: int, hits: int) -> float:
-    """That of `Between(epsilon=...)` at the best distance of the bars."""
+    """That of `Classify(epsilon=...)` at the best distance of the bars."""
     budget, widths = Budget(epsilon=1, delta=1e-6), []
     for size in (1 / 2**power for power in range(3, 11)):
         epsilon = Fraction(str(round(size, 6)))
@@ -159,7 +159,7 @@ def laplace_zone(tests: int, hits: int) -> float:
 
 
 def sharp_zone(tests: int, hits: int) -> float:
-    """That of `Between(hits=...)` at the best distance of the bars."""
+    """That of `Classify(hits=...)` at the best distance of the bars."""
     filter_ = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
     test = SharpTest(filter_.order, Fraction(filter_.capacity.main // hits, filter_.steps))
     widths = []

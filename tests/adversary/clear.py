@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 
 from chary import count
-from chary.calls import Between, Classify, Decide
+from chary.calls import Classify
 from chary.core.plan import Data
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
@@ -71,14 +71,14 @@ class Clear:
 
 
 def decisions(filter_, **how):
-    """Decisions at bars around one count."""
-    return Clear(filter_, [Decide(count(), above=above, **how) for above in (-2, 0, 1, 3)])
+    """By thresholds around one count."""
+    return Clear(filter_, [Classify(count(), above=above, **how) for above in (-2, 0, 1, 3)])
 
 
 def zones(filter_, **how):
-    """The same between bars, near each other and far apart."""
+    """By two, near each other and far apart."""
     return Clear(
-        filter_, [Between(count(), low=low, high=high, **how) for low, high in ((0, 1), (-2, 1), (1, 60), (-70, 1))]
+        filter_, [Classify(count(), low=low, high=high, **how) for low, high in ((0, 1), (-2, 1), (1, 60), (-70, 1))]
     )
 
 

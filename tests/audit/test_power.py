@@ -21,7 +21,7 @@ from chary.mechanisms.boundaries import LabelDraws
 
 # Of how much of its claim each audit is sure. A race pays for the best of its targets, which is not known before.
 TIGHT = {
-    "between by draws: a hit": 0.99,
+    "classify by two by draws: a hit": 0.99,
     "classify by draws: a hit": 0.99,
     "select by draws: a hit": 0.74,
     "agreed_test": 0.999,

@@ -157,7 +157,7 @@ PURE = "--unit patient_id --infer-types --budget-epsilon 1"
         ),
         ("test visits.csv --count --above 100000 --epsilon 0.6", "a delta, with --epsilon 0.0"),
         (
-            "between visits.csv --count --low 3 --high 9 --epsilon 0.01",
+            "classify visits.csv --count --low 3 --high 9 --epsilon 0.01",
             "would be free in a budget with a delta",
         ),
         ("release visits.csv --count --epsilon 0.01", None),

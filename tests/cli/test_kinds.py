@@ -15,12 +15,10 @@ from chary import Budget, count
 from chary.calls import (
     MWEM,
     PMW,
-    Between,
     Choose,
     Classify,
     ContinualCount,
     Cover,
-    Decide,
     DistinctSketch,
     GaussianAboveThreshold,
     GrowingTests,
@@ -78,7 +76,6 @@ CALLS = {
         "--tests 500 --hits 20 --part 0.5 --value-share 0.2",
         PrepaidTests(tests=500, hits=20, part="0.5", value="0.2"),
     ),
-    "between": (PUBLIC, f"--count --low 10 --high 20000 {SMALL}", Between(count(), low=10, high=20000, **SIZE)),
     "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, mechanism="laplace", **SIZE)),
     "classify": (PUBLIC, f"{KEYED} {SMALL}", Classify(KEYS, **SIZE)),
     "continual_count": (
@@ -87,7 +84,6 @@ CALLS = {
         ContinualCount("age>=65", steps=9, **SIZE),
     ),
     "cover": (PUBLIC, f"{KEYED} --above 1000 {SMALL}", Cover(KEYS, above=1000, **SIZE)),
-    "decide": (PUBLIC, f"--count --above 10 {SMALL}", Decide(count(), above=10, **SIZE)),
     "fraction": (PUBLIC, f"--where age>=65 {SMALL}", Proportion("age>=65", **SIZE)),
     "growing_sparse_vector": (PUBLIC, f"--above 0.5 {SMALL}", GrowingTests(above="0.5", **SIZE)),
     "histogram": (UNITS, f"--column age --bins 0,18,65 {SMALL}", Histogram("age", bins=[0, 18, 65], **SIZE)),
@@ -247,7 +243,7 @@ def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
     assert (code, out, "would fit" in err) == (3, "", True)
 
 
-@pytest.mark.parametrize("kind", ["top", "between", "choose", "release", "quantiles", "histogram", "track"])
+@pytest.mark.parametrize("kind", ["top", "classify", "choose", "release", "quantiles", "histogram", "track"])
 def test_a_short_form_is_the_same_command(call, visits, kind):
     rows, options, _ = CALLS[kind]
     line = f"{visits} {{}} {rows} {options} {BUDGET} --request one --json"
@@ -375,8 +371,8 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
     ("kind", "asked"),
     [
         ("on-change", "--step 50"),
-        ("between", "--low 10 --high 3000"),
-        ("decide", "--above 1900"),
+        ("classify", "--low 10 --high 3000"),
+        ("classify", "--above 1900"),
         ("classify", "--by clinic --keys a,b,c"),
         ("cover", "--by clinic --keys a,b,c --above 1900"),
         ("select", "--by clinic --keys a,b,c --above 1900"),
@@ -386,7 +382,8 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
     common = f"quote {visits} {kind} --unit patient_id --count {asked} --budget-epsilon 1 --budget-delta 1e-6 --json"
     ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon 0.02")
     hits, price, fewer, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
-    by_hits = [hits, fewer] if kind != "classify" else []  # by a sharp choice one far behind might be named
+    far_behind = kind == "classify" and "--by" in asked  # might be named by a sharp choice
+    by_hits = [] if far_behind else [hits, fewer]
     sharp = [found["epsilon"] for found in (*by_hits, price, within)]
     assert sharp == [None] * (len(by_hits) + 2) or kind == "on-change"
     value = 1 / 4 if kind == "on-change" else 1

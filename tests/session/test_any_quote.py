@@ -4,8 +4,8 @@ import pytest
 
 from chary import Algorithm, Budget, InvalidQuery, count
 from chary.calls import (
-    Between,
     Choose,
+    Classify,
     Cover,
     Histogram,
     IndividualTests,
@@ -31,7 +31,7 @@ ASKED = {
     "release_if of keys": ReleaseIf(KEYED, above=50, epsilon="0.02"),
     "call": RunAlgorithm(Algorithm("one", lambda rows, source: 1, epsilon="0.02"), prior=1),
     "top": TopK(KEYED, k=2, epsilon="0.02"),
-    "between": Between(count(), low=10, high=20, epsilon="0.02"),
+    "classify": Classify(count(), low=10, high=20, epsilon="0.02"),
     "choose": Choose(KEYED, epsilon="0.1"),
     "majority": Majority("age >= 44", epsilon="0.1"),
     "choose by inverse sensitivity": Choose(KEYED, epsilon="0.1", mechanism="inverse"),

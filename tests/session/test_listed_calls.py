@@ -7,10 +7,9 @@ import pytest
 from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, NotPriced, count
 from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
 from chary.calls import (
-    Between,
     Boundary,
     Choose,
-    Decide,
+    Classify,
     Quantiles,
     Release,
     RunAlgorithm,
@@ -40,7 +39,7 @@ def even():
 
 
 def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path):
-    between = Between(count(), low=-10, high=10, epsilon="0.05")
+    between = Classify(count(), low=-10, high=10, epsilon="0.05")
     place = tmp_path / "visits.ledger"
     session = opened(menu=MENU, grain="0.025", ledger=place, budget=PLENTY)
     asked = [
@@ -48,7 +47,7 @@ def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path)
         (Boundary(even()), BoundaryCall("0.05")),
         (Boundary(even(), runs=3), UnanimousCall("0.05", 3)),
         (Twice(even()), TwiceCall("0.05")),
-        (Decide(count(), above=50, epsilon="0.05"), BoundaryCall("0.05", 2)),
+        (Classify(count(), above=50, epsilon="0.05"), BoundaryCall("0.05", 2)),
         (between, Targeted("0.05", "0.3")),
         (RunAlgorithm(even(), target=["odd"], q="0.4"), Targeted("0.05", "0.4")),
         (Release(count(), epsilon="0.1"), Pure("0.1")),

@@ -10,7 +10,7 @@ import chary
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
-from chary.calls import Between, Decide, Release, ReleaseIf, ThresholdTest, TopK
+from chary.calls import Classify, Release, ReleaseIf, ThresholdTest, TopK
 from chary.core.quote import warns
 from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
@@ -118,8 +118,8 @@ def test_noise_that_decides_has_no_error_bar(opened):
         ThresholdTest(count(), above=500, epsilon="0.02"),
         ReleaseIf(count(), above=500, epsilon="0.02"),
         ReleaseIf(KEYED, above=500, epsilon="0.02"),
-        Between(count(), low=5, high=500, epsilon="0.02"),
-        Decide(count(), above=500, epsilon="0.02"),
+        Classify(count(), low=5, high=500, epsilon="0.02"),
+        Classify(count(), above=500, epsilon="0.02"),
         TopK(KEYED, k=2, epsilon="0.02"),
     ]
     quotes = [session.quote(call) for call in deciding]

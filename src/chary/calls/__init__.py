@@ -24,7 +24,7 @@ from chary.calls.answers import (
     WatchResult,
     YesOrNo,
 )
-from chary.calls.boundaries import Between, Boundary, Classify, Decide, Decided, Twice, Zoned
+from chary.calls.boundaries import Boundary, Classify, Twice
 from chary.calls.call import Call, kinds, read
 from chary.calls.choices import (
     Agreed,
@@ -67,7 +67,6 @@ __all__ = [
     "Algorithm",
     "AllAbove",
     "Answer",
-    "Between",
     "BlackBox",
     "Boundary",
     "Call",
@@ -82,8 +81,6 @@ __all__ = [
     "ContinualCount",
     "Cover",
     "Coverage",
-    "Decide",
-    "Decided",
     "Disclosure",
     "DistinctEstimate",
     "DistinctSketch",
@@ -168,7 +165,6 @@ __all__ = [
     "When",
     "Winner",
     "YesOrNo",
-    "Zoned",
     "kinds",
     "read",
 ]

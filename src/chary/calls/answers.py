@@ -10,7 +10,7 @@ from chary.accounting.intervals import CONFIDENCE, Tails
 from chary.answers import Answer, Ends, Key, Table, Value, around, in_row, scalar
 from chary.calls.algorithm import canonical_outcome
 from chary.data import NeighborRelation, Query
-from chary.errors import NotWithheld
+from chary.errors import InvalidParameter, NotWithheld
 from chary.mechanisms import Additive
 from chary.numbers import Number, plain, probability
 
@@ -183,8 +183,11 @@ class ChosenKey(Answer):
 
 @dataclass(frozen=True)
 class Classified(Answer):
-    """What was chosen: a key, a scalar for one column, or an algorithm's outcome; "boundary" where that is not `clear`,
-    which is a hit."""
+    """What was found: whether a query is above a threshold, the side of two, its largest group, or an algorithm's
+    outcome; "boundary", or "between" two thresholds, where that is not `clear`, which is a hit.
+
+    As a condition it is its `value`, and `InvalidParameter` where it is not clear, or neither True nor False.
+    """
 
     value: Any
     clear: bool
@@ -192,6 +195,11 @@ class Classified(Answer):
     @property
     def hit(self) -> bool:
         return not self.clear
+
+    def __bool__(self) -> bool:
+        if not self.clear or not isinstance(self.value, bool):
+            raise InvalidParameter("what is not clear is neither true nor false: look at answer.clear first")
+        return self.value
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Answers that are clear or cost privacy: between two thresholds, decisions, classes, clear labels, unanimous runs."""
+"""Answers that are clear or cost privacy: classes of a query, outcomes of algorithms, unanimous runs."""
 
 import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,18 +14,16 @@ from chary.accounting import Event, UnanimousCall
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
-from chary.answers import Answer, scalar
+from chary.answers import scalar
 from chary.calls import answers, compute, fields, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, plain_outcome
 from chary.calls.call import Call, call
 from chary.core.forecast import Forecast, Within, error_bar
 from chary.core.plan import (
     KEPT,
-    AnswerT,
     Data,
     Json,
     Plan,
-    Question,
     Result,
     laplace_for_each,
     reading,
@@ -203,7 +201,7 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 
 @dataclass(frozen=True)
 class Clearly:
-    """An answer by two draws of a label: of the key with the largest answer, or with `bars`, both in steps, of the
+    """An answer by two draws of a label: of the group with the largest answer, or with `bars`, both in steps, of the
     side, below the lower one or from the higher one on. Labels 0 and 1 meet between these, or at a single bar.
 
     A hit is that the draws differ, or agree on a label that no value has.
@@ -211,24 +209,24 @@ class Clearly:
 
     query: Query
     draws: boundaries.LabelDraws
-    bars: tuple[int, int] | None = None
+    bars: tuple[int, ...] = ()
 
     @property
     def labels(self) -> int:
         """How many labels values have."""
-        return self.draws.labels if self.bars is None else 2
+        return 2 if self.bars else self.draws.labels
 
     @cached_property
     def half(self) -> int:
         """The depth at a bar: where a side is told half of the time, or all that there is between the bars."""
-        if self.bars is None:
+        if not self.bars:
             return 0
         low, high = self.bars
         return min(self.draws.reach(HALF), (high - low + 1) // 2)
 
     def placed(self, data: Data) -> tuple[int, int]:
         """The own label of what is read, and its depth: for a key how far the next one is behind."""
-        if self.bars is None:
+        if not self.bars:
             values = data.integers()
             own = int(np.argmax(values))
             return own, int(values[own]) - int(np.delete(values, own).max())
@@ -250,43 +248,12 @@ class Clearly:
         steps = self.draws.reach(sharpness.chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
-    def plan(
-        self,
-        call: sharpness.HowSharply[AnswerT],
-        spine: Spine,
-        tell: Callable[[int, boundaries.InnerOutcome], AnswerT],
-    ) -> Plan[AnswerT]:
-        """The call that tells it."""
-
-        def forecast() -> Forecast:
-            together = sharpness.together(call, self.within)
-            if self.bars is None:
-                return Forecast(within=self.within, foreseen=together)
-            return Forecast(step=self.query.grid, wrong=self.wrong_call, within=self.within, foreseen=together)
-
-        return clear(call, spine, self.query, self.draws.event(), self.step, tell, forecast)
-
-
-def clear(
-    call: Call[AnswerT],
-    spine: Spine,
-    query: Query,
-    event: Event,
-    step: Callable[[Data], boundaries.InnerOutcome],
-    tell: Callable[[int, boundaries.InnerOutcome], AnswerT],
-    forecast: Callable[[], Forecast] = Forecast,
-) -> Plan[AnswerT]:
-    """An answer that is free while it is clear; the hit is `BOUNDARY`."""
-    return Plan(
-        call.kind,
-        call.text(),
-        event,
-        lambda data: _clear(step(data)),
-        lambda answer, number: tell(number, answer["outcome"]),
-        reading(query),
-        forecast=forecast,
-        size=call.size(spine),
-    )
+    def forecast(self, call: sharpness.HowSharply[Any]) -> Forecast:
+        """What is known of it before it is told."""
+        together = sharpness.together(call, self.within)
+        if not self.bars:
+            return Forecast(within=self.within, foreseen=together)
+        return Forecast(step=self.query.grid, wrong=self.wrong_call, within=self.within, foreseen=together)
 
 
 @lru_cache(maxsize=KEPT)
@@ -305,77 +272,124 @@ def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDra
     return label_draws(test, 2 ** largest(fits, 1, _MOST_PHANTOMS + 1), steps)
 
 
-# Answers that are nearly free while they are clear: between two bars, and decisions that may say "boundary".
+# A query whose answer is free while it is clear: about one threshold, about two, or which group is the largest.
 
-Zone = Literal["low", "between", "high"]
-
-
-@dataclass(frozen=True)
-class Zoned(Answer):
-    """Below the lower bar, from the higher one on, or between them, which is the hit."""
-
-    value: Zone
-
-    @property
-    def hit(self) -> bool:
-        return self.value == "between"
+# Under which kinds ledgers hold it, by the number of its thresholds (`stored.current_kind`).
+_STORED: Final = ("classify", "decide", "between")
 
 
-@call("between", subject="thresholds", raced=True, by_hits=True, tells="zone")
-class Between(sharpness.HowSharply[Zoned]):
-    """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
+@call("classify", subject="thresholds", raced=True, by_hits=True, tells="class")
+class Classify(sharpness.HowSharply[answers.Classified]):
+    """Where a query lies, which is free while it is clear; what is not clear is charged.
 
-    Guarantee: with `epsilon`, one epsilon-DP call in which "between" is a q-target; the nearer the bars, the dearer a
-    hit ([TCT] section 4; discrete noise: docs/theory.md). With `hits`, `price` or `within` (as for `ThresholdTest`;
-    within is how far beyond a bar all are told clearly) a `SharpTest` whose hit is "between", at any distance of the
-    bars: both sides are told half of the time at their bars, or where they meet if that is nearer."""
+    With `above` True (at or above it) or False, and "boundary" where that is not clear. With `low` and `high` "low"
+    (below `low`) or "high" (from `high` on), and "between". Of a query with groups the group with the largest answer (a
+    scalar for one column, a tuple for several), and "boundary".
 
+    Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
+    epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two, one epsilon-DP call in which "between" is a
+    q-target; the nearer the thresholds, the dearer a hit ([TCT] section 4; discrete noise: docs/theory.md). With groups
+    the epsilon-DP exponential mechanism over them, each of which may change by the query's sensitivity, inside the
+    boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in one direction (counts, histograms
+    and sums of one sign under add/remove) its noise is half.
+
+    With `hits`, `price` or `within` (as for `ThresholdTest`) a `SharpTest` whose hit is what is not clear: two draws
+    that differ (docs/theory.md). `within` is how far from the threshold, beyond one of two, or in the lead all are told
+    clearly. Two sides are told half of the time at their thresholds, or where they meet if that is nearer. While the
+    lead is small a sharp choice may name any group as clear, also one far behind (each of k with chance 1/k^2 at a
+    tie); the exponential mechanism favours the larger ones even then.
+
+    Errors: `InvalidQuery` for a mean, for groups with a threshold and for less than two of them; `InvalidParameter`
+    for a query without groups unless it has one threshold, or two of which `low` is below `high`.
+
+    >>> from chary import count
+    >>> Classify(count("age >= 65"), low=400, high=600, epsilon="0.02").thresholds
+    (400, 600)
+    """
+
+    # Where the lead is small, a sharp choice may name a group far behind.
+    groups_sharply = False
     query: fields.AnyQuery
     _: KW_ONLY
-    low: fields.Exact
-    high: fields.Exact
+    above: fields.Exact | None = None
+    low: fields.Exact | None = None
+    high: fields.Exact | None = None
 
-    def plan(self, spine: Spine) -> Plan[Zoned]:
-        if self.epsilon is None:
-            return self.clearly(spine).plan(self, spine, lambda number, told: Zoned(number, _ZONES[told]))
-        query = _single(self.query, "between")
-        low, high = bars(self, query)
-        noise = laplace_for_each(query, spine.rows.neighbor_relation, self.epsilon)
-        mechanism = threshold_tests.ThreeZones(noise, low, high)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        said, groups = [self.above is not None, self.low is not None, self.high is not None], self._counted.keys
+        if groups is not None and (any(said) or len(groups) < 2):
+            raise InvalidQuery('classify at least two groups, by no threshold: count().by("clinic", ["a", "b"])')
+        if groups is None and said not in ([True, False, False], [False, True, True]):
+            raise InvalidParameter("give one threshold, above=, or two, low= and high=; groups need none")
+        if len(self.thresholds) == 2 and self.thresholds[0] >= self.thresholds[1]:
+            raise InvalidParameter("low must be below high by a step of the query's grid at least")
 
-        def run(data: Data) -> Result:
-            zone = mechanism.step(data.integer(), data.source)
-            return Result({"zone": zone}, hits=int(zone == "between"), tests=1)
+    @property
+    def _counted(self) -> Query:
+        if not isinstance(self.query, Query):
+            raise InvalidQuery("classify a count or a sum, such as count('age >= 65')")
+        return self.query
 
-        return Plan(
-            self.kind,
-            self.text(),
-            mechanism.event(),
-            run,
-            lambda answer, number: Zoned(number, answer["zone"]),
-            reading(query),
-            forecast=partial(_by_noise, noise, query),
-            size=self.size(spine),
-        )
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """Its thresholds in grid steps: one, two, or none for groups."""
+        said = (self.above, self.low, self.high)
+        return tuple(steps_at_least(threshold, self.query.grid) for threshold in said if threshold is not None)
+
+    def plan(self, spine: Spine) -> Plan[answers.Classified]:
+        event, run, forecast = self._mechanism(spine)
+        kind, reads, size = _STORED[len(self.thresholds)], reading(self._counted), self.size(spine)
+        return Plan(kind, self.text(), event, run, self._tell, reads, forecast=forecast, size=size)
 
     def clearly(self, spine: Spine) -> Clearly:
         """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
-        query = _single(self.query, "between")
-        low, high = bars(self, query)
-        steps = query.sensitivity(spine.rows.neighbor_relation)
-        event = self.clear_terms(spine.filter, steps * query.grid, clear_beyond).event
-        return Clearly(query, draws_between(event, high - low, steps), (low, high))
+        query, thresholds, neighbor_relation = self._counted, self.thresholds, spine.rows.neighbor_relation
+        steps = query.sensitivity(neighbor_relation)
+        if not thresholds and not query.one_direction(neighbor_relation):
+            steps *= 2
+        labels = len(query.keys or _SIDES)
+        width = clear_beyond if len(thresholds) == 2 else clear_by(labels)
+        event = self.clear_terms(spine.filter, steps * query.grid, width).event
+        if len(thresholds) == 2:
+            return Clearly(query, draws_between(event, thresholds[1] - thresholds[0], steps), thresholds)
+        return Clearly(query, label_draws(event, labels, steps), thresholds * 2)
+
+    def _mechanism(self, spine: Spine) -> tuple[Event, Callable[[Data], Result], Callable[[], Forecast]]:
+        """What it may reveal, how it is run, and what is known of it before."""
+        if self.epsilon is None:
+            found = self.clearly(spine)
+            return found.draws.event(), lambda data: _clear(found.step(data)), partial(found.forecast, self)
+        query, neighbor_relation = self._counted, spine.rows.neighbor_relation
+        if not self.thresholds:
+            largest = classifier(query, neighbor_relation, self.epsilon)
+            return largest.event(), lambda data: _clear(largest.step(data.integers(), data.source)), Forecast
+        noise = laplace_for_each(query, neighbor_relation, self.epsilon)
+        forecast = partial(_by_noise, noise, query)
+        if self.above is None:
+            zones = threshold_tests.ThreeZones(noise, *self.thresholds)
+            return zones.event(), partial(_zone, zones), forecast
+        test = boundaries.BoundaryWrapper(threshold_tests.AdditiveTest(noise, *self.thresholds))
+        return test.event(), lambda data: _clear(test.step(data.integer(), data.source)), forecast
+
+    def _tell(self, answer: Json, number: int) -> answers.Classified:
+        if (zone := answer.get("zone")) is not None:
+            return answers.Classified(number, zone, clear=zone != _BETWEEN)
+        if (place := answer["outcome"]) == boundaries.BOUNDARY:
+            return answers.Classified(number, boundaries.BOUNDARY if self.low is None else _BETWEEN, clear=False)
+        if self.query.keys is not None:
+            return answers.Classified(number, scalar(self.query.keys[place]), clear=True)
+        return answers.Classified(number, _SIDES[place] if self.above is None else bool(place), clear=True)
 
 
-_ZONES: Final[dict[boundaries.InnerOutcome, Zone]] = {boundaries.BOUNDARY: "between", 0: "low", 1: "high"}
+_SIDES: Final = ("low", "high")
+_BETWEEN: Final = "between"
 
 
-def bars(call: Between, query: Query) -> tuple[int, int]:
-    """Both bars in grid steps; refuses bars in the wrong order."""
-    low, high = (steps_at_least(bar, query.grid) for bar in (call.low, call.high))
-    if low >= high:
-        raise InvalidParameter("low must be below high by a step of the query's grid at least")
-    return low, high
+def _zone(mechanism: threshold_tests.ThreeZones, data: Data) -> Result:
+    """The side that is told, or that it is none."""
+    zone = mechanism.step(data.integer(), data.source)
+    return Result({"zone": zone}, hits=int(zone == _BETWEEN), tests=1)
 
 
 def _by_noise(noise: additive.Additive, query: Query) -> Forecast:
@@ -383,125 +397,9 @@ def _by_noise(noise: additive.Additive, query: Query) -> Forecast:
     return Forecast(error_bar((noise, query.grid)), decides=True, step=query.grid, wrong=noise.wrong_call)
 
 
-@dataclass(frozen=True)
-class Decided(Answer):
-    """Whether the query is at or above the bar; "boundary" where that is not clear, which is the hit.
-
-    As a condition it is its `value`, and `InvalidParameter` where it is not clear.
-    """
-
-    value: bool | Literal["boundary"]
-
-    @property
-    def hit(self) -> bool:
-        return self.value == boundaries.BOUNDARY
-
-    @property
-    def clear(self) -> bool:
-        """Whether it is clear, which is free."""
-        return not self.hit
-
-    def __bool__(self) -> bool:
-        if self.value == boundaries.BOUNDARY:
-            raise InvalidParameter("what is not clear is neither true nor false: look at answer.clear first")
-        return self.value
-
-
-@call("decide", subject="thresholds", raced=True, by_hits=True, tells="above")
-class Decide(sharpness.HowSharply[Decided]):
-    """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
-
-    Guarantee: with `epsilon`, a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about
-    4/3 epsilon-DP ([TCT] Algorithm 4). With `hits`, `price` or `within` (as for `ThresholdTest`; within is how far from
-    the bar all are told clearly) a `SharpTest` whose hit is "boundary": two draws that differ (docs/theory.md). Unlike
-    `ThresholdTest`, a yes is as cheap as a no."""
-
-    query: fields.AnyQuery
-    _: KW_ONLY
-    above: fields.Exact
-
-    def plan(self, spine: Spine) -> Plan[Decided]:
-        if self.epsilon is None:
-            return self.clearly(spine).plan(self, spine, _decided)
-        query = _single(self.query, "decide")
-        noise = laplace_for_each(query, spine.rows.neighbor_relation, self.epsilon)
-        test = threshold_tests.AdditiveTest(noise, steps_at_least(self.above, query.grid))
-        mechanism = boundaries.BoundaryWrapper(test)
-
-        def step(data: Data) -> boundaries.InnerOutcome:
-            return mechanism.step(data.integer(), data.source)
-
-        return clear(self, spine, query, mechanism.event(), step, _decided, partial(_by_noise, noise, query))
-
-    def clearly(self, spine: Spine) -> Clearly:
-        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
-        query = _single(self.query, "decide")
-        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(spine.rows.neighbor_relation)
-        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(2)).event
-        return Clearly(query, label_draws(event, 2, steps), (bar, bar))
-
-
-def _decided(number: int, told: boundaries.InnerOutcome) -> Decided:
-    return Decided(number, boundaries.BOUNDARY if told == boundaries.BOUNDARY else bool(told))
-
-
-@call("classify", subject="thresholds", raced=True, by_hits=True, tells="key")
-class Classify(sharpness.HowSharply[answers.Classified]):
-    """The key with the largest answer, free while it is clear; "boundary", which is charged, when it is not.
-
-    Guarantee: with `epsilon`, the epsilon-DP exponential mechanism over the keys, each of which may change by the
-    query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `hits`, `price`
-    or `within` (as for `ThresholdTest`; within is by how much the largest must lead for all to be clear) a `SharpTest`
-    whose hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any
-    key as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the
-    larger ones even then. Where neighbours change all answers in one direction (counts, histograms and sums of one
-    sign under add/remove) the noise is half. A key is a scalar for one column, a tuple for several."""
-
-    # Where the lead is small, a sharp choice may name a key far behind.
-    usually_sharp = False
-    query: fields.AnyQuery
-
-    def plan(self, spine: Spine) -> Plan[answers.Classified]:
-        query = self._keyed()
-        keys = query.keys or ()
-
-        def tell(number: int, told: boundaries.InnerOutcome) -> answers.Classified:
-            if told == boundaries.BOUNDARY:
-                return answers.Classified(number, boundaries.BOUNDARY, clear=False)
-            return answers.Classified(number, scalar(keys[told]), clear=True)
-
-        if self.epsilon is None:
-            return self.clearly(spine).plan(self, spine, tell)
-        mechanism = classifier(query, spine.rows.neighbor_relation, self.epsilon)
-
-        def step(data: Data) -> boundaries.InnerOutcome:
-            return mechanism.step(data.integers(), data.source)
-
-        return clear(self, spine, query, mechanism.event(), step, tell)
-
-    def clearly(self, spine: Spine) -> Clearly:
-        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
-        query, neighbor_relation = self._keyed(), spine.rows.neighbor_relation
-        labels, single = len(query.keys or ()), query.sensitivity(neighbor_relation)
-        steps = single if query.one_direction(neighbor_relation) else 2 * single
-        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
-        return Clearly(query, label_draws(event, labels, steps))
-
-    def _keyed(self) -> Query:
-        if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
-            raise InvalidQuery('classify chooses among at least two public keys: count().by("clinic", ["a", "b"])')
-        return self.query
-
-
 def classifier(
     query: Query, neighbor_relation: NeighborRelation, epsilon: Number
 ) -> boundaries.BoundaryWrapper[additive.Integers]:
-    """The exponential mechanism over the keys, inside the boundary wrapper."""
+    """The exponential mechanism over the groups, inside the boundary wrapper."""
     single, together = query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation)
     return boundaries.BoundaryWrapper(choices.Exponential(epsilon, single, monotone=together))
-
-
-def _single(query: Question, name: str) -> Query:
-    if not isinstance(query, Query) or query.keys is not None:
-        raise InvalidQuery(f"{name} asks a single count or sum, such as count('age >= 65')")
-    return query

@@ -330,7 +330,7 @@ def counts(prices: Mapping[str, Price]) -> bool:
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
-_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
+_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Classify or RunAlgorithm"
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
 
@@ -437,8 +437,8 @@ def _kept(counters: Sequence[int]) -> bytes:
 
 class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or `run.ask(call,
-    targets={...})`: make any call with one outcome (`ThresholdTest`, `Between`, `Decide`, `Classify`, `Boundary`,
-    `Twice`, `RunAlgorithm`), with a target for each.
+    targets={...})`: make any call with one outcome (`ThresholdTest`, `Classify`, `Boundary`, `Twice`,
+    `RunAlgorithm`), with a target for each.
 
     A target is said as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
     `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.

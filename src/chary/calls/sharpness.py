@@ -269,8 +269,8 @@ class HowSharply(Call[plan.AnswerT]):
     are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
     """
 
-    # Whether so many hits are those of sharp tests where a command does not say how sharply.
-    usually_sharp: ClassVar[bool] = True
+    # Whether so many hits of groups are those of sharp tests where a command does not say how sharply.
+    groups_sharply: ClassVar[bool] = True
     _: KW_ONLY
     epsilon: Positive | None = None
     hits: Whole | None = None

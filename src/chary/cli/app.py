@@ -164,9 +164,10 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "on-change": ("kinds:on_change", "An answer that is charged again only when it has changed."),
         "top-k": ("kinds:top_k", "The best of many keys; only those that are told are charged."),
         "cover": ("kinds:cover", "Keys that cover many units together; only those told are charged."),
-        "between": ("kinds:between", "Below, between or above two bars; only between is charged."),
-        "decide": ("kinds:decide", "Yes or no; charged only where the number is near the bar."),
-        "classify": ("kinds:classify", "The largest key; charged only where the two largest are near."),
+        "classify": (
+            "kinds:classify",
+            "Above a threshold or below, or the largest group; free while it is clear.",
+        ),
         "pmw": ("runs:weights", "Shares of rows from a public histogram; charged where it was off."),
         "distinct-sketch": ("runs:distinct", "How many distinct units or values; one sketch is charged once."),
         "self-reporting": ("runs:reporting", "Keys or days above a bar by Gaussian noise, until a total is used up."),

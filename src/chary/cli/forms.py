@@ -335,8 +335,10 @@ class Form:
     def _tested_sharply(self, made: dict[str, Any], asked: session.Opened) -> bool:
         """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
         something was said that only they have."""
-        said = any(made.get(term) is not None for term in ("tests", "value"))
-        return issubclass(self.kind, sharpness.HowSharply) and (said or (asked.sharp and self.kind.usually_sharp))
+        if not issubclass(self.kind, sharpness.HowSharply):
+            return False
+        usual = asked.sharp and (self.kind.groups_sharply or asked.question.keys is None)
+        return usual or any(made.get(term) is not None for term in ("tests", "value"))
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""

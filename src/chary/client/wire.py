@@ -220,6 +220,12 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     if isinstance(kind, type) and issubclass(kind, Answer) and kind not in (Answer, Table)
 }
 
+# Tags of answers that are of one class now: its tag, and what stands in their `value` where they are not clear.
+MERGED: Final[Mapping[str, tuple[str, str]]] = {
+    "Decided": ("Classified", "boundary"),
+    "Zoned": ("Classified", "between"),
+}
+
 # Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
 #
 # What JSON has is itself; everything else is an object with one name:
@@ -336,10 +342,14 @@ def _made_of(kind: Any) -> list[str]:
 
 def _read(written: dict[str, Any]) -> Any:
     if written.keys() == {"of", "fields"}:
-        kind = _classes()[written["of"]]
+        tag, said = written["of"], written["fields"]
+        if tag in MERGED:
+            tag, unclear = MERGED[tag]
+            said = said | {"clear": said["value"] != unclear}
+        kind = _classes()[tag]
         if kind is Neighbors:
-            return Neighbors.of_stored(written["fields"]["value"])
-        return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in written["fields"].items()})
+            return Neighbors.of_stored(said["value"])
+        return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in said.items()})
     ((name, inner),) = written.items()
     if name == "list":
         return [of_typed(each) for each in inner]

@@ -4,14 +4,14 @@ import json
 import math
 import random
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Between, Boundary, Classify, Decide, MultiTarget, RunAlgorithm, ThresholdTest, Twice, When
+from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, Twice, When
 from chary.calls import compute as racing
 from chary.calls.call import kinds
 from chary.core.plan import Result
@@ -19,7 +19,7 @@ from chary.filters import Listing
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
 from tests.session.kit import CLINICS, spent
 
-RACED = {"test", "between", "decide", "classify", "boundary", "call", "call_twice"}
+RACED = {"test", "classify", "boundary", "call", "call_twice"}
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=3, delta=1e-6)}
 FAR = 10**9
 
@@ -50,13 +50,13 @@ ASKED = {
         (Targeted("0.01"), Targeted("0.01")),
     ),
     "a zone": (
-        lambda: Between(count(), low=-FAR, high=FAR, epsilon="0.01"),
+        lambda: Classify(count(), low=-FAR, high=FAR, epsilon="0.01"),
         ({}, {"prior": "between"}),
         "a",
         (None, Targeted("0.01")),
     ),
     "a decision": (
-        lambda: Decide(count(), above=-FAR, epsilon="0.01"),
+        lambda: Classify(count(), above=-FAR, epsilon="0.01"),
         ({}, {"prior": False}),
         "b",
         (BoundaryCall("0.01", 2), Targeted(BoundaryCall("0.01", 2).epsilon)),
@@ -238,9 +238,12 @@ def test_tests_of_keys_are_many_outcomes_and_are_not_raced(opened):
 FORMS = {
     **{kind: (SAMPLES[kind],) for kind in RACED},
     "test": (SAMPLES["test"], lambda: ThresholdTest(count(), above=5, hits=9)),
-    "between": (SAMPLES["between"], lambda: Between(count(), low=5, high=9, hits=9)),
-    "decide": (SAMPLES["decide"], lambda: Decide(count(), above=5, hits=9)),
-    "classify": (SAMPLES["classify"], lambda: Classify(count().by("clinic", CLINICS), hits=9)),
+    "classify": (
+        SAMPLES["classify"],
+        lambda: Classify(count().by("clinic", CLINICS), hits=9),
+        *(partial(Classify, count(), low=5, high=9, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
+        *(partial(Classify, count(), above=5, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
+    ),
     "boundary": (SAMPLES["boundary"], lambda: Boundary(fixed(1), runs=3)),
     "call": (
         SAMPLES["call"],

@@ -1,4 +1,4 @@
-"""Between, decide and classify by two draws: what is told and charged, where labels meet, what cannot be asked."""
+"""Classes by two draws: what is told and charged, where labels meet, what cannot be asked."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count
-from chary.calls import Between, Classify, Decide
+from chary.calls import Classify
 from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID
@@ -16,8 +16,8 @@ DELTA = Budget(epsilon=1, delta=1e-6)
 EVERY = count().by("clinic", CLINICS)
 FAR = 10**6
 CALLS = {
-    "decide": lambda **how: Decide(count(), above=0, **how),
-    "between": lambda **how: Between(count(), low=-200, high=300, **how),
+    "decide": lambda **how: Classify(count(), above=0, **how),
+    "between": lambda **how: Classify(count(), low=-200, high=300, **how),
     "classify": lambda **how: Classify(EVERY, **how),
 }
 
@@ -34,15 +34,15 @@ def told(session, call, value, times, seed=3):
 def test_clear_answers_are_free_and_unclear_ones_charged(opened):
     session = opened(budget=DELTA, unsafe_noise=Seeded(1))
     for _ in range(20):
-        assert session.ask(Decide(count(), above=-FAR, hits=9)).value is True
-        assert session.ask(Decide(count(), above=FAR, hits=9)).value is False
-        assert session.ask(Between(count(), low=FAR, high=2 * FAR, hits=9)).value == "low"
-        assert session.ask(Between(count(), low=-FAR, high=-9999, hits=9)).value == "high"
+        assert session.ask(Classify(count(), above=-FAR, hits=9)).value is True
+        assert session.ask(Classify(count(), above=FAR, hits=9)).value is False
+        assert session.ask(Classify(count(), low=FAR, high=2 * FAR, hits=9)).value == "low"
+        assert session.ask(Classify(count(), low=-FAR, high=-9999, hits=9)).value == "high"
     assert session.spent.share == 0
-    found = [session.ask(Between(count(), low=-FAR, high=FAR, hits=9)) for _ in range(9)]
+    found = [session.ask(Classify(count(), low=-FAR, high=FAR, hits=9)) for _ in range(9)]
     assert all(answer.value == "between" and answer.hit for answer in found)
     with pytest.raises(BudgetExceeded):
-        session.ask(Between(count(), low=-FAR, high=FAR, hits=9))
+        session.ask(Classify(count(), low=-FAR, high=FAR, hits=9))
 
 
 @pytest.mark.parametrize("kind", CALLS)
@@ -61,7 +61,7 @@ def test_the_least_price_that_is_clear_so_far_from_the_bar(opened, kind):
 
 
 def test_the_law_of_a_decision_is_that_of_two_draws(opened):
-    session, call = opened(budget=DELTA), Decide(count(), above=100, hits=20)
+    session, call = opened(budget=DELTA), Classify(count(), above=100, hits=20)
     draws = call.clearly(session.spine).draws
     for value, depth in ((100, 0), (99, 0), (130, 30), (69, 30)):
         found = told(session, call, value, 1500)
@@ -73,7 +73,7 @@ def test_the_law_of_a_decision_is_that_of_two_draws(opened):
 @pytest.mark.parametrize(("low", "high"), [(-300, 301), (0, 100), (0, 1), (-2, 1)])
 def test_sides_meet_in_the_middle_and_are_told_alike_at_their_bars(opened, low, high):
     session = opened(budget=DELTA)
-    bound = Between(count(), low=low, high=high, hits=20).clearly(session.spine)
+    bound = Classify(count(), low=low, high=high, hits=20).clearly(session.spine)
     places = {
         value: bound.placed(Data([np.array(value)], None, None, None, PAID)) for value in range(low - 9, high + 9)
     }
@@ -87,7 +87,7 @@ def test_sides_meet_in_the_middle_and_are_told_alike_at_their_bars(opened, low, 
 
 def test_a_wide_zone_is_surely_between_and_a_narrow_one_is_a_decision(opened):
     session = opened(budget=DELTA)
-    wide, narrow = (Between(count(), low=-gap, high=gap, hits=20).clearly(session.spine) for gap in (400, 1))
+    wide, narrow = (Classify(count(), low=-gap, high=gap, hits=20).clearly(session.spine) for gap in (400, 1))
     assert wide.draws.labels == 2**32
     assert float(wide.draws.other_chance(0)) < 1e-18
     assert float(wide.draws.clear_chance(wide.half)) == pytest.approx(0.5, abs=0.02)
@@ -114,8 +114,8 @@ def test_totals_are_decided_on_their_grid(opened):
     session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
     costs = chary.sum("cost", bounds=(0, 60), grid="0.5")
     exact = session.release(costs, epsilon=5000).value
-    assert session.ask(Decide(costs, above=exact - 900, hits=10)).value is True
-    assert session.ask(Between(costs, low=exact + 900, high=exact + 2000, hits=10)).value == "low"
+    assert session.ask(Classify(costs, above=exact - 900, hits=10)).value is True
+    assert session.ask(Classify(costs, low=exact + 900, high=exact + 2000, hits=10)).value == "low"
 
 
 @pytest.mark.parametrize("kind", CALLS)

@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
-from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest
+from chary.calls import Classify, ReleaseIf, Revise, ThresholdTest
 from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID, spent
@@ -167,7 +167,7 @@ def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened,
     """Once it was an error of one kind for a sum that fits, and another for one that does not."""
     session = opened(budget=DELTA)
     sums = chary.sum("cost", bounds=(0, 2**53), max_rows_per_unit=max_rows_per_unit)
-    for asked in (ThresholdTest(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
+    for asked in (ThresholdTest(sums, above=10, price="0.02"), Classify(sums, above=10, price="0.02")):
         with pytest.raises(InvalidParameter, match="coarser grid"):
             session.ask(asked)
     assert session.history == []

@@ -1,4 +1,4 @@
-"""Between two bars, decisions with a boundary, and classification."""
+"""Classes that are free while they are clear: of one threshold, of two, and of groups."""
 
 import math
 
@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 import chary
-from chary import InvalidParameter, InvalidQuery, count, histogram, mean
+from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
-from chary.calls import Between, Classify, Decide, Decided
+from chary.calls import Classify
+from chary.calls.answers import Classified
 from chary.calls.boundaries import classifier
+from chary.calls.call import of_record
 from chary.calls.choices import chooser
+from chary.calls.history import History
+from chary.calls.run import titled
 from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded
@@ -26,16 +30,16 @@ UNITS = 51
 )
 def test_zones_without_noise(opened, low, high, zone):
     session = opened(budget=NO_NOISE)
-    assert session.ask(Between(count(), low=low, high=high, epsilon=1000)).value == zone
+    assert session.ask(Classify(count(), low=low, high=high, epsilon=1000)).value == zone
     assert (spent(session) == Amount(0)) is False  # so large a call has no price per hit
 
 
 def test_only_between_is_paid(opened):
     session = opened(grain="0.02")
-    assert session.ask(Between(count(), low=10**6, high=2 * 10**6, epsilon="0.02")).value == "low"
-    assert session.ask(Between(count(), low=-(10**7), high=-(10**6), epsilon="0.02")).value == "high"
+    assert session.ask(Classify(count(), low=10**6, high=2 * 10**6, epsilon="0.02")).value == "low"
+    assert session.ask(Classify(count(), low=-(10**7), high=-(10**6), epsilon="0.02")).value == "high"
     assert spent(session) == Amount(0)
-    assert session.ask(Between(count(), low=-(10**6), high=10**6, epsilon="0.02")).value == "between"
+    assert session.ask(Classify(count(), low=-(10**6), high=10**6, epsilon="0.02")).value == "between"
     q = between_q_down("0.02", width=2 * 10**6, sensitivity=1)
     assert spent(session) == session.spine.filter.price(Targeted("0.02", q)).hit
 
@@ -44,7 +48,7 @@ def test_a_narrow_zone_costs_more(opened):
     session = opened(grain="0.005")
     prices = []
     for half in (50, 300, 10**6):
-        made = Between(count(), low=-half, high=half, epsilon="0.005").plan(session.spine)
+        made = Classify(count(), low=-half, high=half, epsilon="0.005").plan(session.spine)
         prices.append(session.spine.filter.price(made.event).hit.main)
     assert prices == sorted(prices, reverse=True)
     assert prices[0] > 2 * prices[1]
@@ -52,7 +56,7 @@ def test_a_narrow_zone_costs_more(opened):
 
 def test_the_law_of_the_zones(opened):
     session = opened(unsafe_noise=Seeded(7))
-    asked = Between(count(), low=UNITS - 5, high=UNITS + 5, epsilon="0.1").plan(session.spine)
+    asked = Classify(count(), low=UNITS - 5, high=UNITS + 5, epsilon="0.1").plan(session.spine)
     zones = [answer["zone"] for answer in answers(session, asked, UNITS, 4000)]
     r = math.exp(-0.1)
     expected = {"low": r**6 / (1 + r), "high": r**5 / (1 + r)}
@@ -63,10 +67,10 @@ def test_the_law_of_the_zones(opened):
 
 def test_both_clear_answers_are_free_and_the_boundary_is_paid(opened):
     session = opened(grain="0.02", unsafe_noise=Seeded(3))
-    assert session.ask(Decide(count(), above=10**6, epsilon="0.02")).value is False
-    assert session.ask(Decide(count(), above=-(10**6), epsilon="0.02")).value is True
+    assert session.ask(Classify(count(), above=10**6, epsilon="0.02")).value is False
+    assert session.ask(Classify(count(), above=-(10**6), epsilon="0.02")).value is True
     assert spent(session) == Amount(0)
-    found = [session.ask(Decide(count(), above=UNITS, epsilon="0.02")).value for _ in range(12)]
+    found = [session.ask(Classify(count(), above=UNITS, epsilon="0.02")).value for _ in range(12)]
     assert 0 < found.count(BOUNDARY) < 12
     paid = session.spine.filter.price(BoundaryCall("0.02", 2)).hit
     assert spent(session) == paid.times(found.count(BOUNDARY))
@@ -75,7 +79,7 @@ def test_both_clear_answers_are_free_and_the_boundary_is_paid(opened):
 def test_the_law_of_a_decision(opened):
     """At the bar the boundary has chance x/(1+x) or 1/3, x the chance of the rarer outcome."""
     session = opened(unsafe_noise=Seeded(17))
-    asked = Decide(count(), above=UNITS + 10, epsilon="0.1").plan(session.spine)
+    asked = Classify(count(), above=UNITS + 10, epsilon="0.1").plan(session.spine)
     found = [asked.present(answer, 0).value for answer in answers(session, asked, UNITS, 4000)]
     x = math.exp(-1) / (1 + math.exp(-0.1))
     expected = {BOUNDARY: x / (1 + x), True: x / (1 + x), False: (1 - x) / (1 + x)}
@@ -136,15 +140,15 @@ def test_a_classification_takes_the_noise_of_a_choice(opened, neighbors, query):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: s.ask(Between(count(), low=5, high=5, epsilon="0.02")),
-        lambda s: s.ask(Between(count(), low=5.1, high=5.2, epsilon="0.02")),
-        lambda s: s.ask(Between(count(), low=5, high=math.nan, epsilon="0.02")),
-        lambda s: s.ask(Between(count(), low=5, high=9, epsilon=0)),
-        lambda s: s.ask(Between(count().by("clinic", CLINICS), low=5, high=9, epsilon="0.02")),
-        lambda s: s.ask(Between(mean("cost", bounds=(0, 9), max_rows_per_unit=1), low=5, high=9, epsilon="0.02")),
-        lambda s: s.ask(Decide(count(), above=math.inf, epsilon="0.02")),
-        lambda s: s.ask(Decide(count().by("clinic", CLINICS), above=5, epsilon="0.02")),
-        lambda s: s.ask(Decide(count("nothere > 3"), above=5, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), low=5, high=5, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), low=5.1, high=5.2, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), low=5, high=math.nan, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), low=5, high=9, epsilon=0)),
+        lambda s: s.ask(Classify(count().by("clinic", CLINICS), low=5, high=9, epsilon="0.02")),
+        lambda s: s.ask(Classify(mean("cost", bounds=(0, 9), max_rows_per_unit=1), low=5, high=9, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), above=math.inf, epsilon="0.02")),
+        lambda s: s.ask(Classify(count().by("clinic", CLINICS), above=5, epsilon="0.02")),
+        lambda s: s.ask(Classify(count("nothere > 3"), above=5, epsilon="0.02")),
         lambda s: s.ask(Classify(count(), epsilon="0.02")),
         lambda s: s.ask(Classify(count().by("clinic", ["north"]), epsilon="0.02")),
         lambda s: s.ask(Classify(count().by("clinic", CLINICS), epsilon=-1)),
@@ -160,8 +164,8 @@ def test_bad_questions_cost_nothing(opened, ask):
 def test_answers_are_repeated(opened, place):
     session = opened(ledger=place, unsafe_noise=Seeded(1))
     asks = {
-        "a": lambda: session.ask(Between(count(), low=45, high=55, epsilon="0.02"), request="a"),
-        "b": lambda: session.ask(Decide(count(), above=50, epsilon="0.02"), request="b"),
+        "a": lambda: session.ask(Classify(count(), low=45, high=55, epsilon="0.02"), request="a"),
+        "b": lambda: session.ask(Classify(count(), above=50, epsilon="0.02"), request="b"),
         "c": lambda: session.ask(Classify(count().by("clinic", CLINICS), epsilon="0.02"), request="c"),
     }
     first = {key: ask() for key, ask in asks.items()}
@@ -180,9 +184,9 @@ def test_a_classification_is_for_what_one_unit_moves(neighbors, monotone):
 
 
 def test_what_is_not_clear_is_no_condition():
-    clear, unclear = Decided(1, True), Decided(1, BOUNDARY)
+    clear, unclear = Classified(1, True, clear=True), Classified(1, BOUNDARY, clear=False)
     assert clear
-    assert not Decided(1, False)
+    assert not Classified(1, False, clear=True)
     assert (clear.hit, clear.clear, unclear.hit, unclear.clear) == (False, True, True, False)
     with pytest.raises(InvalidParameter, match="neither true nor false"):
         bool(unclear)
@@ -194,3 +198,23 @@ def test_a_key_may_have_the_name_of_the_boundary(opened):
     key, unclear = asked.present({"outcome": 0}, 1), asked.present({"outcome": BOUNDARY}, 1)
     assert key.value == unclear.value == BOUNDARY
     assert (key.clear, key.hit, unclear.clear, unclear.hit) == (True, False, False, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "value", "stored"),
+    [
+        ("decide", {"above": -(10**6)}, True, [{"outcome": 1}, {"outcome": 1}]),
+        ("between", {"low": 10**6, "high": 10**7}, "low", [{"zone": "low"}, {"outcome": 0}]),
+    ],
+)
+def test_ledgers_hold_classes_by_thresholds_under_kinds_of_their_own(opened, kind, said, value, stored):
+    session = opened(budget=Budget(1, 1e-6))
+    for how, answer in zip(({"epsilon": "1/100"}, {"hits": 9}), stored, strict=True):
+        call = Classify(count(), **said, **how)
+        found = session.ask(call)
+        record = session.spine.ledger.call(found.call)
+        assert (found.value, record.kind, record.outcome) == (value, kind, answer)
+        assert record.question == {"query": count().body(), **how} | {name: str(term) for name, term in said.items()}
+        assert (session.quote(call).kind, titled(kind)) == ("classify", "Classify")
+        assert of_record(kind, record.question) == call
+        assert History(session.spine).rebuilt(record).answer == found

@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from chary import Algorithm, Budget, BudgetExceeded, NotPriced, Session, count
 from chary.calls import (
-    Between,
     Choose,
     Classify,
-    Decide,
     GaussianAboveThreshold,
     IndividualTests,
     Majority,
@@ -230,8 +228,8 @@ SIZED: dict[str, Callable[[Fraction], Move]] = {
     "gauss release": lambda size: _asked(lambda: Release(count(), rho=size / 5)),
     "choose": lambda size: _asked(lambda: Choose(KEYS, epsilon=size)),
     "majority": lambda size: _asked(lambda: Majority("age >= 50", epsilon=size)),
-    "between": lambda size: _asked(lambda: Between(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=size)),
-    "decide": lambda size: _asked(lambda: Decide(count(), above=MIDDLE, epsilon=size)),
+    "between": lambda size: _asked(lambda: Classify(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=size)),
+    "decide": lambda size: _asked(lambda: Classify(count(), above=MIDDLE, epsilon=size)),
     "classify": lambda size: _asked(lambda: Classify(KEYS, epsilon=size)),
     "track": lambda size: _asked(lambda: OnChange(count(), step=4, epsilon=size)),
     "compute": lambda size: _asked(lambda: RunAlgorithm(_counting(size), prior=6)),

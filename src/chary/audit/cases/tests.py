@@ -130,25 +130,37 @@ THRESHOLDS = [
     ),
     WorstCase("extend", extended, COUNTED.opened),
     WorstCase("track", lambda k: calls.OnChange(count(), step=2, epsilon=k), COUNTED.opened),
-    WorstCase("between", lambda k: calls.Between(count(), **ZONES, epsilon=k), COUNTED.opened),
+    WorstCase("classify by two", lambda k: calls.Classify(count(), **ZONES, epsilon=k), COUNTED.opened),
     WorstCase(
-        "between: a hit", lambda k: calls.Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+        "classify by two: a hit",
+        lambda k: calls.Classify(count(), **ZONES, epsilon=k / 4),
+        COUNTED.opened,
+        SMALL,
+        priced=True,
     ),
-    WorstCase("decide", lambda k: calls.Decide(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("classify by one", lambda k: calls.Classify(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase(
-        "decide: a hit", lambda k: calls.Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+        "classify by one: a hit",
+        lambda k: calls.Classify(count(), above=6, epsilon=k / 4),
+        COUNTED.opened,
+        SMALL,
+        priced=True,
     ),
     WorstCase("classify", lambda k: calls.Classify(SINGLE, epsilon=k), SELDOM.opened),
     WorstCase("classify: a hit", lambda k: calls.Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
     WorstCase(
-        "between by draws: a hit",
-        lambda k: calls.Between(count(), **ZONES, hits=4),
+        "classify by two by draws: a hit",
+        lambda k: calls.Classify(count(), **ZONES, hits=4),
         COUNTED.opened,
         renyi(),
         priced=True,
     ),
     WorstCase(
-        "decide by draws: a hit", lambda k: calls.Decide(count(), above=5, hits=4), COUNTED.opened, renyi(), priced=True
+        "classify by one by draws: a hit",
+        lambda k: calls.Classify(count(), above=5, hits=4),
+        COUNTED.opened,
+        renyi(),
+        priced=True,
     ),
     WorstCase(
         "classify by draws: a hit", lambda k: calls.Classify(SINGLE, hits=4), LONGER.opened, renyi(), priced=True

@@ -27,13 +27,15 @@ _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 # Flags among them, which are stored by no name.
 _FLAGS: Final = {name for _, said in _OPTIONS.values() for name, value in said.items() if value is True}
-# A release above a threshold of a query with keys is stored as a watch: its plan says so, whose body is the same.
-# Services hold single quantiles under a kind of their own; ledgers have them among quantiles.
+# What a call is stored as by what it asks, in a body that is the same: its plan says so. Services hold single quantiles
+# under a kind of their own; ledgers have them among quantiles.
 _CURRENT_KINDS: Final = {
     **{stored: kind for kind, stored in _STORED_KINDS.items()},
     **{stored: kind for stored, (kind, _) in _OPTIONS.items()},
-    "watch": "release_if",
+    "between": "classify",
+    "decide": "classify",
     "quantile": "quantiles",
+    "watch": "release_if",
 }
 # By the kind of a call the name under which its `mechanism` is stored.
 MECHANISM: Final[Mapping[str, str]] = {
