@@ -50,7 +50,6 @@ from chary.calls import (
     SparseVector,
     ThresholdTest,
     TopK,
-    Twice,
     When,
 )
 from chary.data import Votes
@@ -98,7 +97,6 @@ SAMPLES = {
     "best_of": lambda: MultiTarget(["a", "b"]),
     "boundary": lambda: Boundary(even()),
     "call": lambda: RunAlgorithm(one(), prior=[1, "solution"]),
-    "call_twice": lambda: Twice(one()),
     "choose": lambda: Choose(KEYED, epsilon="0.01", mechanism="exponential"),
     "classify": lambda: Classify(KEYED, epsilon="0.01"),
     "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
@@ -149,6 +147,7 @@ OTHERS = {
     "choose by inverse sensitivity": lambda: Choose(KEYED, epsilon="0.01", mechanism="inverse"),
     "choose by Gaussian noise": lambda: Choose(KEYED, epsilon="0.01", mechanism="gaussian", low=0, high=100),
     "choose with its lead": lambda: Choose(KEYED, epsilon="0.01", lead=True),
+    "boundary of a pair": lambda: Boundary(one(), runs=2, publish=True),
     "classify by a threshold": lambda: Classify(COSTS, above=51, epsilon="0.01"),
     "classify by two": lambda: Classify(count(), low=10, high="20.5", epsilon="0.01"),
     "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
@@ -158,7 +157,7 @@ OTHERS = {
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "reselect", "schedule"}
+BROUGHT = {"boundary", "call", "extend", "greedy", "publish_if", "reselect", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
 OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {

@@ -13,6 +13,7 @@ from chary.calls import (
     MWEM,
     PMW,
     Agreement,
+    Boundary,
     Choose,
     Classify,
     ClearLabel,
@@ -45,7 +46,6 @@ from chary.calls import (
     SparseVector,
     ThresholdTest,
     TopK,
-    Twice,
 )
 from chary.calls.continual import Progress
 from chary.calls.gaussian_runs import ReportingProgress, RunState
@@ -237,7 +237,7 @@ KINDS = {
         lambda s, key: s.ask(RunAlgorithm(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)
     ),
     "track": asked(lambda s, key: s.ask(OnChange(count(), step=100, epsilon="0.01"), request=key)),
-    "call_twice": asked(lambda s, key: s.ask(Twice(fixed(1)), request=key)),
+    "call_twice": asked(lambda s, key: s.ask(Boundary(fixed(1), runs=2, publish=True), request=key)),
     "between": asked(lambda s, key: s.ask(Classify(count(), low=-EXTREME, high=EXTREME, epsilon="0.01"), request=key)),
     "decide": asked(lambda s, key: s.ask(Classify(count(), above=51, epsilon="0.01"), request=key)),
     "classify": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),

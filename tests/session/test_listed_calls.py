@@ -15,7 +15,6 @@ from chary.calls import (
     RunAlgorithm,
     SparseVector,
     ThresholdTest,
-    Twice,
 )
 from chary.filters import Listing
 from tests.session.kit import CLINICS, spent
@@ -46,7 +45,7 @@ def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path)
         (ThresholdTest(count(), above=-(10**9), epsilon="0.05"), Targeted("0.05")),
         (Boundary(even()), BoundaryCall("0.05")),
         (Boundary(even(), runs=3), UnanimousCall("0.05", 3)),
-        (Twice(even()), TwiceCall("0.05")),
+        (Boundary(even(), runs=2, publish=True), TwiceCall("0.05")),
         (Classify(count(), above=50, epsilon="0.05"), BoundaryCall("0.05", 2)),
         (between, Targeted("0.05", "0.3")),
         (RunAlgorithm(even(), target=["odd"], q="0.4"), Targeted("0.05", "0.4")),

@@ -24,7 +24,7 @@ from chary.calls.answers import (
     WatchResult,
     YesOrNo,
 )
-from chary.calls.boundaries import Boundary, Classify, Twice
+from chary.calls.boundaries import Boundary, Classify
 from chary.calls.call import Call, kinds, read
 from chary.calls.choices import (
     Agreed,
@@ -158,7 +158,6 @@ __all__ = [
     "ThresholdTest",
     "TopK",
     "Tracked",
-    "Twice",
     "WatchResult",
     "WeightedAnswer",
     "WeightsQuote",

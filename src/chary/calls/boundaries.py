@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from chary import noise
-from chary.accounting import Event, UnanimousCall
+from chary.accounting import Event, TwiceCall, UnanimousCall
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
@@ -39,20 +39,25 @@ from chary.numbers import Number, exact
 
 # More runs settle nothing that these do not, and each one takes its time.
 _MOST_RUNS: Final = 1000
+# Under which kind ledgers hold two runs that are both published (`stored.current_kind`).
+_TWICE: Final = "call_twice"
 
 
 @call("boundary", subject="algorithms", raced=True)
-class Boundary(Call[answers.Classified]):
+class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
     The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. With `runs`
-    nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary".
+    nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary". With
+    `runs=2, publish=True` both outcomes are published (a `Pair`), whether they agree or not.
 
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
-    `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Errors: `InvalidParameter` for an
-    algorithm without outcomes or probabilities where there are no runs, with a delta or a rho, or not 2 to 1000 runs;
-    `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author vouches not to happen.
+    `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Where both are published `TwiceCall(
+    epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). Errors: `InvalidParameter` for an algorithm without
+    outcomes or probabilities where there are no runs, with a delta or a rho, not 2 to 1000 runs, and other than two
+    that are published; `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author
+    vouches not to happen, and for a run of two published ones that failed.
 
     >>> from chary import Algorithm
     >>> def law(rows):
@@ -66,10 +71,13 @@ class Boundary(Call[answers.Classified]):
     algorithm: fields.Brought
     _: KW_ONLY
     runs: fields.Whole | None = None
+    publish: fields.Flag | None = None
 
     def __post_init__(self) -> None:
         if self.algorithm.size[1]:
             raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
+        if self.publish and self.runs != 2:
+            raise InvalidParameter("both outcomes of two runs are published: Boundary(algorithm, runs=2, publish=True)")
         if self.runs is not None:
             if self.runs < 2:
                 raise InvalidParameter("one run agrees with itself: Boundary(algorithm, runs=2) or more")
@@ -80,8 +88,11 @@ class Boundary(Call[answers.Classified]):
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"
             )
 
-    def plan(self, spine: Spine) -> Plan[answers.Classified]:
+    def plan(self, spine: Spine) -> Plan[Any]:
         algorithm, outcomes = self.algorithm, self.algorithm.outcomes or ()
+        if self.publish:
+            plan = compute.running(self, algorithm, {}, TwiceCall(algorithm.size[0]), partial(_both, algorithm), _pair)
+            return replace(plan, kind=_TWICE)
 
         def tell(answer: Json, number: int) -> answers.Classified:
             if "agreed" in answer:
@@ -120,6 +131,19 @@ def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
     return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
 
 
+def _both(algorithm: Algorithm, data: Data) -> Result:
+    """Both runs are made, and both outcomes are told."""
+    runs = boundaries.TwoRuns(algorithm.size[0]).step(
+        lambda source: algorithm.outcome(data.values[0], source), data.source
+    )
+    differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
+    return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
+
+
+def _pair(answer: Json, number: int) -> answers.Pair:
+    return answers.Pair(number, answer["first"], answer["second"])
+
+
 def _once(algorithm: Algorithm, data: Data) -> str | None:
     """One outcome, canonically."""
     try:
@@ -147,38 +171,6 @@ class _Stated:
     def law(self, value: Any) -> noise.FiniteLaw:
         """The law that its author states for these rows."""
         return self.algorithm.law(value)
-
-
-# The black-box boundary: any private algorithm run twice; agreement is free, difference is charged.
-
-
-@call("call_twice", subject="algorithms", raced=True)
-class Twice(Call[answers.Pair]):
-    """Run any private algorithm twice on the same rows: two outcomes that agree are free, two that differ are charged.
-
-    Guarantee: `TwiceCall(epsilon)`, 2 epsilon-DP, with nothing else known of the algorithm (black-box boundary,
-    [TCT] section 4); a run that failed is a hit as well. Errors: `InvalidParameter` for an algorithm with a delta;
-    `AlgorithmFailed`, charged.
-    """
-
-    algorithm: fields.Brought
-
-    def __post_init__(self) -> None:
-        if self.algorithm.size[1]:
-            raise InvalidParameter("bring an algorithm with delta 0: chary.Algorithm('median', run, epsilon=0.1)")
-
-    def plan(self, spine: Spine) -> Plan[answers.Pair]:
-        algorithm, mechanism = self.algorithm, boundaries.TwoRuns(self.algorithm.size[0])
-
-        def run(data: Data) -> Result:
-            runs = mechanism.step(lambda source: algorithm.outcome(data.values[0], source), data.source)
-            differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
-            return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
-
-        def tell(answer: Json, number: int) -> answers.Pair:
-            return answers.Pair(number, answer["first"], answer["second"])
-
-        return compute.running(self, algorithm, {}, mechanism.event(), run, tell)
 
 
 # Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper.

@@ -380,6 +380,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "outside": "Values outside the bins: ignore, or edges (the first and last bin).",
     "part": "Which part of the budget it may take, misses and hits (default: all).",
     "price": "Instead of epsilon: the part of the budget that one hit may take, such as 0.01.",
+    "publish": "Publish the outcomes of both runs.",
     "queries": 'Conditions to be answered, such as "age >= 65".',
     "query": "What is asked: a count, a sum or a mean, with keys or without.",
     "query_noise": "Standard deviation of the Gaussian noise of each query.",

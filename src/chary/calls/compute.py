@@ -361,8 +361,7 @@ def _dearest(prices: Mapping[str, Price]) -> Price:
 
 def outcome_of(answer: Any) -> Any:
     """The outcome that an answer tells, in JSON values."""
-    value = getattr(answer, "value", None) if hasattr(answer, "value") else [answer.first, answer.second]
-    return json.loads(algorithms.canonical_outcome(value))
+    return json.loads(algorithms.canonical_outcome(answer.value))
 
 
 def _aim(call: Call[Any], inner: Plan[Any], said: Json) -> Aim:
@@ -437,8 +436,8 @@ def _kept(counters: Sequence[int]) -> bytes:
 
 class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or `run.ask(call,
-    targets={...})`: make any call with one outcome (`ThresholdTest`, `Classify`, `Boundary`, `Twice`,
-    `RunAlgorithm`), with a target for each.
+    targets={...})`: make any call with one outcome (`ThresholdTest`, `Classify`, `Boundary`, `RunAlgorithm`), with
+    a target for each.
 
     A target is said as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
     `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.

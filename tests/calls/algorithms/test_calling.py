@@ -12,7 +12,9 @@ import chary
 from chary import Algorithm, AlgorithmFailed, InvalidParameter, InvalidQuery, count
 from chary.accounting import Approximate, Pure, Targeted, TwiceCall
 from chary.amounts import Amount
-from chary.calls import OnChange, RunAlgorithm, TopK, Twice, When
+from chary.calls import Boundary, OnChange, RunAlgorithm, TopK, When
+from chary.calls.history import History
+from chary.calls.run import titled
 from chary.noise import Seeded, discrete_laplace
 from tests.session.kit import NO_NOISE, SECRET_NUMBER, answers, error_texts, shows_data, spent, visits
 
@@ -118,7 +120,7 @@ def test_an_algorithm_that_cannot_be_named(options):
         Algorithm(**({"name": "a", "run": print, "epsilon": 1} | options))
 
 
-@pytest.mark.parametrize("kind", [RunAlgorithm, Twice])
+@pytest.mark.parametrize("kind", [RunAlgorithm, Boundary])
 def test_what_is_no_algorithm_is_refused(kind):
     with pytest.raises(InvalidParameter, match="Algorithm"):
         kind(len)
@@ -181,11 +183,22 @@ def test_noise_comes_from_the_source_of_the_session(opened):
     assert values[0] == values[1]
 
 
+def twice(algorithm):
+    return Boundary(algorithm, runs=2, publish=True)
+
+
 def test_two_runs_that_agree_are_free_and_two_that_differ_are_paid(session):
-    assert session.ask(Twice(fixed(3))).agree
+    agreed = session.ask(twice(fixed(3)))
+    assert agreed.agree
     assert spent(session) == Amount(0)
+    [stored] = session.history
+    assert (stored.kind, stored.question, stored.answer) == ("call_twice", fixed(3).body(), {"first": 3, "second": 3})
+    assert (session.quote(twice(fixed(3))).kind, titled("call_twice")) == ("boundary", "Boundary")
+    assert History(session.spine).rebuilt(session.spine.ledger.call(agreed.call)).answer == stored.answer
     flips = iter([0, 1])
-    pair = session.ask(Twice(Algorithm("flips", lambda rows, source: next(flips), epsilon="0.01")))
+    pair = session.ask(
+        Boundary(Algorithm("flips", lambda rows, source: next(flips), epsilon="0.01"), runs=2, publish=True)
+    )
     assert (pair.first, pair.second, pair.agree) == (0, 1, False)
     assert spent(session) == price(session, TwiceCall("0.01")).hit
 
@@ -193,13 +206,18 @@ def test_two_runs_that_agree_are_free_and_two_that_differ_are_paid(session):
 def test_a_run_of_two_that_fails_is_charged(session):
     outcomes = iter([0, math.nan])
     with pytest.raises(AlgorithmFailed):
-        session.ask(Twice(Algorithm("half", lambda rows, source: next(outcomes), epsilon="0.01")))
+        session.ask(
+            Boundary(Algorithm("half", lambda rows, source: next(outcomes), epsilon="0.01"), runs=2, publish=True)
+        )
     assert spent(session) == price(session, TwiceCall("0.01")).hit
 
 
 def test_two_runs_need_an_algorithm_without_delta(session):
     with pytest.raises(InvalidParameter):
-        session.ask(Twice(fixed(1, delta="1e-9")))
+        session.ask(twice(fixed(1, delta="1e-9")))
+    for runs in (None, 1, 3):
+        with pytest.raises(InvalidParameter, match="runs=2, publish=True"):
+            Boundary(fixed(1), runs=runs, publish=True)
 
 
 def test_tracking_pays_only_for_change(opened, place):
@@ -309,7 +327,7 @@ def test_a_second_run_on_a_series_does_not_see_what_the_first_one_changed():
         return int(rows[0])
 
     with chary.open_counts(series, **given) as session:
-        pair = session.ask(Twice(Algorithm("changes", changes, epsilon="0.01")))
+        pair = session.ask(twice(Algorithm("changes", changes, epsilon="0.01")))
         assert (pair.first, pair.second) == (1005, 1005)
         scoring = [Algorithm(name, lambda rows, source: [changes(rows, source), 0], epsilon="0.01") for name in "ab"]
         assert session.ask(TopK(scoring, k=2)).scores == [1005, 1005]

@@ -11,7 +11,7 @@ import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, Twice, When
+from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When
 from chary.calls import compute as racing
 from chary.calls.call import kinds
 from chary.core.plan import Result
@@ -19,7 +19,7 @@ from chary.filters import Listing
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
 from tests.session.kit import CLINICS, spent
 
-RACED = {"test", "classify", "boundary", "call", "call_twice"}
+RACED = {"test", "classify", "boundary", "call"}
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=3, delta=1e-6)}
 FAR = 10**9
 
@@ -79,7 +79,12 @@ ASKED = {
         "a",
         (Targeted("0.01"), Targeted("0.01")),
     ),
-    "two runs": (lambda: Twice(fixed(1)), ({}, {"prior": [1, 2]}), "b", (TwiceCall("0.01"), Targeted("0.02"))),
+    "two runs": (
+        lambda: Boundary(fixed(1), runs=2, publish=True),
+        ({}, {"prior": [1, 2]}),
+        "b",
+        (TwiceCall("0.01"), Targeted("0.02")),
+    ),
 }
 
 
@@ -244,7 +249,11 @@ FORMS = {
         *(partial(Classify, count(), low=5, high=9, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
         *(partial(Classify, count(), above=5, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
     ),
-    "boundary": (SAMPLES["boundary"], lambda: Boundary(fixed(1), runs=3)),
+    "boundary": (
+        SAMPLES["boundary"],
+        lambda: Boundary(fixed(1), runs=3),
+        lambda: Boundary(fixed(1), runs=2, publish=True),
+    ),
     "call": (
         SAMPLES["call"],
         lambda: RunAlgorithm(fixed(1), prior=2),

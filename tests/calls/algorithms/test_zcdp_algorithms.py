@@ -6,7 +6,7 @@ import chary
 from chary import Algorithm, Budget, InvalidParameter, NotPriced, RequestConflict, count
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import MultiTarget, OnChange, Rerun, RunAlgorithm, Select, TopK, Twice
+from chary.calls import Boundary, MultiTarget, OnChange, Rerun, RunAlgorithm, Select, TopK
 from chary.growth import AlgorithmBox
 from tests.session.kit import USUAL, spent, visits
 
@@ -80,7 +80,7 @@ def test_what_is_no_size_is_refused(sizes):
         lambda s: s.ask(RunAlgorithm(told(), prior=7)),
         lambda s: s.ask(RunAlgorithm(told(outcomes=[6, 7]), target=[7])),
         lambda s: s.ask(RunAlgorithm(told(outcomes=[5, 6, 7]), target=[7], q="0.5")),
-        lambda s: s.ask(Twice(told())),
+        lambda s: s.ask(Boundary(told(), runs=2, publish=True)),
         lambda s: s.ask(OnChange(told())),
         lambda s: s.ask(TopK([told()], k=1)),
         lambda s: s.ask(Select([told()], above=1)),

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from chary import Algorithm, Budget, BudgetExceeded, NotPriced, Session, count
 from chary.calls import (
+    Boundary,
     Choose,
     Classify,
     GaussianAboveThreshold,
@@ -23,7 +24,6 @@ from chary.calls import (
     RunAlgorithm,
     SparseVector,
     ThresholdTest,
-    Twice,
 )
 from chary.data import NeighborRelation, RowTable
 from chary.ledger import Ledger
@@ -233,7 +233,7 @@ SIZED: dict[str, Callable[[Fraction], Move]] = {
     "classify": lambda size: _asked(lambda: Classify(KEYS, epsilon=size)),
     "track": lambda size: _asked(lambda: OnChange(count(), step=4, epsilon=size)),
     "compute": lambda size: _asked(lambda: RunAlgorithm(_counting(size), prior=6)),
-    "twice": lambda size: _asked(lambda: Twice(_counting(size))),
+    "twice": lambda size: _asked(lambda: Boundary(_counting(size), runs=2, publish=True)),
     "quantile": lambda size: _asked(
         lambda: Quantiles("age", 0.5, bounds=(0, 100), step=25, max_rows_per_unit=1, epsilon=size)
     ),

@@ -121,7 +121,11 @@ THRESHOLDS = [
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
-    WorstCase("call_twice", lambda k: calls.Twice(noisy_size(k)), COUNTED.opened),
+    WorstCase(
+        "boundary of a pair",
+        lambda k: calls.Boundary(noisy_size(k), runs=2, publish=True),
+        COUNTED.opened,
+    ),
     WorstCase("boundary", lambda k: calls.Boundary(even(k)), COUNTED.opened),
     WorstCase("boundary: a hit", lambda k: calls.Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
     WorstCase("boundary of runs", lambda k: calls.Boundary(even(k), runs=2), COUNTED.opened),

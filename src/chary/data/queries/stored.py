@@ -33,6 +33,7 @@ _CURRENT_KINDS: Final = {
     **{stored: kind for kind, stored in _STORED_KINDS.items()},
     **{stored: kind for stored, (kind, _) in _OPTIONS.items()},
     "between": "classify",
+    "call_twice": "boundary",
     "decide": "classify",
     "quantile": "quantiles",
     "watch": "release_if",
