@@ -66,6 +66,9 @@ class Cashier(Protocol):
     def free_misses_ended(self) -> bool:
         """Whether every call is charged its epsilon by now, hit or miss."""
 
+    def asked(self, call: Any, request: str | None) -> Any:
+        """The answer to a further call, under a request."""
+
 
 class PublishedNumber(NamedTuple):
     """A number that was published, with its interval and caution; `key` is empty where it is the only one."""

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 from chary import Algorithm, count
 from chary.calls.compute import RunAlgorithm, run_once
-from chary.calls.thresholds import ReleaseIf, Revise, asked_release, released_if, revision
+from chary.calls.thresholds import ReleaseIf, asked_release, released_if, revision
+from chary.calls.withheld import Widen
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World
@@ -74,7 +75,7 @@ class Releases:
 
     def _revision(self, bar):
         original = {"epsilon": str(self.epsilon), "grid": "1", "error_bar": None}
-        return revision(Revise(1, above=bar), original, ADDED)
+        return revision(Widen(1, above=bar), original, ADDED)
 
     def _revised(self, bar, secret):
         made = self._revision(bar)

@@ -155,7 +155,8 @@ def test_a_test_pays_exactly_what_its_hits_need():
 
 
 @pytest.mark.parametrize(
-    "kind", ["label", "boundary", "fraction", "classify by one", "exponential_mechanism", "exponential_mechanism by distances"]
+    "kind",
+    ["label", "boundary", "fraction", "classify by one", "exponential_mechanism", "exponential_mechanism by distances"],
 )
 def test_finite_kinds_are_audited_exactly(kind):
     [found] = [each for each in audit_kinds([kind]) if ":" not in each.kind][:1]

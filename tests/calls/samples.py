@@ -16,7 +16,6 @@ from chary.calls import (
     Cover,
     DistinctSketch,
     ExponentialMechanism,
-    Extend,
     GaussianAboveThreshold,
     Greedy,
     GrowingTests,
@@ -41,8 +40,6 @@ from chary.calls import (
     ReleaseAll,
     ReleaseIf,
     Rerun,
-    Reselect,
-    Revise,
     RunAlgorithm,
     Select,
     SelfReporting,
@@ -51,6 +48,7 @@ from chary.calls import (
     ThresholdTest,
     TopK,
     When,
+    Widen,
 )
 from chary.data import Votes
 from chary.growth import CountsBox
@@ -102,7 +100,6 @@ SAMPLES = {
     "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
     "cover": lambda: Cover(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
     "exponential_mechanism": lambda: ExponentialMechanism(["all", "old"], [count(), count("age > 60")], epsilon="0.01"),
-    "extend": lambda: Extend(1, when=ANY),
     "fraction": lambda: Proportion("age >= 44", epsilon="0.01"),
     "greedy": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "growing_sparse_vector": lambda: GrowingTests(above="0.5", epsilon="0.01", values=True, rounds=3),
@@ -128,8 +125,6 @@ SAMPLES = {
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
-    "reselect": lambda: Reselect(1, when=ANY),
-    "revise": lambda: Revise(1, above=5),
     "schedule": lambda: Rerun(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
     "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
     "self_reporting": lambda: SelfReporting(**RUNS),
@@ -140,6 +135,7 @@ SAMPLES = {
     "test": lambda: ThresholdTest(COSTS, above="0.1", epsilon="0.01"),
     "top": lambda: TopK(KEYED, k=2, epsilon="0.01", gap=3),
     "track": lambda: OnChange(count(), step=100, epsilon="0.01"),
+    "widen": lambda: Widen(1, above=5),
 }
 # Second samples of kinds that are asked in two quite different ways.
 OTHERS = {
@@ -150,6 +146,7 @@ OTHERS = {
     "boundary of a pair": lambda: Boundary(one(), runs=2, publish=True),
     "classify by a threshold": lambda: Classify(COSTS, above=51, epsilon="0.01"),
     "classify by two": lambda: Classify(count(), low=10, high="20.5", epsilon="0.01"),
+    "widen by a condition": lambda: Widen(1, when=ANY),
     "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
     "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
     "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
@@ -157,7 +154,7 @@ OTHERS = {
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "extend", "greedy", "publish_if", "reselect", "schedule"}
+BROUGHT = {"boundary", "call", "greedy", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
 OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {
@@ -173,21 +170,21 @@ OF_ROWS = {
 
 def revised(session, request):
     """Lower the bar of what is held."""
-    return Revise(session.release_if(count(), above=10**9, epsilon="0.01", request=request).held, above=5)
+    return Widen(session.release_if(count(), above=10**9, epsilon="0.01", request=request).held, above=5)
 
 
 def extended(session, request):
     """Publish the outcome that is held."""
-    return Extend(session.ask(PublishIf(one(), when=NONE), request=request).held, when=ANY)
+    return Widen(session.ask(PublishIf(one(), when=NONE), request=request).held, when=ANY)
 
 
 def reselected(session, request):
     """Publish what a selection held."""
-    return Reselect(session.ask(Select([one()], above=5, room=64), request=request).call, when=ANY)
+    return Widen(session.ask(Select([one()], above=5, room=64), request=request).call, when=ANY)
 
 
 # What needs an earlier call: asks that one under a request, and says the call that follows it.
-AFTER = {"extend": extended, "reselect": reselected, "revise": revised}
+AFTER = {"widen": revised}
 
 
 def answering(kind, opened, **options):

@@ -7,7 +7,7 @@ import pytest
 
 import chary
 from chary import Budget, count, mean
-from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK
+from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, SparseVector, TopK, Widen
 from chary.core.plan import Data
 from chary.errors import InvalidParameter, NotWithheld
 from chary.noise import Seeded
@@ -33,7 +33,7 @@ def asked(session):
     answers = [
         session.release_if(EVERY, above=10, epsilon=EPSILON),
         session.release_if(EVERY, above=10, hits=20),
-        session.ask(Revise(held.call, above=5)),
+        session.ask(Widen(held.call, above=5)),
         session.ask(TopK(EVERY, k=2, epsilon=EPSILON, gap=100)),
         session.release(COSTS, epsilon=EPSILON),
         session.release(EVERY, rho="0.1"),

@@ -37,13 +37,13 @@ from chary.calls import (
     RandomizedValues,
     Release,
     ReleaseIf,
-    Revise,
     Select,
     SelfReporting,
     SmallDatabase,
     SparseVector,
     ThresholdTest,
     TopK,
+    Widen,
     kinds,
 )
 from chary.cli.answers import figures
@@ -173,7 +173,7 @@ def typed(kind):
 
 def test_every_kind_that_a_command_line_can_state_is_here():
     typed = {name for name, kind in kinds().items() if kind.typed}
-    assert {form.kind.kind for form in forms()} == {*CALLS, "revise"} == typed - BROUGHT
+    assert {form.kind.kind for form in forms()} == {*CALLS, "widen"} == typed - BROUGHT
 
 
 @pytest.mark.parametrize("kind", CALLS)
@@ -208,7 +208,7 @@ def test_any_kind_is_quoted_and_nothing_is_kept(call, visits, kind):
         assert json.loads(out) == json.loads(json.dumps(session.quote(same).as_dict()))
 
 
-@pytest.mark.parametrize("kind", [*CALLS, "revise"])
+@pytest.mark.parametrize("kind", [*CALLS, "widen"])
 def test_a_kind_tells_what_its_docstring_says_and_what_each_option_means(call, kind):
     code, out, _ = call(f"ask {typed(kind)} --help")
     shown = " ".join(out.replace("│", " ").split())
@@ -252,16 +252,16 @@ def test_a_short_form_is_the_same_command(call, visits, kind):
     assert long[0] == 0
 
 
-def test_a_held_outcome_is_revised_by_its_number(call, visits):
+def test_a_withheld_outcome_is_widened_by_its_number(call, visits):
     code, out, _ = call(f"ask {visits} release-if {UNITS} {BUDGET} --count --above 100000 {SMALL} --json")
     held = json.loads(out)
     assert (code, held["published"], held["value"]) == (0, False, None)
-    line = f"ask {visits} revise {UNITS} --held {held['held']} --above 10 --request one --json"
+    line = f"ask {visits} widen {UNITS} --held {held['held']} --above 10 --request one --json"
     code, out, _ = call(line)
     revised = json.loads(out)
     assert (code, revised["published"]) == (0, True)
     with opened(visits, UNITS) as session:
-        assert figures(session.ask(Revise(held["held"], above=10), request="one"), "revise").items() <= revised.items()
+        assert figures(session.ask(Widen(held["held"], above=10), request="one"), "widen").items() <= revised.items()
     assert call(line.replace("--above 10", "--above 200000"))[0] == 2
 
 

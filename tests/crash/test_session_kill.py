@@ -8,8 +8,13 @@ import pytest
 import chary
 from chary.accounting import Extendable
 from chary.amounts import Amount
+<<<<<<< HEAD
 from chary.calls import Revise
 from chary.ledger import open_ledger
+=======
+from chary.calls import Widen
+from chary.ledger import SqlLedger
+>>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
 from chary.session import STEPS
 from tests.children import Python
 from tests.crash.session_child import FREE_MISSES, ask, open_session
@@ -89,15 +94,15 @@ def test_a_killed_revision_is_charged_and_the_outcome_survives(folder):
         hit = session.spine.filter.price(Extendable("0.02")).hit
 
     script = (
-        "import os, signal, sys; from chary.calls import Revise;"
+        "import os, signal, sys; from chary.calls import Widen;"
         "from tests.crash.session_child import FREE_MISSES, open_session;"
         "kill = lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 'ran' else None;"
-        f"open_session(sys.argv[1], kill, budget=FREE_MISSES).ask(Revise({held.call}, above=-10**6))"
+        f"open_session(sys.argv[1], kill, budget=FREE_MISSES).ask(Widen({held.call}, above=-10**6))"
     )
     child = Python("-c", script, folder)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
     with open_session(folder, budget=FREE_MISSES) as session:
         assert spent(session) == hit
-        assert session.ask(Revise(held.call, above=-(10**6))).published
+        assert session.ask(Widen(held.call, above=-(10**6))).published
         assert spent(session) == Amount(2 * hit.main, 2 * hit.delta)

@@ -8,7 +8,7 @@ import pytest
 
 from chary import count
 from chary.answers import Answer
-from chary.client.wire import MERGED, TAGS, in_typed, of_typed
+from chary.client.wire import GONE, MERGED, TAGS, in_typed, of_typed
 from chary.ledger import open_ledger
 from chary.noise import Seeded
 from chary.session import Quote
@@ -127,14 +127,19 @@ def test_a_service_goes_on_with_its_own_database(tmp_path):
             assert bob.get("/v1/datasets").status_code == 401
 
 
+def of_today(typed):
+    """A value that was kept, by the tag that its class has now and without fields that are gone."""
+    if not isinstance(typed, dict) or typed.keys() != {"of", "fields"}:
+        return typed
+    tag, _ = MERGED.get(typed["of"], (typed["of"], None))
+    return {"of": tag, "fields": {name: each for name, each in typed["fields"].items() if name not in GONE}}
+
+
 @pytest.mark.parametrize("line", WIRE, ids=lambda line: line["what"])
 def test_a_value_is_read_from_the_wire(line):
     value = of_typed(line["typed"])
     typed = in_typed(value)
-    known = line["typed"]
-    if isinstance(known, dict) and known.get("of") in MERGED:
-        known = known | {"of": MERGED[known["of"]][0]}
-    assert lost(known, typed) == []
+    assert lost(of_today(line["typed"]), typed) == []
     assert of_typed(typed) == value
     if isinstance(value, Quote):
         assert value.lines()

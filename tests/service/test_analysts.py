@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 import chary
 from chary import BudgetExceeded, NotWithheld, count
-from chary.calls import Release, ReleaseIf, Revise, SparseVector, ThresholdTest
+from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Widen
 from chary.client.remote import connect
 from chary.client.wire import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
@@ -107,12 +107,12 @@ def test_what_an_analyst_held_back_is_taken_by_nobody_else(asking):
         said = []
         for number in (held.call, 10**6):
             with pytest.raises(NotWithheld) as refused:
-                attempt(Revise(number, above=0))
+                attempt(Widen(number, above=0))
             said.append(str(refused.value))
         assert said[0] == said[1]
     with pytest.raises(NotWithheld):
-        bob.stand(Revise(held.call, above=0), every="append", share="0.5")
-    assert alice.ask(Revise(held.call, above=-(10**6))).hit
+        bob.stand(Widen(held.call, above=0), every="append", share="0.5")
+    assert alice.ask(Widen(held.call, above=-(10**6))).hit
 
 
 def test_a_run_of_somebody_else_is_told_of_like_one_that_is_not_there(asking):

@@ -20,7 +20,7 @@ from tests.session.kit import shows_data
 ASK = "/page/datasets/visits/ask"
 TYPES = {"patient": "int64", "clinic": "string", "age": "int64", "cost": "float64", "note": "string"}
 # What only algorithms of its author can be asked of, or a condition on an outcome of one.
-BY_FORM = sorted(set(readable_kinds()) - {"greedy", "reselect"})
+BY_FORM = sorted(set(readable_kinds()) - {"greedy"})
 MARKUP = "<script>alert(1)</script>"
 
 
@@ -194,10 +194,10 @@ def test_a_call_that_goes_on_with_one_of_another_analyst_is_not_there(service, v
     fields = prefixed({"query.kind": "count", "above": "99999", "epsilon": "0.01"})
     number = mine.post(ASK, kind="release_if", do="ask", **fields).headers["location"].rpartition("=")[2]
     told = visit(token_of(service, "bob")).post(
-        ASK, kind="revise", do="ask", **prefixed({"held": number, "above": "9999"})
+        ASK, kind="widen", do="ask", **prefixed({"held": number, "above": "9999"})
     )
     missing = visit(token_of(service, "bob")).post(
-        ASK, kind="revise", do="ask", **prefixed({"held": "99999", "above": "9999"})
+        ASK, kind="widen", do="ask", **prefixed({"held": "99999", "above": "9999"})
     )
     assert (told.status_code, missing.status_code) == (404, 404)
 

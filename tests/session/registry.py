@@ -37,7 +37,6 @@ from chary.calls import (
     Quantiles,
     Randomized,
     Rerun,
-    Revise,
     RunAlgorithm,
     ScoreFunction,
     Select,
@@ -46,6 +45,7 @@ from chary.calls import (
     SparseVector,
     ThresholdTest,
     TopK,
+    Widen,
 )
 from chary.calls.continual import Progress
 from chary.calls.gaussian_runs import ReportingProgress, RunState
@@ -62,7 +62,7 @@ from chary.mechanisms.threshold_tests import Held
 from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
-from tests.calls.samples import AFTER, OTHERS, SAMPLES
+from tests.calls.samples import OTHERS, SAMPLES, extended, reselected
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -79,7 +79,17 @@ def fixed(value, epsilon="0.01"):
 def revise(session, name):
     """Needs a held outcome."""
     held = session.release_if(count(), above=EXTREME, epsilon="0.01", request=f"held {name}")
-    return lambda key: session.ask(Revise(held.call, above=-EXTREME), request=key)
+    return lambda key: session.ask(Widen(held.call, above=-EXTREME), request=key)
+
+
+def after(ask):
+    """Needs an outcome that an earlier call withheld."""
+
+    def prepared(session, name):
+        call = ask(session, f"before {name}")
+        return lambda key: session.ask(call, request=key)
+
+    return prepared
 
 
 def best_of_call(session, name):
@@ -229,6 +239,8 @@ KINDS = {
     "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
     "revise": revise,
+    "extend": after(extended),
+    "reselect": after(reselected),
     "watch": asked(
         lambda s, key: s.release_if(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
     ),
@@ -408,19 +420,14 @@ LATER = {
 
 
 def sampled(kind):
-    """The sample of a kind, after the earlier call that it may need."""
-
-    def prepared(session, name):
-        call = AFTER[kind](session, f"before {name}") if kind in AFTER else SAMPLES[kind]()
-        return lambda key: session.ask(call, request=key)
-
-    return prepared
+    """The sample of a kind."""
+    return asked(lambda s, key: s.ask(SAMPLES[kind](), request=key))
 
 
 # All of them: kinds that are not named above are asked as their samples are. A coverage is many calls, as a greedy
 # choice is.
 KNOWN = KINDS | NEWER | LATER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy"})}
+EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "widen"})}
 
 
 def units(*ids):

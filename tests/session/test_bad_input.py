@@ -75,7 +75,7 @@ def test_a_revised_bar_must_be_a_number(opened, above):
     session = opened(grain="0.02")
     held = session.release_if(count(), above=10**9, epsilon="0.01")
     with pytest.raises(InvalidParameter) as refusal:
-        held.revise(above=above)
+        held.widen(above=above)
     assert not shows_data(error_texts(refusal.value))
     assert len(session.history) == 1
 

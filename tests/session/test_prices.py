@@ -55,9 +55,9 @@ def test_each_hit_costs_its_price(charging):
 def test_a_revision_costs_the_hit_of_the_first_call(charging):
     size = {"exact": Fraction("0.02"), "renyi": Fraction("0.01")}[charging.spine.filter.kind]
     held = charging.release_if(count(), above=NEVER, epsilon=size)
-    held = held.revise(above=NEVER - 1)
+    held = held.widen(above=NEVER - 1)
     assert spent(charging) == Amount(0)
-    assert held.revise(above=SURE).published
+    assert held.widen(above=SURE).published
     assert spent(charging) == hit_price(charging, size)
 
 
@@ -67,7 +67,7 @@ def test_a_revision_of_an_outcome_that_was_paid_hit_or_miss_is_free(opened, opti
     held = session.release_if(count(), above=NEVER, epsilon=size)
     paid = spent(session)
     assert paid != Amount(0)
-    assert held.revise(above=SURE).published
+    assert held.widen(above=SURE).published
     assert spent(session) == paid
 
 

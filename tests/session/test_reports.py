@@ -74,8 +74,8 @@ def ask_a_little(session):
     session.test(count(), above=NEVER, epsilon="0.02")
     session.test(count(), above=SURE, epsilon="0.02")
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
-    held.revise(above=NEVER - 1)
-    held.revise(above=SURE)
+    held.widen(above=NEVER - 1)
+    held.widen(above=SURE)
     session.release_if(count().by("clinic", CLINICS, max_groups_per_unit=2), above=NEVER, epsilon="0.02")
     session.release_if(count().by("clinic", CLINICS), above=SURE, epsilon="0.02")
 

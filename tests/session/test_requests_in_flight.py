@@ -82,13 +82,13 @@ def test_the_second_is_told_the_answer_even_where_the_first_left_nothing_to_ask_
         found = stored(*arguments)
         if not looked:
             looked.append(True)
-            looked.append(held.revise(above=SURE, request="key"))
+            looked.append(held.widen(above=SURE, request="key"))
         return found
 
     session.spine.ledger.replay = overtaken
-    assert held.revise(above=SURE, request="key") == looked[1]
+    assert held.widen(above=SURE, request="key") == looked[1]
     with pytest.raises(NotWithheld):
-        held.revise(above=SURE, request="another")
+        held.widen(above=SURE, request="another")
 
 
 def test_a_call_that_failed_frees_its_key_and_stays_charged(opened, place):

@@ -109,7 +109,7 @@ def test_conditional_releases_follow_the_law_above_and_below_the_bar(session):
         if outcome.published:
             assert outcome.value >= UNITS + 4
         else:
-            outcome = outcome.revise(above=-(10**6))
+            outcome = outcome.widen(above=-(10**6))
         noise.append(outcome.value - UNITS)
     rightly(noise, 10.0)
 

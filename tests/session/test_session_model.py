@@ -20,7 +20,7 @@ from chary.accounting import (
     capacity_down,
     hit_price_up,
 )
-from chary.calls import Revise
+from chary.calls import Widen
 from chary.noise import Seeded
 
 STEP = 10**15
@@ -180,7 +180,7 @@ class Books(RuleBasedStateMachine):
     def revise(self, data, above):
         call = data.draw(st.sampled_from(sorted(self.floors)))
         floor, epsilon = self.floors[call]
-        ask = lambda: self.session.ask(Revise(call, above=above))  # noqa: E731
+        ask = lambda: self.session.ask(Widen(call, above=above))  # noqa: E731
         if floor is None or above >= floor:
             with pytest.raises(NotWithheld if floor is None else InvalidParameter):
                 ask()

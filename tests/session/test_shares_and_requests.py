@@ -7,8 +7,13 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean
 from chary.amounts import Amount
+<<<<<<< HEAD
 from chary.calls import Release, Revise
 from chary.ledger import open_ledger
+=======
+from chary.calls import Release, Widen
+from chary.ledger import MemoryLedger, SqlLedger
+>>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
 from tests.session.kit import CLINICS, USUAL, spent, visits
 
 NEVER, SURE = 10**9, -(10**6)
@@ -120,14 +125,14 @@ def test_a_repeated_revision_is_answered_identically(opened, tmp_path):
     path = tmp_path / "visits.ledger"
     first = opened(ledger=path)
     held = first.release_if(count(), above=NEVER, epsilon="0.02", request="first")
-    lower = held.revise(above=NEVER - 1, request="second")
-    published = held.revise(above=SURE, request="third")
+    lower = held.widen(above=NEVER - 1, request="second")
+    published = held.widen(above=SURE, request="third")
     charged = spent(first)
     first.close()
     again = opened(ledger=path)
     assert again.release_if(count(), above=NEVER, epsilon="0.02", request="first") == held
-    assert again.ask(Revise(held.call, above=NEVER - 1), request="second") == lower
-    assert again.ask(Revise(held.call, above=SURE), request="third") == published
+    assert again.ask(Widen(held.call, above=NEVER - 1), request="second") == lower
+    assert again.ask(Widen(held.call, above=SURE), request="third") == published
     assert spent(again) == charged
 
 

@@ -39,7 +39,7 @@ from chary.calls.choices import (
     Proportion,
     Winner,
 )
-from chary.calls.compute import Disclosure, Extend, MultiTarget, PublishIf, RunAlgorithm
+from chary.calls.compute import Disclosure, MultiTarget, PublishIf, RunAlgorithm
 from chary.calls.continual import ContinualCount, RunningCount, RunningCounts
 from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThreshold, SelfReporting
 from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
@@ -50,12 +50,13 @@ from chary.calls.quantiles import QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
 from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
-from chary.calls.selection import Cover, Greedy, Reselect, Select, TopK
+from chary.calls.selection import Cover, Greedy, Select, TopK
 from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
-from chary.calls.thresholds import OnChange, ReleaseIf, Revise, Tested, ThresholdTest
+from chary.calls.thresholds import OnChange, ReleaseIf, Tested, ThresholdTest
 from chary.calls.weights import PMW, PrepaidPMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
+from chary.calls.withheld import Widen
 
 __all__ = [
     "MWEM",
@@ -85,7 +86,6 @@ __all__ = [
     "DistinctEstimate",
     "DistinctSketch",
     "ExponentialMechanism",
-    "Extend",
     "FirstAbove",
     "GaussianAboveThreshold",
     "Greedy",
@@ -134,8 +134,6 @@ __all__ = [
     "ReleaseAll",
     "ReleaseIf",
     "Rerun",
-    "Reselect",
-    "Revise",
     "Run",
     "RunAlgorithm",
     "RunningCount",
@@ -162,6 +160,7 @@ __all__ = [
     "WeightedAnswer",
     "WeightsQuote",
     "When",
+    "Widen",
     "Winner",
     "YesOrNo",
     "kinds",

@@ -1,14 +1,15 @@
 """Answers that several kinds of calls share: numbers, choices, tested groups, selections."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from chary.accounting import Finding, Findings, LargestOf, Publication, Silence, Support, confidence_of_each
 from chary.accounting.intervals import CONFIDENCE, Tails
 from chary.answers import Answer, Ends, Key, Table, Value, around, in_row, scalar
-from chary.calls.algorithm import canonical_outcome
+from chary.calls.algorithm import When, canonical_outcome
+from chary.calls.withheld import Widen
 from chary.data import NeighborRelation, Query
 from chary.errors import InvalidParameter, NotWithheld
 from chary.mechanisms import Additive
@@ -87,30 +88,39 @@ def published_best(
 
 
 @dataclass(frozen=True)
-class Conditional(NumberOrNothing):
-    """The outcome of a conditional release: published with its value, or held back (`value` is None, free).
+class Withheld(Answer):
+    """An answer that is published, or withheld: secret state beside call `held` of the ledger, which `widen` publishes.
 
-    A held outcome is secret state beside call `held` of the ledger, which released it first; it survives restarts and
-    `revise` lowers its bar.
+    It survives restarts.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def held(self) -> int:
+            """The call that withheld it."""
+
+    def widen(self, *, above: Number | None = None, when: When | None = None, request: str | None = None) -> Self:
+        """Publish the same stored outcome if it meets another condition; see `chary.calls.Widen`.
+
+        Errors: `NotWithheld` if the outcome was published before, or for an answer that no session handed out.
+        """
+        if self._cashier is None:
+            raise NotWithheld(f"a copy knows no session: session.ask(chary.calls.Widen({self.held}, ...))")
+        found: Self = self._cashier.asked(Widen(self.held, above=above, when=when), request)
+        return found
+
+
+@dataclass(frozen=True)
+class Conditional(Withheld, NumberOrNothing):
+    """The outcome of a conditional release: published with its value, or withheld (`value` is None, free).
+
+    `widen(above=)` lowers its threshold; it is charged like a hit of the first call if it publishes now, and free if
+    that was charged hit or miss.
     """
 
     held: int
     also = "published value error_bar held"
-    reviser: Callable[..., "Conditional"] | None = field(default=None, repr=False, compare=False)
-
-    def revise(self, *, above: Number, request: str | None = None) -> "Conditional":
-        """Lower the bar for the same stored outcome; charged like a hit of the first call if it publishes now, and
-        free if the first call was charged hit or miss (see `chary.calls.Revise`).
-
-        Errors: `NotWithheld` if the outcome was published before, or for an answer that no session handed out;
-        `InvalidParameter` if the bar is not lower.
-        """
-        if self.reviser is None:
-            raise NotWithheld(f"a copy knows no session: session.ask(chary.calls.Revise({self.held}, above=...))")
-        return self.reviser(self.held, above=above, request=request)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "reviser"}
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import ArgsKwargs, PydanticSerializationError
 
-from chary.accounting import Extendable
-from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
+from chary.core.plan import ENCODER, AnswerT, Json, Plan, Size
 from chary.core.transaction import Spine
 from chary.data.queries.stored import current, current_kind, options_of, stored, stored_kind
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
@@ -63,7 +62,7 @@ class Call(ABC, Generic[AnswerT]):
     title: ClassVar[str]
     subject: ClassVar[str]
     raced: ClassVar[bool]
-    publishes: ClassVar[bool]
+    publishes: ClassVar[bool | str]
     again: ClassVar[bool]
     by_hits: ClassVar[bool]
     typed: ClassVar[bool]
@@ -122,6 +121,11 @@ class Call(ABC, Generic[AnswerT]):
         """
         known = {field.name for field in dataclasses.fields(cast("Any", cls))}
         return cls(**{name: value for name, value in current(body, cls.kind).items() if name in known})
+
+    @classmethod
+    def widened(cls, widen: Any, original: Json, spine: Spine) -> Plan[Any]:
+        """How a later call, a `Widen`, publishes what the one of this body withheld; `NotWithheld` where none can."""
+        raise NotWithheld(f"call {widen.held} withholds nothing, whatever came out")
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
@@ -201,7 +205,7 @@ def call(
     subject: str,
     name: str | None = None,
     raced: bool = False,
-    publishes: bool = False,
+    publishes: bool | str = False,
     again: bool = False,
     by_hits: bool = False,
     typed: bool = True,
@@ -210,12 +214,13 @@ def call(
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
-    Its name is that of its class, unless a `name` is given; its title is the words of its class. A race may ask a kind
+    Its name is that of its class, unless a `name` is given; its title is the words of its class. A race may ask one
     that is `raced`: one outcome, all of which is published, one hit, and nothing held or read again. One that
-    `publishes` tells values whose noise is known, one that is asked `again` a single value as time goes on. One that is
-    sized `by_hits` may be as precise as leaves room for the hits that are to be paid for. No command line states one
-    that is not `typed`: only a program can bring votes, a black box, or several algorithms or queries. Most people come
-    for what is `offered`. A command tells the value of an answer under the name `tells`.
+    `publishes` tells values whose noise is known; if it is a word, only those calls that ledgers hold under it do. One
+    that is asked `again` tells a single value as time goes on. One that is sized `by_hits` may be as precise as leaves
+    room for the hits that are to be paid for. No command line states one that is not `typed`: only a program can bring
+    votes, a black box, or several algorithms or queries. Most people come for what is `offered`. A command tells
+    the value of an answer under the name `tells`.
     """
 
     def declare(declared: KindT) -> KindT:
@@ -305,36 +310,6 @@ def _checking(kind: str, made: Any) -> Callable[..., None]:
 
 
 _KINDS: dict[str, type[Call[Any]]] = {}
-
-# A later call on the outcome that an earlier one held back: what all of them share.
-EXTENDS: Final = PerHit(adds_up=False, extends=True)
-
-
-def widened(
-    call: Call[AnswerT],
-    held: int,
-    original: Json,
-    run: Callable[[Data], Result],
-    present: Callable[[Json, int], AnswerT],
-    check: Callable[[bytes], None] | None = None,
-    cost: PerHit = EXTENDS,
-) -> Plan[AnswerT]:
-    """An extension of the target of the call that holds the outcome ([TCT] Algorithm 2), whose public body is
-    `original`.
-
-    It reads only the stored outcome, and is free where the filter charged the first call hit or miss. `check` refuses
-    what that outcome rules out.
-    """
-
-    def holds(secret: bytes | None) -> None:
-        if secret is None:
-            raise NotWithheld(f"call {held} holds no outcome: it was published, or the call was interrupted")
-        if check is not None:
-            check(secret)
-
-    event = Extendable(Fraction(original["epsilon"]))
-    return Plan(call.kind, call.text(), event, run, present, cost=cost, state=held, check=holds)
-
 
 # What each field of a call means, in one line: a name means the same in every kind of call.
 

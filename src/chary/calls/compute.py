@@ -1,22 +1,21 @@
-"""Algorithms run privately: once, in a race against a target, published on a condition, withheld and extended."""
+"""Algorithms run privately: once, in a race against a target, published on a condition, withheld."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
 from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
-from chary.answers import Answer
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields
-from chary.calls.call import Call, call, widened
+from chary.calls.call import Call, call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
+from chary.calls.withheld import Widen, extension
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
-from chary.core.transaction import Spine, earlier
-from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
+from chary.core.transaction import Spine
+from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Filter, Price
 from chary.mechanisms.additive import padded, unpadded
 from chary.numbers import Number
@@ -157,34 +156,24 @@ MOST_ROOM: Final = 2**24
 
 
 @dataclass(frozen=True)
-class Disclosure(Answer):
-    """The outcome of an algorithm if it is `published`, otherwise None: then it is held beside call `held`, free."""
+class Disclosure(answers.Withheld):
+    """The outcome of an algorithm if it is `published`, otherwise None: then it is withheld beside call `held`, free.
+
+    `widen(when=)` publishes it if it meets another condition.
+    """
 
     value: Any
     published: bool
     held: int
-    extender: Callable[..., "Disclosure"] | None = field(default=None, repr=False, compare=False)
 
     @property
     def hit(self) -> bool:
         return self.published
 
-    def extend(self, *, when: algorithms.When, request: str | None = None) -> "Disclosure":
-        """Publish the same held outcome if it meets another condition; see `chary.calls.Extend`.
-
-        Errors: `NotWithheld` if it was published before, or for an answer that no session handed out.
-        """
-        if self.extender is None:
-            raise NotWithheld(f"a copy knows no session: session.ask(chary.calls.Extend({self.held}, when=...))")
-        return self.extender(self.held, when=when, request=request)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "extender"}
-
 
 @call("publish_if", subject="algorithms")
 class PublishIf(Call[Disclosure]):
-    """The outcome of any private algorithm if it meets a condition, otherwise nothing, which is free; see `Extend`.
+    """The outcome of any private algorithm if it meets a condition, otherwise nothing, which is free; see `Widen`.
 
     Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2); an algorithm's delta is
     paid hit or miss, once for all extensions. An outcome that does not meet the condition becomes secret state, of
@@ -209,10 +198,14 @@ class PublishIf(Call[Disclosure]):
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
 
     def plan(self, spine: Spine) -> Plan[Disclosure]:
-        return publishing(self, partial(_extended, spine))
+        return publishing(self)
+
+    @classmethod
+    def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Disclosure]:
+        return extending(widen, original)
 
 
-def publishing(call: PublishIf, extender: Callable[..., Disclosure] | None = None) -> Plan[Disclosure]:
+def publishing(call: PublishIf) -> Plan[Disclosure]:
     """The conditional publication, as it is run."""
     algorithm, when, room = call.algorithm, call.when, call.room
     target = algorithms.Target(when, {"when": when.name, "room": room})
@@ -222,50 +215,31 @@ def publishing(call: PublishIf, extender: Callable[..., Disclosure] | None = Non
         return Result(answer, hits=int(answer["published"]), tests=1, secret=kept)
 
     def tell(answer: Json, number: int) -> Disclosure:
-        return Disclosure(number, answer["value"], answer["published"], number, extender)
+        return Disclosure(number, answer["value"], answer["published"], number)
 
     return running(call, algorithm, target.told, target.event(algorithm), run, tell)
 
 
-@call("extend", subject="algorithms")
-class Extend(Call[Disclosure]):
-    """Publish the outcome that an earlier `PublishIf` held, if it meets another condition; no data are read.
-
-    Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet this
-    condition and none before, since what met one of those is held no more: that call and all its extensions together
-    hit at most once. It is charged like a hit of that call if it publishes now, and free where that call was charged
-    hit or miss, which paid for the outcome.
-
-    Errors: `NotWithheld` when that call holds nothing; `AlgorithmFailed`, charged like a hit and the end of what was
-    held, for a condition that raises.
-    """
-
-    held: fields.Whole
-    _: KW_ONLY
-    when: fields.Condition
-
-    def plan(self, spine: Spine) -> Plan[Disclosure]:
-        original = earlier(spine, self.held, "publish_if", "a conditional publication")
-        return extending(self, original, partial(_extended, spine))
-
-
-def extending(call: Extend, original: Json, extender: Callable[..., Disclosure] | None = None) -> Plan[Disclosure]:
+def extending(widen: Widen, original: Json) -> Plan[Disclosure]:
     """The extension, as it is run; `original` is the public body of the call that holds the outcome."""
+    when = widen.when
+    if when is None:
+        raise InvalidParameter("the outcome of an algorithm is published by another condition: give when=, not above=")
 
     def run(data: Data) -> Result:
         outcome = json.loads(unpadded(data.secret or b"null"))
         try:
-            answer, kept = _judged(outcome, call.when, original["room"])
+            answer, kept = _judged(outcome, when, original["room"])
         except AlgorithmFailed:
-            return Result({"failed": True}, hits=1, tests=1, secrets={call.held: None})
-        return Result(answer, hits=int(answer["published"]), tests=1, secrets={call.held: kept})
+            return Result({"failed": True}, hits=1, tests=1, secrets={widen.held: None})
+        return Result(answer, hits=int(answer["published"]), tests=1, secrets={widen.held: kept})
 
     def present(answer: Json, number: int) -> Disclosure:
         if "failed" in answer:
             raise failure(original["algorithm"], judged=True)
-        return Disclosure(number, answer["value"], answer["published"], call.held, extender)
+        return Disclosure(number, answer["value"], answer["published"], widen.held)
 
-    return widened(call, call.held, original, run, present)
+    return extension(widen, "extend", original, run, present)
 
 
 def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes | None]:
@@ -274,10 +248,6 @@ def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes
     if not published and len(held) > room:
         raise AlgorithmFailed("the outcome takes more than its room")
     return {"published": published, "value": outcome if published else None}, None if published else padded(held, room)
-
-
-def _extended(spine: Spine, held: int, *, when: algorithms.When, request: str | None = None) -> Disclosure:
-    return Extend(held, when=when).perform(spine, request)
 
 
 # The counters of a race: what each target was hit for, and how far the least of them rose (docs/theory.md).

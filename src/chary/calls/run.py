@@ -349,14 +349,14 @@ def declared(kind: str) -> AskedKind:
     """What is said of a kind that a ledger holds; nothing of kinds that are not known."""
     known = of_ledger(kind)
     if known is not None:
-        return AskedKind(kind, known.publishes, known.again, title=known.title)
+        return AskedKind(kind, known.publishes in (True, kind), known.again, title=known.title)
     return _QUESTIONS[kind][0] if kind in _QUESTIONS else AskedKind(kind)
 
 
 def publishing() -> list[str]:
     """The kinds of calls, and of questions to runs, that publish values whose noise is known, as ledgers hold them."""
-    told = [kind for kind in (*kinds(), *_QUESTIONS) if declared(kind).publishes]
-    return [word for kind in told for word in stored_kinds(kind)]
+    words = [word for kind in (*kinds(), *_QUESTIONS) for word in stored_kinds(kind)]
+    return [word for word in words if declared(word).publishes]
 
 
 def titled(kind: str) -> str:

@@ -14,8 +14,9 @@ from chary.calls import compute, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
 from chary.calls.answers import Chosen, Coverage, Gathered, Ranking, Selected, published_best
-from chary.calls.call import EXTENDS, Call, call, widened
+from chary.calls.call import Call, call
 from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
+from chary.calls.withheld import EXTENDS, Widen, extension
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import (
     ENCODER,
@@ -31,7 +32,7 @@ from chary.core.plan import (
     reading,
     steps_at_least,
 )
-from chary.core.transaction import Spine, earlier
+from chary.core.transaction import Spine
 from chary.data import Count, NeighborRelation, Predicate, Query
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
@@ -143,8 +144,8 @@ class Cover(sharp.Valued[Coverage]):
     Guarantee: each candidate is one conditional release, whose question depends on what was published before ([TCT]
     section 4): with `epsilon` an epsilon-DP call with the NotPrior target "published", otherwise a `SharpTest` with a
     fresh value (see `ReleaseIf`); only what is chosen is charged. Each is a transaction of its own: other calls may
-    come in between, and with `epsilon` a held one can be revised by its number. It stops after `k` were chosen or when
-    the budget runs out. A repeated `request` goes on where it was interrupted. A quote is that of the first candidate.
+    come in between, and with `epsilon` `Widen` publishes a withheld one. It stops after `k` were chosen or when the
+    budget runs out. A repeated `request` goes on where it was interrupted. A quote is that of the first candidate.
     """
 
     candidates: Covering
@@ -232,63 +233,38 @@ _BESIDE: Final = 32
 Pairs = dict[int, tuple[Any, Any]]
 
 
-@call("reselect", subject="selection", typed=False)
-class Reselect(Call[Selected]):
-    """Publish what a selection held (`Select` with `room`) if it meets another condition; no data are read.
+def reselection(widen: Widen, original: Json) -> Plan[Selected]:
+    """What a selection with this public body held, if it meets the condition now."""
+    names, parts = [each["algorithm"] for each in original["candidates"]], original["parallel"]
 
-    The condition is a bar `above` for scores, or `when` of [score, solution]. Candidates come in the order they were
-    listed; what was published before is told no more, and what still does not meet the condition stays held.
+    def run(data: Data) -> Result:
+        kept, tested = restored(data.secret or b""), 0
+        found: dict[int, Scored] = {}
+        while tested < parts and len(found) != data.most_hits:
+            if tested in kept and (met := _met(widen, kept[tested])) is not False:
+                outcome = kept.pop(tested)
+                found[tested] = outcome if met else None
+            tested += 1
+        told = published(found, tests=tested)
+        return replace(told, secrets={widen.held: stored(kept, original["room"], parts)})
 
-    Guarantee: for each candidate an extension of its target (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet
-    this condition and none before: the selection and all its revisions together hit at most once for each. Each that
-    is published now is charged like one of the selection, and none where the selection was charged hit or miss. When
-    the budget cannot pay for all that may hit it halts at the last one that fits; later candidates stay held. Where
-    the condition raises, the candidate is a hit that failed, and held no more.
+    cost = replace(EXTENDS, parts=parts, halts=True)
+    return extension(widen, "reselect", original, run, partial(_selected_of, names), cost=cost)
 
-    Errors: `NotWithheld` when that call holds nothing; `InvalidParameter` unless one of `above` and `when` is given.
-    """
 
-    held: Whole
-    _: KW_ONLY
-    above: Exact | None = None
-    when: Condition | None = None
+def _selected_of(names: Sequence[str], answer: Json, number: int) -> Selected:
+    keys = tuple((name,) for name in names)
+    return Selected(number, ("name",), keys, chosen_of(names, answer), answer["tested"])
 
-    def __post_init__(self) -> None:
-        if (self.above is None) == (self.when is None):
-            raise InvalidParameter("give another bar, above=, or a condition on [score, solution], when=")
 
-    def plan(self, spine: Spine) -> Plan[Selected]:
-        original = earlier(spine, self.held, "select", "a selection")
-        if "room" not in original:
-            raise NotWithheld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
-        names, parts = [each["algorithm"] for each in original["candidates"]], original["parallel"]
-
-        def run(data: Data) -> Result:
-            kept, tested = restored(data.secret or b""), 0
-            found: dict[int, Scored] = {}
-            while tested < parts and len(found) != data.most_hits:
-                if tested in kept and (met := self._met(kept[tested])) is not False:
-                    outcome = kept.pop(tested)
-                    found[tested] = outcome if met else None
-                tested += 1
-            told = published(found, tests=tested)
-            return replace(told, secrets={self.held: stored(kept, original["room"], parts)})
-
-        def present(answer: Json, number: int) -> Selected:
-            return Selected(
-                number, ("name",), tuple((name,) for name in names), chosen_of(names, answer), answer["tested"]
-            )
-
-        return widened(self, self.held, original, run, present, cost=replace(EXTENDS, parts=parts, halts=True))
-
-    def _met(self, outcome: tuple[Any, Any]) -> bool | None:
-        """Whether the outcome is published; None if the condition raised."""
-        if self.above is not None:
-            return bool(outcome[0] >= Fraction(self.above))
-        try:
-            return self.when is not None and self.when(list(outcome))
-        except AlgorithmFailed:
-            return None
+def _met(widen: Widen, outcome: tuple[Any, Any]) -> bool | None:
+    """Whether the outcome is published; None if the condition raised."""
+    if widen.above is not None:
+        return bool(outcome[0] >= Fraction(widen.above))
+    try:
+        return widen.when is not None and widen.when(list(outcome))
+    except AlgorithmFailed:
+        return None
 
 
 def fitting(outcome: Scored, room: int) -> Scored:
@@ -526,8 +502,8 @@ class Greedy(Call[Gathered]):
     Guarantee: in turn each candidate is one conditional release (`PublishIf`), whose condition depends on what was
     published before; a round of the best is one-shot top-1 (`TopK`). So what is chosen is charged, each as one hit of
     an epsilon-DP call, all that is not is free, and the algorithms' deltas are paid whenever they are run. Each step is
-    a transaction of its own, and by turn an outcome that was held can be extended by its number. A repeated `request`
-    goes on where it was interrupted. A quote is that of the first step.
+    a transaction of its own, and by turn `Widen` publishes an outcome that was withheld. A repeated `request` goes on
+    where it was interrupted. A quote is that of the first step.
 
     Errors: `InvalidParameter` for queries, equal names and a parameter `chosen` of a candidate's own; by turn
     `AlgorithmFailed`, charged, for a candidate that raises. What returns no [score, solution] is not chosen.
@@ -623,7 +599,7 @@ class Select(sharp.Valued[Selected]):
     halts at the last one that fits; later candidates are `untested`.
 
     With `room`, outcomes of algorithms that were not published are held as secret state, of so many bytes each in the
-    ledger, and can be published by another condition (`Reselect`); one that does not fit has failed.
+    ledger, and can be published by another condition (`Widen`); one that does not fit has failed.
     """
 
     candidates: Candidates
@@ -668,15 +644,19 @@ class Select(sharp.Valued[Selected]):
             told = published(found, tests=tested)
             return told if room is None else replace(told, secret=stored(held, room, len(names)))
 
-        def present(answer: Json, number: int) -> Selected:
-            keys = tuple((name,) for name in names)
-            return Selected(number, ("name",), keys, chosen_of(names, answer), answer["tested"])
-
         def event(epsilon: Fraction, delta: Fraction) -> Event:
             return Targeted(epsilon, None, delta)
 
         told = {"above": str(self.above)} | ({} if room is None else {"room": room})
-        return side_by_side(self, algorithms, told, event, run, present, PerHit(len(names), halts=True))
+        return side_by_side(
+            self, algorithms, told, event, run, partial(_selected_of, names), PerHit(len(names), halts=True)
+        )
+
+    @classmethod
+    def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
+        if "room" not in original:
+            raise NotWithheld(f"call {widen.held} holds no outcomes: a selection keeps them with room= only")
+        return reselection(widen, original)
 
 
 def _counted(candidates: Any) -> bool:

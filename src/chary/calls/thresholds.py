@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, Self, TypedDict, Unpack, overload
 
@@ -25,8 +25,9 @@ from chary.calls.answers import (
     published,
     silent,
 )
-from chary.calls.call import Call, call, widened
+from chary.calls.call import call
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
+from chary.calls.withheld import Widen, extension
 from chary.core import forecast
 from chary.core.plan import (
     ENCODER,
@@ -46,7 +47,7 @@ from chary.core.plan import (
     steps_at_least,
     threshold_body,
 )
-from chary.core.transaction import Spine, earlier
+from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
 from chary.data.queries.query import AnsweredT
@@ -332,13 +333,13 @@ FINER: Final = 10**6
 
 @call("release_if", subject="thresholds", publishes=True, by_hits=True, offered=True)
 class ReleaseIf(Valued[AnsweredT]):
-    """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Revise`. Of a query with
+    """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Widen`. Of a query with
     keys the values of all keys that are, in order and in one scan.
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
     costs no more than the bare answer "above"; an outcome below the bar becomes secret state. With `hits`, `price` or
     `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with Gaussian noise of its own, for
-    the part `value` of the price of a hit (a quarter); nothing is held, so there is nothing to revise. Each key is such
+    the part `value` of the price of a hit (a quarter); nothing is withheld. Each key is such
     a call of its own, of which nothing is held; for how many of them are charged, and where it halts, see
     `ThresholdTest`.
 
@@ -369,11 +370,14 @@ class ReleaseIf(Valued[AnsweredT]):
             return tested_keys(self, spine, keyed(self.query))
         query, neighbor_relation = self.query, spine.rows.neighbor_relation
         if self.epsilon is None:
-            asked, reviser = self._sharply_asked(spine), None
-        else:
-            asked = asked_release(query, neighbor_relation, self.above, self.epsilon)
-            reviser = partial(_revised, spine)
-        return released_if(self, spine, asked, reviser)
+            return released_if(self, spine, self._sharply_asked(spine))
+        return released_if(self, spine, asked_release(query, neighbor_relation, self.above, self.epsilon))
+
+    @classmethod
+    def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Conditional]:
+        if "epsilon" not in original:
+            raise NotWithheld(f"call {widen.held} holds no outcome: a sharp test keeps none, only epsilon= does")
+        return revision(widen, original, spine.rows.neighbor_relation)
 
     def _sharply_asked(self, spine: Spine) -> Asked:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a sum after them."""
@@ -386,9 +390,7 @@ class ReleaseIf(Valued[AnsweredT]):
         return Asked(reads, drawn, threshold, TestLaw.sharp(found, drawn[0]), self.text())
 
 
-def released_if(
-    call: ReleaseIf[Any], spine: Spine, asked: Asked, reviser: Callable[..., Conditional] | None = None
-) -> Plan[Conditional]:
+def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Conditional]:
     """By Laplace noise the noisy value, which is held below the bar; by a sharp test at a hit a value that is drawn for
     that purpose alone, so that it is unbiased and its interval is an ordinary one."""
     query, law, threshold = call.query, asked.law, asked.threshold
@@ -407,11 +409,11 @@ def released_if(
 
     def present(answer: Json, number: int) -> Conditional:
         if isinstance(query, Mean):
-            return Conditional(number, answer["value"], None, number, reviser)
+            return Conditional(number, answer["value"], None, number)
         bar = None if law.decides else forecast.error_bar((asked.noises[0], query.grid))
         hit = answer["value"] is not None
         told = law.published(query, spine.rows.neighbor_relation, threshold) if hit else None
-        return Conditional(number, answer["value"], bar, number, reviser, publication=told)
+        return Conditional(number, answer["value"], bar, number, publication=told)
 
     return against_threshold(call, spine, query, threshold, law, run, present, reads=asked.parts, text=asked.text)
 
@@ -448,46 +450,22 @@ def settled(outcome: Held | Published, replaces: int | None = None, below: int |
     return Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
 
 
-@call("revise", subject="thresholds", publishes=True)
-class Revise(Call[Conditional]):
-    """Lower the bar for the outcome held by an earlier conditional release, also after a restart; no data are read.
-
-    Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2): the first call and all its
-    revisions together hit at most once. It is charged like a hit of that call if it publishes now, and free where the
-    first call was charged hit or miss, which paid for the outcome. Errors: `NotWithheld` when that call holds nothing,
-    `InvalidParameter` when the bar is not below the last one tried.
-    """
-
-    held: fields.Whole
-    _: KW_ONLY
-    above: fields.Exact
-
-    def plan(self, spine: Spine) -> Plan[Conditional]:
-        original = earlier(spine, self.held, "release_if", "a conditional release")
-        if "epsilon" not in original:
-            raise NotWithheld(f"call {self.held} holds no outcome: a sharp test keeps none, only epsilon= does")
-        return revision(self, original, spine.rows.neighbor_relation, partial(_revised, spine))
-
-
-def revision(
-    call: Revise,
-    original: Json,
-    neighbor_relation: NeighborRelation,
-    reviser: Callable[..., Conditional] | None = None,
-) -> Plan[Conditional]:
+def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) -> Plan[Conditional]:
     """The revision, as it is run; `original` is the public body of the call that holds the outcome."""
+    if widen.above is None:
+        raise InvalidParameter("what a release withheld is published by a lower threshold: give above=, not when=")
     grid = Fraction(original["grid"])
-    threshold = steps_at_least(call.above, grid)
+    threshold = steps_at_least(widen.above, grid)
 
     def check(secret: bytes) -> None:
         if threshold >= (floor := Held.load(secret).floor):
             raise InvalidParameter(
-                f"a revision must lower the bar below the last one tried: give above less than {natural(floor, grid)}"
+                f"the threshold must be lower than the last one tried: give above less than {natural(floor, grid)}"
             )
 
     def run(data: Data) -> Result:
         held = Held.load(data.secret or b"")
-        return settled(revise(held, threshold), replaces=call.held, below=held.floor)
+        return settled(revise(held, threshold), replaces=widen.held, below=held.floor)
 
     def told(below: int | None) -> intervals.Publication | None:
         """A value is told from this bar on, where it is below the last one tried."""
@@ -500,13 +478,9 @@ def revision(
     def present(answer: Json, number: int) -> Conditional:
         # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
         publication = told(answer.get("below"))
-        return Conditional(number, answer["value"], None, call.held, reviser, publication=publication)
+        return Conditional(number, answer["value"], None, widen.held, publication=publication)
 
-    return widened(call, call.held, original, run, present, check)
-
-
-def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:
-    return Revise(held, above=above).perform(spine, request)
+    return extension(widen, "revise", original, run, present, check)
 
 
 # Private tests, alone or over many keys: True and the published values are hits, False is free.

@@ -13,7 +13,6 @@ from urllib.parse import quote as in_path
 import httpx
 
 from chary.answers import Answer, Spending, handed_out
-from chary.calls import answers, thresholds
 from chary.calls.call import Call
 from chary.calls.run import Opening, OpenRun, Run
 from chary.client.transport import Transport, call_said, sent_rows, words_said
@@ -22,7 +21,7 @@ from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.numbers import Number, set_fields
+from chary.numbers import Number
 from chary.report.public_report import PublicReport
 from chary.session import Entry, Quote, Version
 from chary.session.session import Verbs
@@ -321,13 +320,7 @@ class Remote(Verbs, RemoteFigures):
         self.close()
 
     def _answered(self, told: Mapping[str, Any]) -> Any:
-        answer = of_typed(told["typed"])
-        if isinstance(answer, answers.Conditional):
-            set_fields(answer, reviser=self._revised)
-        return handed_out(answer, _RemoteCashier(of_typed(told["price"]["charged"]), self))
-
-    def _revised(self, held: int, *, above: Number, request: str | None = None) -> answers.Conditional:
-        return self.ask(thresholds.Revise(held, above=above), request=request)
+        return handed_out(of_typed(told["typed"]), _RemoteCashier(of_typed(told["price"]["charged"]), self))
 
     def _alternatives(self, body: Mapping[str, Any]) -> list[Alternative]:
         """What else would do, asked for when it is wanted; there is nothing else for a question to a run."""
@@ -354,6 +347,10 @@ class _RemoteCashier:
     def free_misses_ended(self) -> bool:
         """Whether every call is charged its epsilon by now, hit or miss."""
         return self.session.free_misses_ended
+
+    def asked(self, call: Call[Any], request: str | None) -> Any:
+        """The answer to a further call."""
+        return self.session.ask(call, request=request)
 
 
 def _chosen(known: list[str], dataset: str | None) -> str:

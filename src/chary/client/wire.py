@@ -256,6 +256,8 @@ _MODULES: Final = (
     "chary.session",
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
+# Fields that earlier versions wrote, of which nothing is left.
+GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (
     ("ratio", Fraction, str, Fraction),
     ("decimal", Decimal, str, Decimal),
@@ -349,7 +351,7 @@ def _read(written: dict[str, Any]) -> Any:
         kind = _classes()[tag]
         if kind is Neighbors:
             return Neighbors.of_stored(said["value"])
-        return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in said.items()})
+        return kind(**{CURRENT.get(name, name): of_typed(inner) for name, inner in said.items() if name not in GONE})
     ((name, inner),) = written.items()
     if name == "list":
         return [of_typed(each) for each in inner]

@@ -261,6 +261,10 @@ class Spine:
         """Whether every call is charged its epsilon by now, hit or miss."""
         return self.accounts().alone
 
+    def asked(self, call: Any, request: str | None) -> Any:
+        """The answer to a call."""
+        return call.perform(self, request)
+
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
         thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
@@ -344,18 +348,6 @@ def numbered(spine: Spine, call: int) -> CallRecord:
         return spine.ledger.call(whole(call, "call"))
     except (errors.LedgerError, errors.InvalidParameter):
         raise errors.NotWithheld("there is no call of that number") from None
-
-
-def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
-    """The question of an earlier call of that kind, from the ledger; `NotWithheld` if there is none.
-
-    `told` names the kind for the error, such as "a conditional release".
-    """
-    stored = numbered(spine, call)
-    if stored.kind != kind or stored.dataset != spine.dataset:
-        raise errors.NotWithheld(f"call {call} is not {told} of this dataset")
-    body: dict[str, Any] = json.loads(stored.body)
-    return body
 
 
 # What calls of one kind have told so far, kept between looks at the ledger.

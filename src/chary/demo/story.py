@@ -17,7 +17,7 @@ import pyarrow as pa
 from chary.accounting import gaussian_noise, sparse_vector
 from chary.accounting.numerics import largest, least
 from chary.answers import Answer
-from chary.calls import Conditional, PrepaidTests, Revise, Run, SparseVector
+from chary.calls import Conditional, PrepaidTests, Run, SparseVector, Widen
 from chary.data import Count, count
 from chary.demo.panel import INDICATORS, YEARS, alarms, label, people, start, true_counts
 from chary.filters import Budget, largest_call
@@ -277,7 +277,7 @@ def _reopened(story: Story, opened: int, held: int) -> None:
         story.say(f"reopened: {session.spent} is spent, the lost call included")
         again = session.test(_one(), above=BAR, epsilon=SIZE, request=REQUEST)
         story.say(f"the lost request, asked again: {'above' if again else 'not above'} {BAR:,}")
-        story.say(f"the outcome held before, its bar lowered to 2,000: {_shown(session.ask(Revise(held, above=2000)))}")
+        story.say(f"the outcome held before, its bar lowered to 2,000: {_shown(session.ask(Widen(held, above=2000)))}")
         tests = session.resume(opened)
         for year in YEARS[3:]:
             _arrived(story, session, tests, year)

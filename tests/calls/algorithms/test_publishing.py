@@ -11,13 +11,16 @@ import pytest
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, NotWithheld, count
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls import Disclosure, Extend, PublishIf, Revise, When, compute
+from chary.calls import Disclosure, PublishIf, Select, When, Widen, compute
+from chary.calls.call import named, of_record
 from chary.calls.compute import extending, publishing
+from chary.calls.history import History
+from chary.calls.run import titled
 from chary.core.plan import Data, PerHit
 from chary.core.plan import Result as PlanResult
 from chary.filters import Price, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
-from chary.session import plain_composition
+from chary.session import findings, plain_composition
 from tests.adversary.kit import Ask, Best, Moment, Result, World
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent
 
@@ -55,8 +58,8 @@ def test_an_outcome_is_held_free_and_published_as_it_was(session, outcome):
     held = session.ask(PublishIf(fixed(outcome), when=NEVER))
     assert (held.value, held.published, held.hit, held.held) == (None, False, False, held.call)
     assert spent(session) == Amount(0)
-    assert not held.extend(when=When("nor this", lambda outcome: False)).published
-    shown = held.extend(when=ALWAYS)
+    assert not held.widen(when=When("nor this", lambda outcome: False)).published
+    shown = held.widen(when=ALWAYS)
     assert (shown.value, shown.published, shown.held) == (outcome, True, held.call)
     assert spent(session) == hit(session, Targeted("0.01")) == shown.charged.amount
     assert session.ask(PublishIf(fixed(outcome), when=ALWAYS)).value == outcome
@@ -66,8 +69,8 @@ def test_the_condition_says_what_is_published(session):
     near = When("near 50", lambda outcome: abs(outcome - 50) < 5)
     assert session.ask(PublishIf(fixed(52), when=near)).value == 52
     held = session.ask(PublishIf(fixed(40), when=near))
-    assert not held.extend(when=When("46 to 60", lambda outcome: 46 <= outcome <= 60)).published
-    assert held.extend(when=When("at most 46", lambda outcome: outcome <= 46)).value == 40
+    assert not held.widen(when=When("46 to 60", lambda outcome: 46 <= outcome <= 60)).published
+    assert held.widen(when=When("at most 46", lambda outcome: outcome <= 46)).value == 40
 
 
 def test_the_outcome_is_drawn_once(opened):
@@ -77,9 +80,9 @@ def test_the_outcome_is_drawn_once(opened):
     session = opened(grain="0.02", unsafe_noise=Seeded(4))
     held = session.ask(PublishIf(Algorithm("noisy", noisy, epsilon="0.01"), when=NEVER))
     for bar in (10**6, 10**5):
-        assert not held.extend(when=above(bar)).published
+        assert not held.widen(when=above(bar)).published
     session.spine.rows.close()
-    value = held.extend(when=ALWAYS).value
+    value = held.widen(when=ALWAYS).value
     other = opened(grain="0.02", unsafe_noise=Seeded(4), ledger=":memory:")
     assert other.ask(PublishIf(Algorithm("noisy", noisy, epsilon="0.01"), when=ALWAYS)).value == value
 
@@ -90,11 +93,11 @@ def test_it_is_held_over_a_restart_and_repeated(opened, tmp_path):
     first.close()
     again = opened(grain="0.02", ledger=tmp_path / "visits.ledger")
     assert again.ask(PublishIf(fixed([4, "b"]), when=NEVER), request="one") == held
-    shown = again.ask(Extend(held.held, when=ALWAYS), request="two")
+    shown = again.ask(Widen(held.held, when=ALWAYS), request="two")
     assert shown.value == [3, "a"]
-    assert again.ask(Extend(held.held, when=ALWAYS), request="two") == shown
+    assert again.ask(Widen(held.held, when=ALWAYS), request="two") == shown
     with pytest.raises(NotWithheld):
-        shown.extend(when=ALWAYS)
+        shown.widen(when=ALWAYS)
     assert again.spine.ledger.secret(held.held) is None
 
 
@@ -109,7 +112,7 @@ def test_what_is_held_is_shown_nowhere_and_has_one_length(session):
     assert not any(str(SECRET_NUMBER) in f"{thing} {thing!r}" for thing in shown)
     lengths = {len(spine.ledger.secret(each.held)) for each in held}
     assert len(lengths) == 1
-    held[0].extend(when=above(10**30))
+    held[0].widen(when=above(10**30))
     assert {len(spine.ledger.secret(held[0].held))} == lengths
 
 
@@ -120,7 +123,7 @@ def test_an_outcome_without_room_is_a_hit_that_failed(session):
             session.ask(asked, request="long")
     assert spent(session) == hit(session, Targeted("0.01"))
     with pytest.raises(NotWithheld):
-        session.ask(Extend(session.history[0].call, when=ALWAYS))
+        session.ask(Widen(session.history[0].call, when=ALWAYS))
     assert session.ask(PublishIf(fixed("x" * 99), when=ALWAYS, room=100)).value == "x" * 99
     assert not session.ask(PublishIf(fixed("x" * 98), when=NEVER, room=100)).published
 
@@ -138,16 +141,16 @@ def test_an_extension_that_fails_is_charged_and_ends_what_was_held(session):
     held = session.ask(PublishIf(fixed(SECRET_NUMBER), when=NEVER))
     for _ in range(2):
         with pytest.raises(AlgorithmFailed, match="condition") as failed:
-            session.ask(Extend(held.held, when=When("raises", raises)), request="monday")
+            session.ask(Widen(held.held, when=When("raises", raises)), request="monday")
         assert not shows_data(error_texts(failed.value))
     assert spent(session) == hit(session, Targeted("0.01"))
     with pytest.raises(NotWithheld):
-        held.extend(when=ALWAYS)
+        held.widen(when=ALWAYS)
 
 
 def test_a_condition_cannot_change_what_is_held(session):
     held = session.ask(PublishIf(fixed([1, 2]), when=When("clears", lambda outcome: outcome.clear())))
-    assert held.extend(when=ALWAYS).value == [1, 2]
+    assert held.widen(when=ALWAYS).value == [1, 2]
 
 
 # What is charged
@@ -157,7 +160,7 @@ def test_a_delta_is_paid_once_hit_or_miss(opened):
     session = opened(grain="0.02", approximate_delta="5e-7")
     held = session.ask(PublishIf(fixed(7, delta="1e-7"), when=NEVER))
     assert spent(session) == Amount(0, 10**11)
-    held.extend(when=ALWAYS)
+    held.widen(when=ALWAYS)
     assert spent(session) == Amount(hit(session, Targeted("0.01")).main, 10**11)
 
 
@@ -166,8 +169,31 @@ def test_where_the_first_call_was_paid_extensions_are_free(opened):
     held = session.ask(PublishIf(fixed(7), when=NEVER))
     paid = spent(session)
     assert paid == hit(session, Targeted("0.01")) != Amount(0)
-    assert held.extend(when=ALWAYS).value == 7
+    assert held.widen(when=ALWAYS).value == 7
     assert spent(session) == paid
+
+
+def test_ledgers_hold_what_widens_under_kinds_of_their_own(session):
+    released = session.release_if(count(), above=10**9, epsilon="0.01")
+    algorithm = session.ask(PublishIf(fixed(7), when=NEVER))
+    selected = session.ask(Select([fixed([1, "a"])], above=5, room=64))
+    steps = [
+        ("revise", Widen(released.call, above=-(10**9)), {"held": released.call, "above": str(-(10**9))}),
+        ("extend", Widen(algorithm.call, when=ALWAYS), {"held": algorithm.call, "when": "always"}),
+        ("reselect", Widen(selected.call, above=0), {"held": selected.call, "above": "0"}),
+    ]
+    for kind, call, body in steps:
+        assert session.quote(call).kind == "widen"
+        found = session.ask(call)
+        record = session.spine.ledger.call(found.call)
+        assert (record.kind, record.question, found.hit) == (kind, body, True)
+        assert (titled(kind), named(kind)) == ("Widen", "widen")
+        rebuilt = History(session.spine).rebuilt(record).answer
+        assert rebuilt == (record.outcome if kind == "extend" else found)
+        if "above" in body:
+            assert of_record(kind, body) == call
+    [revised] = (entry.call for entry in session.history if entry.kind == "revise")
+    assert [finding.call for finding in findings(session)] == [revised]
 
 
 def test_an_extension_that_does_not_fit_keeps_what_is_held(session):
@@ -177,7 +203,7 @@ def test_an_extension_that_does_not_fit_keeps_what_is_held(session):
         session.ask(again)
     before = spent(session)
     with pytest.raises(BudgetExceeded):
-        held.extend(when=ALWAYS)
+        held.widen(when=ALWAYS)
     assert spent(session) == before
     assert session.spine.ledger.secret(held.held) is not None
 
@@ -185,15 +211,18 @@ def test_an_extension_that_does_not_fit_keeps_what_is_held(session):
 def test_only_what_such_a_call_holds_is_extended(session):
     released = session.release_if(count(), above=10**9, epsilon="0.01")
     published = session.ask(PublishIf(fixed(7), when=NEVER))
-    for call in (Extend(released.held, when=ALWAYS), Revise(published.held, above=1), Extend(99, when=ALWAYS)):
-        with pytest.raises(NotWithheld):
-            session.ask(call)
+    with pytest.raises(InvalidParameter, match="give above="):
+        session.ask(Widen(released.held, when=ALWAYS))
+    with pytest.raises(InvalidParameter, match="give when="):
+        session.ask(Widen(published.held, above=1))
+    with pytest.raises(NotWithheld):
+        session.ask(Widen(99, when=ALWAYS))
     assert len(session.history) == 2
     copied = pickle.loads(pickle.dumps(published))
     assert copied == published
     for without in (copied, Disclosure(1, None, False, 1)):
-        with pytest.raises(NotWithheld, match="Extend"):
-            without.extend(when=ALWAYS)
+        with pytest.raises(NotWithheld, match="Widen"):
+            without.widen(when=ALWAYS)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +232,7 @@ def test_only_what_such_a_call_holds_is_extended(session):
         lambda: PublishIf(fixed(1), when=ALWAYS, room=0),
         lambda: PublishIf(fixed(1), when=ALWAYS, room=2**40),
         lambda: PublishIf(Algorithm("zcdp", lambda rows, source: 1, rho="0.01"), when=ALWAYS),
-        lambda: Extend(1, when="always"),
+        lambda: Widen(1, when="always"),
     ],
 )
 def test_what_cannot_be_right_is_refused_free(session, make):
@@ -283,7 +312,7 @@ class Publications:
 
     def _extension(self, place):
         original = {"epsilon": str(self.epsilon), "room": 64, "algorithm": "told"}
-        return extending(Extend(1, when=CONDITIONS[place]), original)
+        return extending(Widen(1, when=CONDITIONS[place]), original)
 
     def _extended(self, place, secret):
         ran, charged = self._run(self._extension(place), secret)

@@ -9,7 +9,7 @@ import pytest
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
-from chary.calls import Extend, Greedy, TopK, When
+from chary.calls import Greedy, TopK, When, Widen
 from chary.noise import RationalLaw, Seeded
 from tests.session.kit import spent
 
@@ -110,7 +110,7 @@ def test_what_was_held_is_extended_by_its_number(opened):
     found = session.ask(Greedy(sets(), above=3))
     assert found.value == {"x": 3}
     before = spent(session)
-    told = session.ask(Extend(found.calls[1], when=When("some", lambda outcome: outcome[0] >= 1)))
+    told = session.ask(Widen(found.calls[1], when=When("some", lambda outcome: outcome[0] >= 1)))
     assert told.value == [1, [3, 4]]
     assert spent(session) - before == price(session, Extendable("0.01"))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
-from chary.calls import Cover, ReleaseIf, Revise, Select
+from chary.calls import Cover, ReleaseIf, Select, Widen
 from tests.session.kit import CLINICS, spent
 
 DELTA = Budget(epsilon=1, delta=1e-6)
@@ -65,7 +65,7 @@ def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
     assert found.covered == pytest.approx(by_laplace.covered, abs=20)
     missed = found.calls[1]
     with pytest.raises(NotWithheld):
-        session.ask(Revise(missed, above=0))
+        session.ask(Widen(missed, above=0))
 
 
 @pytest.mark.parametrize("kind", [Select, Cover])

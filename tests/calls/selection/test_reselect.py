@@ -9,7 +9,7 @@ import pytest
 from chary import Algorithm, Budget, InvalidParameter, NotWithheld, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
-from chary.calls import Reselect, Select, When
+from chary.calls import Select, ThresholdTest, When, Widen
 from tests.session.kit import spent
 
 SCORES = {"low": 1, "mid": 5, "high": 9}
@@ -37,13 +37,13 @@ def test_a_lower_bar_publishes_what_was_held_and_runs_nothing_again(opened):
     first = session.ask(Select(three(), above=8, room=64))
     assert first.value == {"high": 9}
     before = spent(session)
-    found = session.ask(Reselect(first.call, above=4))
+    found = session.ask(Widen(first.call, above=4))
     assert (found.value, found.names, found.tested) == ({"mid": 5}, ("low", "mid", "high"), 3)
     assert found.above[0].solution == {"runs": 1}
     assert spent(session) - before == price(session, Extendable("0.01"))
-    assert session.ask(Reselect(first.call, above=4)).value == {}
-    assert session.ask(Reselect(first.call, when=ANY)).value == {"low": 1}
-    assert session.ask(Reselect(first.call, when=ANY)).value == {}
+    assert session.ask(Widen(first.call, above=4)).value == {}
+    assert session.ask(Widen(first.call, when=ANY)).value == {"low": 1}
+    assert session.ask(Widen(first.call, when=ANY)).value == {}
     assert spent(session) == price(session, Targeted("0.01")).times(3)
 
 
@@ -56,7 +56,7 @@ def test_any_order_of_bars_costs_the_same_in_the_end(opened):
         first = session.ask(Select(three(), above=8 if steps else 0, room=64))
         told = set(first.value)
         for step in steps:
-            told |= set(session.ask(Reselect(first.call, **step)).value)
+            told |= set(session.ask(Widen(first.call, **step)).value)
         assert told == set(SCORES)
         totals.add(spent(session))
     assert len(totals) == 1
@@ -68,9 +68,9 @@ def test_it_goes_on_after_a_restart_and_repeats_its_answer(opened, tmp_path):
     number = session.ask(Select(three(), above=8, room=64)).call
     session.close()
     again = opened(**ROOMY, ledger=place)
-    found = again.ask(Reselect(number, above=4), request="lower")
+    found = again.ask(Widen(number, above=4), request="lower")
     before = spent(again)
-    assert again.ask(Reselect(number, above=4), request="lower") == found
+    assert again.ask(Widen(number, above=4), request="lower") == found
     assert spent(again) == before
 
 
@@ -79,7 +79,7 @@ def test_it_halts_where_the_budget_ends_and_later_candidates_stay_held(opened):
     many = [Algorithm(f"of {i}", lambda rows, source: [1, None], "0.02") for i in range(60)]
     first = session.ask(Select(many, above=2, room=32))
     assert spent(session) == Amount(0)
-    found = session.ask(Reselect(first.call, above=0))
+    found = session.ask(Widen(first.call, above=0))
     assert 0 < len(found.above) == found.tested < 60
     assert found.untested == found.names[found.tested :]
     assert spent(session) == price(session, Extendable("0.02")).times(len(found.above))
@@ -90,7 +90,7 @@ def test_what_was_charged_hit_or_miss_is_free_to_revise(opened):
     first = session.ask(Select(three(), above=8, room=64))
     before = spent(session)
     assert before == price(session, Targeted("0.01")).times(3)
-    assert session.ask(Reselect(first.call, above=0)).value == {"low": 1, "mid": 5}
+    assert session.ask(Widen(first.call, above=0)).value == {"low": 1, "mid": 5}
     assert spent(session) == before
 
 
@@ -98,7 +98,7 @@ def test_deltas_are_paid_once(opened):
     session = opened(**ROOMY, approximate_delta="1e-7")
     first = session.ask(Select(three(delta="1e-9"), above=10, room=64))
     assert spent(session) == Amount(0, 3 * 10**9)
-    session.ask(Reselect(first.call, above=8))
+    session.ask(Widen(first.call, above=8))
     assert spent(session).delta == 3 * 10**9
 
 
@@ -106,17 +106,17 @@ def test_a_condition_that_raises_is_a_hit_that_failed_and_ends_what_was_held(ope
     session = opened(**ROOMY)
     first = session.ask(Select(three(), above=99, room=64))
     raising = When("raises at five", lambda outcome: 1 / (outcome[0] - 5) > 1)
-    found = session.ask(Reselect(first.call, when=raising))
+    found = session.ask(Widen(first.call, when=raising))
     assert [(chosen.name, chosen.failed) for chosen in found.above] == [("mid", True)]
     assert spent(session) == price(session, Extendable("0.01"))
-    assert session.ask(Reselect(first.call, when=ANY)).value == {"low": 1, "high": 9}
+    assert session.ask(Widen(first.call, when=ANY)).value == {"low": 1, "high": 9}
 
 
 def test_what_does_not_fit_has_failed(opened):
     session = opened(**ROOMY)
     long = Algorithm("long", lambda rows, source: [1, "x" * 100], "0.01")
     first = session.ask(Select([long, scoring("low")], above=8, room=64))
-    assert session.ask(Reselect(first.call, when=ANY)).value == {"low": 1}
+    assert session.ask(Widen(first.call, when=ANY)).value == {"low": 1}
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_what_does_not_fit_has_failed(opened):
         lambda: Select(["age > 3"], above=1, epsilon="0.01", room=9),
         lambda: Select(three(), above=1, room=0),
         lambda: Select(three(), above=1, room=2**24),
-        lambda: Reselect(1),
-        lambda: Reselect(1, above=1, when=ANY),
+        lambda: Widen(1),
+        lambda: Widen(1, above=1, when=ANY),
     ],
 )
 def test_what_holds_nothing_is_refused(make):
@@ -138,11 +138,11 @@ def test_an_unknown_selection(opened):
     session = opened(**ROOMY)
     bare = session.ask(Select(three(), above=8)).call
     counted = session.ask(Select(["age > 30"], above=1, epsilon="0.01")).call
-    released = session.release_if(count(), above=10**9, epsilon="0.01").call
+    tested = session.ask(ThresholdTest(count(), above=10**9, epsilon="0.01")).call
     before = spent(session)
-    for number in (bare, counted, released, 99):
+    for number in (bare, counted, tested, 99):
         with pytest.raises(NotWithheld):
-            session.ask(Reselect(number, above=0))
+            session.ask(Widen(number, above=0))
     assert spent(session) == before
 
 

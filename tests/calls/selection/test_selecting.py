@@ -10,7 +10,7 @@ import chary
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
-from chary.calls import Cover, Revise, Select, ThresholdTest, TopK, When
+from chary.calls import Cover, Select, ThresholdTest, TopK, When, Widen
 from chary.mechanisms import Held
 from chary.noise import Seeded, discrete_laplace
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
@@ -336,13 +336,13 @@ def test_other_calls_in_between_change_nothing(opened):
     assert spent(session) == expected
     secrets = [entry.call for entry in session.history if session.spine.ledger.secret(entry.call) is not None]
     assert secrets == [held.call, session.history[-1].call]
-    assert held.revise(above=-(10**9)).value == stored.value
+    assert held.widen(above=-(10**9)).value == stored.value
 
 
 def test_a_held_step_of_a_coverage_can_be_revised(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
     found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
-    assert session.ask(Revise(found.calls[1], above=2)).value == 2
+    assert session.ask(Widen(found.calls[1], above=2)).value == 2
 
 
 def test_the_price_is_paid_before_any_data_is_read(opened):

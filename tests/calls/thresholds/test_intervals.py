@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, count
-from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise
+from chary.calls import IndividualTests, OnChange, ReleaseIf, Widen
 from chary.calls.thresholds import rounded
 from chary.core.plan import Data, laplace_for
 from chary.noise import Seeded
@@ -65,7 +65,7 @@ def test_a_revision_knows_that_the_value_lay_below_the_last_bar(opened):
         held = session.release_if(count(), above=90, epsilon=EPSILON)
         if held.hit:
             continue
-        again = session.ask(Revise(held.call, above=20))
+        again = session.ask(Widen(held.call, above=20))
         if again.hit:
             missing.append(missed(again.interval, 50))
             assert again.publication.support.highest == 89
@@ -132,13 +132,13 @@ def test_intervals_are_the_same_when_a_request_is_repeated(opened, tmp_path):
     first = opened(ledger=place, budget=BUDGET)
     held = first.release_if(count(), above=10**6, epsilon=EPSILON)
     asked = (
-        first.ask(Revise(held.call, above=-(10**6)), request="lower"),
+        first.ask(Widen(held.call, above=-(10**6)), request="lower"),
         first.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
     )
     first.close()
     again = opened(ledger=place, budget=BUDGET)
     repeated = (
-        again.ask(Revise(held.call, above=-(10**6)), request="lower"),
+        again.ask(Widen(held.call, above=-(10**6)), request="lower"),
         again.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
     )
     assert [found.interval for found in repeated] == [found.interval for found in asked]

@@ -8,8 +8,13 @@ import chary
 from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
+<<<<<<< HEAD
 from chary.calls import Revise, ThresholdTest
 from chary.ledger import open_ledger
+=======
+from chary.calls import ThresholdTest, Widen
+from chary.ledger import SqlLedger
+>>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
 from chary.mechanisms import Held
 from chary.noise import Seeded
 from chary.session import plain_composition
@@ -29,7 +34,7 @@ def test_a_lower_bar_publishes_the_stored_value(opened, place):
     session = opened(ledger=place, **ROOMY)
     held = session.release_if(COSTS, above=NEVER, epsilon="0.01")
     secret = held_value(session, held.call)
-    published = held.revise(above=SURE)
+    published = held.widen(above=SURE)
     assert published.published
     assert published.value == secret
     assert published.held == held.held == held.call < published.call
@@ -44,18 +49,18 @@ def test_a_stored_value_survives_reopening_new_rows_and_other_noise(opened, tmp_
     secret = held_value(first, held.call)
     first.close()
     second = opened(rows=visits().head(2), ledger=path, budget=None, unsafe_noise=Seeded(2))
-    assert not second.ask(Revise(held.call, above=NEVER - 1)).published
+    assert not second.ask(Widen(held.call, above=NEVER - 1)).published
     second.close()
     third = opened(ledger=path, budget=None)
-    assert third.ask(Revise(held.call, above=SURE)).value == secret
+    assert third.ask(Widen(held.call, above=SURE)).value == secret
     assert third.spine.ledger.secret(held.call) is None
 
 
 def test_the_bar_is_where_it_publishes(opened):
     session = opened(budget=NO_NOISE)
     held = session.release_if(count(), above=60, epsilon=PLENTY)
-    assert not held.revise(above=52).published
-    assert held.revise(above=51).value == 51
+    assert not held.widen(above=52).published
+    assert held.widen(above=51).value == 51
 
 
 def test_a_held_mean_is_published_unchanged(opened):
@@ -63,14 +68,14 @@ def test_a_held_mean_is_published_unchanged(opened):
     middle = mean("cost", bounds=(0, 100), max_rows_per_unit=2)
     held = session.release_if(middle, above=200, epsilon="0.01")
     secret = held_value(session, held.call)
-    assert held.revise(above=-1).value == secret
+    assert held.widen(above=-1).value == secret
 
 
 def test_no_data_are_read_by_a_revision(opened):
     session = opened(**ROOMY)
     held = session.release_if(COSTS, above=NEVER, epsilon="0.01")
     session.spine.rows.close()
-    assert held.revise(above=SURE).published
+    assert held.widen(above=SURE).published
 
 
 @pytest.mark.parametrize("bar", [NEVER, NEVER + 1, 10**20, "1e13"])
@@ -78,7 +83,7 @@ def test_a_higher_or_equal_bar_is_refused_before_any_charge(opened, place, bar):
     session = opened(ledger=place, **ROOMY)
     held = session.release_if(COSTS, above=NEVER, epsilon="0.01")
     with pytest.raises(InvalidParameter) as refusal:
-        held.revise(above=bar)
+        held.widen(above=bar)
     assert str(held_value(session, held.call)) not in str(refusal.value)
     assert len(session.history) == 1
     assert spent(session) == Amount(0)
@@ -86,22 +91,22 @@ def test_a_higher_or_equal_bar_is_refused_before_any_charge(opened, place, bar):
 
 def test_the_bar_must_go_down_with_every_revision(opened):
     session = opened(**ROOMY)
-    held = session.release_if(COSTS, above=NEVER, epsilon="0.01").revise(above=NEVER - 10)
+    held = session.release_if(COSTS, above=NEVER, epsilon="0.01").widen(above=NEVER - 10)
     assert not held.published
     with pytest.raises(InvalidParameter):
-        held.revise(above=NEVER - 10)
-    assert not held.revise(above=NEVER - 11).published
+        held.widen(above=NEVER - 10)
+    assert not held.widen(above=NEVER - 11).published
 
 
 def test_what_was_published_cannot_be_revised(opened, place):
     session = opened(ledger=place, **ROOMY)
     held = session.release_if(COSTS, above=NEVER, epsilon="0.01")
-    published = held.revise(above=SURE)
+    published = held.widen(above=SURE)
     before = spent(session)
     for ask in (
-        lambda: held.revise(above=SURE - 1),
-        lambda: published.revise(above=SURE - 1),
-        lambda: session.release_if(COSTS, above=SURE, epsilon="0.01").revise(above=SURE - 1),
+        lambda: held.widen(above=SURE - 1),
+        lambda: published.widen(above=SURE - 1),
+        lambda: session.release_if(COSTS, above=SURE, epsilon="0.01").widen(above=SURE - 1),
     ):
         with pytest.raises(NotWithheld):
             ask()
@@ -114,12 +119,12 @@ def test_only_conditional_releases_can_be_revised(opened):
     session.release(count(), epsilon="0.01")
     session.release_if(count().by("clinic", ["north"]), above=NEVER, epsilon="0.01")
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
-    held.revise(above=NEVER - 1)
+    held.widen(above=NEVER - 1)
     before = spent(session)
     for entry in session.history:
         if entry.kind != "release_if":
             with pytest.raises(NotWithheld):
-                session.ask(Revise(entry.call, above=SURE))
+                session.ask(Widen(entry.call, above=SURE))
     assert spent(session) == before
 
 
@@ -127,7 +132,7 @@ def test_only_conditional_releases_can_be_revised(opened):
 def test_an_unknown_call_cannot_be_revised(opened, place, call):
     session = opened(ledger=place)
     with pytest.raises(NotWithheld):
-        session.ask(Revise(call, above=1))
+        session.ask(Widen(call, above=1))
 
 
 @pytest.mark.parametrize("call", ["1", None, 1.0, True, 0, -1])
@@ -135,7 +140,7 @@ def test_a_call_is_named_by_its_number(opened, call):
     session = opened(**ROOMY)
     session.release_if(COSTS, above=NEVER, epsilon="0.01")
     with pytest.raises(chary.InvalidInput):
-        session.ask(Revise(call, above=1))
+        session.ask(Widen(call, above=1))
 
 
 def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
@@ -143,9 +148,9 @@ def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
     one, other = (opened(ledger=ledger, dataset=name, **ROOMY) for name in ("visits", "trips"))
     held = one.release_if(COSTS, above=NEVER, epsilon="0.01")
     with pytest.raises(NotWithheld):
-        other.ask(Revise(held.call, above=SURE))
+        other.ask(Widen(held.call, above=SURE))
     assert spent(one) == spent(other) == Amount(0)
-    assert held.revise(above=SURE).published
+    assert held.widen(above=SURE).published
 
 
 def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
@@ -155,14 +160,14 @@ def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
         session.test(count(), above=SURE, epsilon="0.02")
     spent = session.spent
     with pytest.raises(BudgetExceeded):
-        held.revise(above=SURE)
+        held.widen(above=SURE)
     assert held_value(session, held.call) is not None
     assert session.spent == spent
 
 
 def test_an_outcome_without_a_session_cannot_be_revised():
     with pytest.raises(NotWithheld):
-        chary.calls.Conditional(1, None, None, 1).revise(above=0)
+        chary.calls.Conditional(1, None, None, 1).widen(above=0)
 
 
 def everything_shown(session, held):
@@ -181,11 +186,11 @@ def everything_shown(session, held):
 def test_a_held_value_is_shown_nowhere(opened, place):
     session = opened(ledger=place, unsafe_noise=Seeded(3), **ROOMY)
     held = session.release_if(COSTS, above=NEVER, epsilon="0.01")
-    held = held.revise(above=NEVER - 1)
+    held = held.widen(above=NEVER - 1)
     secret = str(held_value(session, held.held))
     assert len(secret) > 7
     assert secret not in everything_shown(session, held)
-    published = held.revise(above=SURE)
+    published = held.widen(above=SURE)
     assert str(published.value) == secret
     assert secret in everything_shown(session, published)
 

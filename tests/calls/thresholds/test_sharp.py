@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
-from chary.calls import Classify, ReleaseIf, Revise, ThresholdTest
+from chary.calls import Classify, ReleaseIf, ThresholdTest, Widen
 from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID, spent
@@ -236,7 +236,7 @@ def test_a_conditional_release_has_a_fresh_value_and_holds_nothing(opened):
         assert found.value == pytest.approx(truth, abs=20)
         held = session.release_if(query, above=far, hits=10)
         assert (held.value, held.charged.share) == (None, 0)
-        for way in (lambda held=held: held.revise(above=0), lambda held=held: session.ask(Revise(held.call, above=0))):
+        for way in (lambda held=held: held.widen(above=0), lambda held=held: session.ask(Widen(held.call, above=0))):
             with pytest.raises(NotWithheld):
                 way()
 

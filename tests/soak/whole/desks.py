@@ -20,10 +20,10 @@ from chary.calls import (
     OnChange,
     Quantiles,
     Release,
-    Revise,
     RunAlgorithm,
     SparseVector,
     ThresholdTest,
+    Widen,
 )
 from chary.data import NeighborRelation, RowTable
 from chary.ledger import Ledger
@@ -156,7 +156,7 @@ def _release_if(desk: Desk) -> Symbol:
 def _revise(desk: Desk) -> Symbol:
     if not desk.held:
         return _release_if(desk)
-    answer = desk.session.ask(Revise(desk.held.pop(), above=MIDDLE - 2))
+    answer = desk.session.ask(Widen(desk.held.pop(), above=MIDDLE - 2))
     return "held" if answer.value is None else _near(answer.value)
 
 

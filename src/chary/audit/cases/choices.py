@@ -173,7 +173,7 @@ def reselected(k: int) -> Script:
 
     def script(session: Session) -> Any:
         first = session.ask(asked)
-        second = session.ask(calls.Reselect(first.call, above=1))
+        second = session.ask(calls.Widen(first.call, above=1))
         return [len(first.above), len(second.above), *(chosen.name for chosen in first.above)]
 
     return script
@@ -195,5 +195,5 @@ CANDIDATES = [
     WorstCase("exponential_mechanism by distances of a function", by_distances, TWO_OR_ONE.opened),
     WorstCase("greedy", in_turn, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
     WorstCase("greedy by rounds", by_the_best, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
-    WorstCase("reselect", reselected, TWO_OR_ONE.opened, twice, transcripts=SESSIONS),
+    WorstCase("widen of a selection", reselected, TWO_OR_ONE.opened, twice, transcripts=SESSIONS),
 ]

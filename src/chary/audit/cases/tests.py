@@ -71,7 +71,7 @@ def revised(k: int) -> Script:
         held = session.release_if(count(), above=7, epsilon=k)
         if held.value is not None:
             return [0, held.value]
-        return [1, session.ask(calls.Revise(held.held, above=3)).value]
+        return [1, session.ask(calls.Widen(held.held, above=3)).value]
 
     return script
 
@@ -83,7 +83,7 @@ def extended(k: int) -> Script:
         held = session.ask(calls.PublishIf(noisy_size(k), when=calls.When("seven", lambda size: size >= 7)))
         if held.hit:
             return [0, held.value]
-        return [1, session.ask(calls.Extend(held.held, when=calls.When("three", lambda size: size >= 3))).value]
+        return [1, session.ask(calls.Widen(held.held, when=calls.When("three", lambda size: size >= 3))).value]
 
     return script
 
@@ -118,7 +118,7 @@ THRESHOLDS = [
         "sharp test of keys", lambda k: calls.ThresholdTest(ALONE, above=2, hits=4), LONGER.opened, renyi(), priced=True
     ),
     WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("revise", revised, COUNTED.opened),
+    WorstCase("widen", revised, COUNTED.opened),
     WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
     WorstCase(
@@ -132,7 +132,7 @@ THRESHOLDS = [
     WorstCase(
         "publish_if", lambda k: calls.PublishIf(noisy_size(k), when=calls.When("six", lambda s: s >= 6)), COUNTED.opened
     ),
-    WorstCase("extend", extended, COUNTED.opened),
+    WorstCase("widen of an algorithm", extended, COUNTED.opened),
     WorstCase("track", lambda k: calls.OnChange(count(), step=2, epsilon=k), COUNTED.opened),
     WorstCase("classify by two", lambda k: calls.Classify(count(), **ZONES, epsilon=k), COUNTED.opened),
     WorstCase(

@@ -35,7 +35,10 @@ _CURRENT_KINDS: Final = {
     "between": "classify",
     "call_twice": "boundary",
     "decide": "classify",
+    "extend": "widen",
     "quantile": "quantiles",
+    "reselect": "widen",
+    "revise": "widen",
     "watch": "release_if",
 }
 # By the kind of a call the name under which its `mechanism` is stored.
