@@ -217,7 +217,9 @@ RUNS = {
     "individual_stream": Run(lambda: IndividualTests(epsilon=TINY, hits=40), **STREAM),
     "individual_stream of sharp tests": Run(lambda: IndividualTests(price="0.005", hits=40), **STREAM),
     "multiplicative_weights": Run(lambda: PMW(**CELLS, epsilon=TINY, follow_size=False), **WEIGHTS, hidden=LEARNT),
-    "multiplicative_weights of sharp tests": Run(lambda: PMW(**CELLS, hits=40), **WEIGHTS, hidden=LEARNT),
+    "multiplicative_weights of sharp tests": Run(
+        lambda: PMW(**CELLS, hits=40, tests=20, sure="0.9", value="0.4"), **WEIGHTS, hidden=LEARNT
+    ),
     "schedule": Run(
         lambda: Rerun(SIXTIES, epsilon="0.01", beta="0.05", growth="0.1"),
         asking(),

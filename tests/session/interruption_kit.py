@@ -1,9 +1,5 @@
-"""What the tests of interruptions and races share: a call stopped at a step, another call in between, and threads."""
+"""What the tests of interruptions and races share: a call stopped at a step, and another call in between."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
-from chary import BudgetExceeded, count
 from chary.core.transaction import Spine
 
 
@@ -33,23 +29,3 @@ def in_between(monkeypatch, kind, act):
         return outcome
 
     monkeypatch.setattr(Spine, "_run", run)
-
-
-def hits_of_threads(number, sparse, moved):
-    """How many hits so many threads find together until all are refused; each asks again where others `moved` it."""
-    start = threading.Barrier(number)
-
-    def ask():
-        found = 0
-        start.wait()
-        while True:
-            try:
-                found += sparse.ask(count()).above
-            except moved:
-                continue
-            except BudgetExceeded:
-                return found
-
-    with ThreadPoolExecutor(number) as pool:
-        tasks = [pool.submit(ask) for _ in range(number)]
-        return sum(task.result() for task in tasks)

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, NotWithheld
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced
 from chary import upcasting as race_repair
 from chary.accounting import BestOf, Targeted
 from chary.amounts import Amount
-from chary.calls import MultiTarget, RunAlgorithm
+from chary.calls import MultiTarget
 from chary.calls import compute as racing
 from chary.session import opening
 from tests.session.kit import spent
@@ -45,44 +45,6 @@ def test_what_is_charged_is_the_least_hit_target_of_mixed_sizes(session):
         assert found.hits == tuple(name for name, prior in (("a", a), ("b", b)) if prior != 1)
         assert found.rose == (min(counters.values()) > before)
         assert spent(session).main == opening + min(counters.values())
-
-
-def test_it_goes_on_after_a_restart(opened, tmp_path):
-    place = tmp_path / "visits.ledger"
-    first = opened(grain="0.02", ledger=place)
-    race = first.start(MultiTarget(["a", "b"]))
-    race.ask(fixed(1), priors={"a": 2, "b": 1})
-    first.close()
-    again = opened(grain="0.02", ledger=place)
-    same = again.resume(race.call)
-    assert same.state.targets == ("a", "b")
-    before = spent(again)
-    assert same.ask(fixed(1), priors={"a": 1, "b": 2}).rose
-    assert spent(again) - before == again.spine.filter.price(Targeted("0.01")).hit
-
-
-def test_calls_at_the_same_time_do_not_count_from_the_same_counters(opened, place):
-    """Between the run and the settlement of one call another settles; the first is run again on the new counters."""
-    armed = []
-
-    def on_step(step):
-        if step == "ran" and armed:
-            armed.pop()
-            race.ask(fixed(1), priors={"a": 2, "b": 1})
-
-    session = opened(grain="0.02", ledger=place, on_step=on_step)
-    race = session.start(MultiTarget(["a", "b"]))
-    opening = spent(session)
-    runs = []
-    counted = Algorithm("counted", lambda rows, source: runs.append(1) or 1, epsilon="0.01")
-    armed.append(1)
-    assert race.ask(counted, priors={"a": 1, "b": 2}).rose
-    assert len(runs) == 2
-    assert spent(session) - opening == session.spine.filter.price(Targeted("0.01")).hit
-    assert (
-        json.loads(session.spine.ledger.secret(race.call))
-        == [session.spine.filter.price(Targeted("0.01")).hit.main] * 2
-    )
 
 
 @pytest.mark.parametrize("priors", [{"a": 1, "b": 2}, {"a": None, "b": None}])
@@ -263,29 +225,9 @@ def test_a_prior_for_each_target(session, priors):
     assert len(session.history) == 1
 
 
-def test_an_unknown_opening(session):
-    session.ask(RunAlgorithm(fixed(1)))
-    for number in (1, session.history[0].call, 99, "x"):
-        with pytest.raises(NotWithheld):
-            session.resume(number)
-
-
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.02"}])
 def test_other_filters_have_no_price_for_it(opened, options):
     session = opened(**options)
     with pytest.raises(NotPriced):
         session.start(MultiTarget(["a", "b"]))
     assert spent(session) == Amount(0)
-
-
-def test_an_interrupted_opening_holds_nothing(opened):
-    def stop(step):
-        if step == "ran":
-            raise KeyboardInterrupt
-
-    session = opened(grain="0.02", on_step=stop)
-    with pytest.raises(KeyboardInterrupt):
-        session.start(MultiTarget(["a", "b"]))
-    number = session.history[0].call
-    with pytest.raises(NotWithheld):
-        session.resume(number).ask(fixed(1), priors={"a": 1, "b": 1})

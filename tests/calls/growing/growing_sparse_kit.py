@@ -1,11 +1,10 @@
-"""What the tests of growing sparse vectors share: rows that are units, further visits, and what a ledger keeps."""
+"""What the tests of growing sparse vectors share: rows that are units, more visits, and what each round was charged."""
 
 import pandas as pd
 import pytest
 
 from chary import Budget
 from chary.calls import growing_tests
-from chary.calls.growing_tests import GrowingRoundState
 from chary.data import NeighborRelation
 
 PURE = Budget(epsilon=2)
@@ -24,10 +23,6 @@ def any_threshold():
 def more(number, age=90):
     """So many further visits."""
     return pd.DataFrame([{"patient": 7, "clinic": "north", "age": age, "cost": 1.0, "note": "none"}] * number)
-
-
-def state(session, call):
-    return GrowingRoundState.load(session.spine.ledger.secret(call))
 
 
 def charges(session):

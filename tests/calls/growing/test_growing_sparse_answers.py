@@ -7,21 +7,20 @@ import polars as pl
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, count, mean
+from chary import Budget, count, mean
 from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
-from chary.calls import GrowingTests, growing_tests
+from chary.calls import GrowingTests
 from chary.calls.growing_tests import GrowingRoundState, GrowingRun, RoundsLaw
 from chary.core.plan import Data
-from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NotPriced, NotWithheld
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced
 from chary.filters import Price
 from chary.noise import Seeded
-from tests.calls.growing.growing_sparse_kit import PURE, ROW, more, state
+from tests.calls.growing.growing_sparse_kit import PURE, ROW, more
 from tests.mechanisms.sparse_laws import pmf
-from tests.session.interruption_kit import Interruption, Stop
-from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent, visits
+from tests.session.kit import CLINICS, NO_NOISE, spent, visits
 
 
 @pytest.fixture
@@ -240,40 +239,3 @@ def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
     with pytest.raises(NotPriced):
         session.start(GrowingTests(above="0.5", epsilon="0.9"))
     assert session.start(GrowingTests(above="0.5", epsilon="0.02")).ask(count()).round == 1
-
-
-def test_only_one_that_is_there_goes_on(rows):
-    session = rows()
-    session.release(count(), epsilon="0.1")
-    for call in (1, 99, "one"):
-        with pytest.raises(NotWithheld):
-            session.resume(call)
-    interrupted = rows(on_step=Interruption("ran"))
-    with pytest.raises(Stop):
-        interrupted.start(GrowingTests(above="0.5", epsilon="0.1"))
-    with pytest.raises(NotWithheld, match="interrupted"):
-        interrupted.resume(interrupted.history[0].call)
-    with pytest.raises(NotWithheld, match="interrupted"):
-        run_of(RoundsLaw(GrowingTests(above="0.5", epsilon="0.1"), ROW, 100))._at(100, count(), "0.5").check(None)
-    assert interrupted.runs == []
-
-
-def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
-    monkeypatch.setattr(growing_tests, "check_average", lambda *_asked: None)
-    session = rows(unsafe_noise=Seeded(2), budget=Budget(epsilon="1.000001e-6"))
-    growing = session.start(GrowingTests(above="0.5", epsilon="1e-6"))
-    growing.ask()
-    held = state(session, growing.call)
-    assert abs(held.shift) > 1000
-    answer = growing.ask(count(), above=-(10**9))
-    with pytest.raises(BudgetExceeded) as refused:
-        growing.ask(count("cost > 5"))
-    with pytest.raises(LedgerError) as moved:
-        growing._spine.ledger.call(10**6)
-    texts = [
-        *map(repr, (growing, growing.state, held, answer, session.history, growing.state.rounds)),
-        session.statement(),
-    ]
-    texts += [error_texts(error.value) for error in (refused, moved)]
-    assert not any(str(abs(held.shift)) in text or shows_data(text) for text in texts)
-    assert state(session, growing.call).shift is None

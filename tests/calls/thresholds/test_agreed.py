@@ -1,22 +1,21 @@
 """Runs of agreed tests in sessions: what is charged when, what is told, what is left, and what cannot be asked."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, count, mean
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
 from chary.core.plan import Data
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
-from tests.session.interruption_kit import Interruption, Stop, in_between
-from tests.session.kit import CLINICS, PAID, SECRET_NUMBER, spent
+from tests.session.interruption_kit import in_between
+from tests.session.kit import CLINICS, PAID, spent
 
 DELTA = Budget(epsilon=1, delta=1e-6)
 FAR = 10**6
@@ -59,23 +58,6 @@ def test_a_part_of_the_budget_leaves_the_rest_to_others_and_further_hits_are_cha
     for _ in range(10):
         run.ask(count(), above=-FAR)
     assert run.spent.amount.main == paid + 10 * charges["hit"]
-
-
-def test_when_all_tests_are_used_up_it_tells_what_then(opened):
-    session = opened(budget=DELTA)
-    run = run_of(session, tests=3, hits=1)
-    assert [run.ask(count(), above=FAR, request=f"{k}").tests_left for k in range(3)] == [2, 1, 0]
-    charged = spent(session)
-    before = len(session.history)
-    for use in (run.ask, lambda *asked, **how: session.resume(run.call).ask(*asked, **how)):
-        with pytest.raises(
-            BudgetExceeded, match=f"0 of the 3 tests of call {run.call} are left.* ask ThresholdTest or ReleaseIf"
-        ):
-            use(count(), above=FAR)
-    assert len(session.history) == before
-    assert run.ask(count(), above=FAR, request="1").tests_left == 1
-    assert spent(session) == charged
-    assert run.state.left == 0
 
 
 def test_a_keyed_question_uses_up_as_many_tests_as_a_unit_can_be_in(opened):
@@ -316,27 +298,6 @@ def test_misses_that_do_not_fit_are_refused(opened):
     assert len(session.history) == 1
 
 
-def test_it_goes_on_after_a_restart(opened, tmp_path):
-    place = tmp_path / "visits.ledger"
-    session = opened(budget=DELTA, ledger=place)
-    call = PrepaidTests(tests=5, hits=3, value="0.2")
-    run = session.start(call, request="open")
-    first = run.ask(count(), above=-FAR, request="monday")
-    found = run.ask(EVERY, above=FAR, request="tuesday")
-    charged = spent(session)
-    session.close()
-    again = opened(ledger=place)
-    assert again.start(call, request="open").call == run.call
-    resumed = again.resume(run.call)
-    assert resumed.ask(count(), above=-FAR, request="monday") == first
-    assert resumed.ask(EVERY, above=FAR, request="tuesday") == found
-    assert (resumed.state.left, spent(again)) == (1, charged)
-    assert resumed.ask(count(), above=FAR).tests_left == 0
-    with pytest.raises(BudgetExceeded):
-        resumed.ask(count(), above=FAR)
-    assert again.spine.ledger.verify().ok
-
-
 def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_path, monkeypatch):
     """Another processor may find another best share: what was paid decides."""
     place = tmp_path / "visits.ledger"
@@ -349,29 +310,6 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     resumed = again.resume(run.call)
     assert resumed.agreed == terms
     assert question(again, resumed, count(), 3).price(None).hit.main == terms.charges.hit
-
-
-def test_a_question_that_got_no_answer_uses_up_no_test_and_stays_charged(opened):
-    stop = Interruption("ran", armed=False)
-    session = opened(budget=DELTA, on_step=stop)
-    run = run_of(session, tests=2, hits=2, misses="0.2")
-    _, charges = ledger_prices(session, run)
-    stop.armed = True
-    with pytest.raises(Stop):
-        run.ask(count(), above=FAR)
-    stop.armed = False
-    assert run.state.left == 2
-    assert session.spine.ledger.call(session.history[-1].call).charged.main == charges["hit"]
-    assert run.ask(count(), above=FAR).tests_left == 1
-
-
-def test_an_opening_that_was_interrupted_is_unknown(opened):
-    session = opened(budget=DELTA, on_step=Interruption("ran"))
-    with pytest.raises(Stop):
-        run_of(session)
-    with pytest.raises(NotWithheld, match="interrupted"):
-        session.resume(session.history[0].call)
-    assert session.runs == []
 
 
 def test_the_last_test_is_answered_once_when_another_question_takes_it_in_between(opened, monkeypatch):
@@ -409,31 +347,6 @@ def test_a_question_that_others_always_outrun_is_told_so_and_charged_nothing(ope
     assert str(session.history[1].state) == "voided"
 
 
-def test_threads_never_use_more_tests_than_were_agreed(opened):
-    session = opened(budget=DELTA)
-    run = run_of(session, tests=12, hits=4)
-    left = sorted(left for found in together(4, run) for left in found)
-    assert left == list(range(12))
-    assert session.spine.ledger.verify().ok
-
-
-def together(number, run):
-    """What is left after each answer that each of so many threads gets until all are refused."""
-
-    def ask(_):
-        found = []
-        while True:
-            try:
-                found.append(run.ask(count(), above=FAR).tests_left)
-            except SecretMoved:
-                continue
-            except BudgetExceeded:
-                return found
-
-    with ThreadPoolExecutor(number) as pool:
-        return list(pool.map(ask, range(number)))
-
-
 def test_two_runs_side_by_side_are_apart(opened):
     session = opened(budget=DELTA)
     first, second = (run_of(session, part="0.3") for _ in range(2))
@@ -441,14 +354,6 @@ def test_two_runs_side_by_side_are_apart(opened):
     second.ask(EVERY, above=FAR)
     assert (first.state.left, second.state.left) == (39, 37)
     assert first.spent == second.spent
-
-
-def test_nothing_secret_is_shown(opened):
-    session = opened(budget=DELTA)
-    run = run_of(session)
-    run.ask(count(), above=10)
-    shown = [repr(run), repr(run.state), repr(session.history), session.statement(), str(run.quote(EVERY, above=1))]
-    assert not any(str(SECRET_NUMBER) in text for text in shown)
 
 
 def test_tests_that_no_table_could_make_right_are_refused_before_their_misses_are_paid(opened):

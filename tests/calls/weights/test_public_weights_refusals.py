@@ -3,7 +3,7 @@
 import pytest
 
 from chary import count
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.weights import sparse_weights_kit, weighting_kit
 from tests.session.kit import CLINICS, error_texts, shows_data
 
@@ -90,12 +90,3 @@ def test_a_secret_size_is_no_size(opened, form):
     for options in ({}, {"privacy_unit": None}, {"neighbors": "replace"}):
         with pytest.raises(InvalidQuery, match="number of rows is secret"):
             FORMS[form](opened(**options))
-
-
-@of_each_form
-def test_only_openings_are_gone_on_with(rows, form):
-    session = rows()
-    session.release(count(), epsilon="0.1", request=None)
-    for call in (session.history[0].call, 999, -1):
-        with pytest.raises(NotWithheld):
-            session.resume(call)

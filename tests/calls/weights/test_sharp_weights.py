@@ -1,4 +1,4 @@
-"""Histograms that tell hard from easy by sharp tests: laws, prices, restarts, what is told, refusals."""
+"""Histograms that tell hard from easy by sharp tests: laws, prices, what is told, refusals."""
 
 from fractions import Fraction
 
@@ -109,24 +109,6 @@ def test_tests_alone_take_the_least_price_at_which_all_are_told_within_a_third_o
     assert half_width(made.event.__class__(FILTER.order, price * Fraction(97, 100)), chance) > within
     assert 0.3 < opened(4000, tests=100).reached(Transcript(), 4000, 100, None) < 0.33
     assert made.forecast().foreseen.error <= within + 2
-
-
-def test_what_was_opened_goes_on_after_a_restart(rows, tmp_path):
-    place = tmp_path / "visits.ledger"
-    session = rows(budget=CLEAR, ledger=place)
-    weights = sharply(session, tests=20, sure="0.9", value="0.4")
-    weights.ask(QUESTIONS[0])
-    told, question, changes = weights.state.standing(), weights.quote(QUESTIONS[1]), weights.state.changes
-    session.close()
-    again = rows(budget=CLEAR, ledger=place).resume(weights.call)
-    assert (again.state.standing(), again.quote(QUESTIONS[1])) == (told, question)
-    assert again.state.changes == changes
-
-
-def test_a_repeated_opening_under_a_request_is_the_same_histogram(rows):
-    session = rows(budget=BUDGET)
-    opening = PMW(universe=UNIVERSE, alpha="0.06", hits=30)
-    assert session.start(opening, request="monday").call == session.start(opening, request="monday").call
 
 
 def test_a_bar_for_so_many_tests_lies_above_the_middle():

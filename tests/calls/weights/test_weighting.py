@@ -1,11 +1,9 @@
-"""Public histograms in a session: right without noise, free when easy, the same after a restart, growing."""
+"""Public histograms in a session: right without noise, free when easy, growing."""
 
 import math
-from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -17,14 +15,14 @@ from chary.calls.public_histograms import HistogramMemory
 from chary.calls.weights import PMWRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
-from chary.errors import NotPriced, RequestConflict
+from chary.errors import NotPriced
 from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
 from tests.adversary.told import with_fields
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
-from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent, visits
 
 ROW = NeighborRelation("replace", None)
 
@@ -68,29 +66,6 @@ def test_easy_answers_are_free_and_hard_ones_are_hits(rows):
     assert weights.state.standing().hard == 1
 
 
-def test_the_histogram_is_the_same_bit_by_bit_after_a_restart(rows, tmp_path):
-    place = tmp_path / "visits.ledger"
-    options = {"ledger": place, "unsafe_noise": Seeded(9), "budget": Budget(epsilon=9, delta=1e-6), "grain": "0.2"}
-    with closing(rows(**options)) as session:
-        weights = weights_of(session)
-        for text in QUESTIONS:
-            weights.ask(text)
-        session.append(visits())
-        answers = [weights.ask(text, request=text) for text in QUESTIONS]
-        kept, bits = weights.state.changes, weights.state.histogram().tobytes()
-        assert len(kept) >= 3
-        assert kept[-1].size == 240 or len({change.size for change in kept}) == 1
-    both = pd.concat([visits(), visits()])
-    again = rows(rows=both, ledger=place, budget=None)
-    assert [(run.call, run.kind) for run in again.runs] == [(weights.call, "multiplicative_weights")]
-    for opened in (again.resume(weights.call), again.resume(again.runs[0].call)):
-        assert opened.state.changes == kept
-        assert opened.state.histogram().tobytes() == bits
-        assert [opened.ask(text, request=text) for text in QUESTIONS] == answers
-    with pytest.raises(RequestConflict):
-        opened.ask(QUESTIONS[1], request=QUESTIONS[0])
-
-
 def test_two_handles_see_each_others_answers(rows):
     session = rows(budget=NO_NOISE, filter="pure")
     first = weights_of(session, epsilon=PLENTY)
@@ -99,22 +74,6 @@ def test_two_handles_see_each_others_answers(rows):
     assert not second.ask(QUESTIONS[0]).hard
     assert second.ask(QUESTIONS[1]).hard
     assert second.state.histogram().tobytes() == first.state.histogram().tobytes()
-
-
-def test_an_answer_on_a_histogram_that_moved_meanwhile_is_worked_out_again(rows):
-    moved = []
-
-    def move(step):
-        if moved and step == "ran":
-            moved.pop()()
-
-    session = rows(budget=NO_NOISE, filter="pure", on_step=move)
-    weights, other = weights_of(session, epsilon=PLENTY), []
-    moved.append(lambda: other.append(weights.ask(QUESTIONS[0])))
-    answer = weights.ask(QUESTIONS[0])
-    assert (other[0].hard, answer.hard) == (True, False)
-    assert len(weights.state.changes) == 1
-    assert answer.share == pytest.approx(other[0].share, rel=1e-5)
 
 
 def test_without_room_for_a_hit_the_histogram_answers_alone(rows):
@@ -240,20 +199,6 @@ def test_a_filter_without_a_price_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NotPriced):
         weights_of(session, epsilon="0.05")
-
-
-def test_nothing_shows_a_row(rows):
-    session = rows(unsafe_noise=Seeded(1))
-    weights = weights_of(session)
-    weights.ask(QUESTIONS[0])
-    shown = (
-        repr([weights, weights.state])
-        + repr(weights.ask(QUESTIONS[1]))
-        + repr(session.history)
-        + str(weights.state.standing())
-    )
-    assert SECRET_NAME not in shown
-    assert np.isfinite(weights.state.histogram()).all()
 
 
 def test_an_easy_answer_on_a_histogram_that_moved_is_thrown_away_like_a_hard_one(opened, tmp_path):
