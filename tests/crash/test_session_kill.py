@@ -8,13 +8,8 @@ import pytest
 import chary
 from chary.accounting import Extendable
 from chary.amounts import Amount
-<<<<<<< HEAD
-from chary.calls import Revise
-from chary.ledger import open_ledger
-=======
 from chary.calls import Widen
-from chary.ledger import SqlLedger
->>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
+from chary.ledger import open_ledger
 from chary.session import STEPS
 from tests.children import Python
 from tests.crash.session_child import FREE_MISSES, ask, open_session

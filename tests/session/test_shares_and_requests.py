@@ -7,13 +7,8 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean
 from chary.amounts import Amount
-<<<<<<< HEAD
-from chary.calls import Release, Revise
-from chary.ledger import open_ledger
-=======
 from chary.calls import Release, Widen
-from chary.ledger import MemoryLedger, SqlLedger
->>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
+from chary.ledger import open_ledger
 from tests.session.kit import CLINICS, USUAL, spent, visits
 
 NEVER, SURE = 10**9, -(10**6)

@@ -8,13 +8,8 @@ import chary
 from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
-<<<<<<< HEAD
-from chary.calls import Revise, ThresholdTest
-from chary.ledger import open_ledger
-=======
 from chary.calls import ThresholdTest, Widen
-from chary.ledger import SqlLedger
->>>>>>> be0ae7eb (One kind publishes what an earlier call withheld: widen, by a lower threshold or another condition)
+from chary.ledger import open_ledger
 from chary.mechanisms import Held
 from chary.noise import Seeded
 from chary.session import plain_composition
