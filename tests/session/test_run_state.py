@@ -8,7 +8,10 @@ import pytest
 
 from chary.accounting import gaussian_selection
 from chary.calls import GaussianAboveThreshold
-from chary.calls.gaussian_runs import RunState
+from chary.calls.gaussian_runs import ReportingProgress, RunState
+from chary.calls.growing_tests import GrowingRoundState
+from chary.mechanisms import Held, HiddenThreshold
+from chary.mechanisms.additive import padded
 from chary.noise import Deviate, Seeded, deviate
 
 
@@ -72,6 +75,28 @@ def test_a_state_is_stored_and_read_bit_by_bit():
         assert more.floor >> 64 == held.floor
     halted = RunState.load(RunState(held, 7, 0.1, Fraction(1), halted=True).dump())
     assert (halted.halted, halted.held) == (True, Deviate(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("state", "kept", "room"),
+    [
+        (HiddenThreshold(-7, 12), b"[-7, 12]", 1024),
+        (Held(4.25, 16, 170), b"[4.25, 16, 170]", 1027),
+        (GrowingRoundState(3, 120, Fraction(1, 5), -9), b'[3, 120, "1/5", -9]', 1039),
+        (GrowingRoundState(), b'[0, 0, "0", null]', 1035),
+        (RunState(Deviate(-5, 2), 7, 0.5, Fraction(1, 3)), b'[[-5, 2], 7, 0.5, "1/3", false]', 1046),
+        (
+            ReportingProgress(Deviate(-5, 2), Fraction(1, 4), 3, 7, 9, 5, Fraction(2, 3)),
+            b'[[-5, 2], "1/4", 3, 7, 9, 5, "2/3"]',
+            1050,
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_states_of_each_kind_are_stored_as_ever(state, kept, room):
+    assert state.dump() == padded(kept, room)
+    assert type(state).load(state.dump()) == type(state).load(kept) == state
+    assert all(str(secret) not in repr(state) for secret in (-7, 4.25, -9, -5))
 
 
 def test_what_was_charged_is_charged_once():

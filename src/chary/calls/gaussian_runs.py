@@ -1,6 +1,5 @@
 """Runs of Gaussian noise: above threshold, stopping rules, and self-reporting."""
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -106,8 +105,8 @@ def _priced(
     return noises | {"low": low, "high": high, "sensitivity": sensitivity}
 
 
-@dataclass(frozen=True)
-class RunState:
+@dataclass(frozen=True, repr=False)
+class RunState(additive.SecretState):
     """How far a run is. The noise of its threshold (`held`, forgotten once it halted) is secret, the rest is public.
 
     `charged` is the loss that was charged so far, `sensitivity` the largest of the queries so far.
@@ -118,23 +117,14 @@ class RunState:
     charged: float = 0.0
     sensitivity: Fraction = Fraction(0)
     halted: bool = False
+    secret = ("held",)
 
     def increment(self, loss: float) -> Fraction:
         """What is still to be charged for a transcript of this loss; nothing if more was charged before."""
         return max(Fraction(0), Fraction(loss) - Fraction(self.charged))
 
     def dump(self) -> bytes:
-        """The state for the ledger's secret table."""
-        held = FORGOTTEN if self.halted else self.held
-        known = [held.floor, held.bits]
-        public = [self.steps, self.charged, str(self.sensitivity), self.halted]
-        return additive.padded(json.dumps([known, *public]).encode(), additive.SMALL + len(json.dumps(public)))
-
-    @classmethod
-    def load(cls, data: bytes) -> "RunState":
-        """The state that `dump` wrote."""
-        held, steps, charged, sensitivity, halted = json.loads(additive.unpadded(data))
-        return cls(Deviate(*held), steps, charged, Fraction(sensitivity), halted)
+        return super(RunState, replace(self, held=FORGOTTEN) if self.halted else self).dump()
 
 
 # The steps of a run of threshold tests with Gaussian noise, one query or one key after another.
@@ -265,19 +255,27 @@ class AllAbove(Hits):
         return {"hit": self.keys[position] in self.above if position < self.tested else None}
 
 
-@dataclass(frozen=True)
-class ReportingProgress:
+@dataclass(frozen=True, repr=False)
+class ReportingProgress(additive.SecretState):
     """How far the runs are. The noise of the present threshold (`held`) is secret, the rest is public.
 
-    `tested` values were tested in all, `day` is the first position of a series after those that were, and `charged`
-    is what was charged for the losses so far.
+    `spent`, `halted` and `steps` are what was reported. `tested` values were tested in all, `day` is the first position
+    of a series after those that were, and `charged` is what was charged for the losses so far.
     """
 
     held: Deviate
-    told: gaussian_runs.Reported = gaussian_runs.NOTHING_TOLD
+    spent: Fraction = Fraction(0)
+    halted: int = 0
+    steps: int = 0
     tested: int = 0
     day: int = 0
     charged: Fraction = Fraction(0)
+    secret = ("held",)
+
+    @property
+    def told(self) -> gaussian_runs.Reported:
+        """What is public of the runs."""
+        return gaussian_runs.Reported(self.spent, self.halted, self.steps)
 
     @property
     def runs(self) -> gaussian.RunsState:
@@ -289,22 +287,8 @@ class ReportingProgress:
         told = found.state.told
         lost = told.loss(machine.losses(max(told.steps, 1)))
         tested, day = self.tested + found.tested, max(self.day, first + found.tested)
-        return ReportingProgress(found.state.held, told, tested, day, max(self.charged, lost))
-
-    def dump(self) -> bytes:
-        """The state for the ledger's secret table."""
-        told = self.told
-        public = [str(told.spent), told.halted, told.steps, self.tested, self.day, str(self.charged)]
-        known = json.dumps([[self.held.floor, self.held.bits], *public])
-        return additive.padded(known.encode(), additive.SMALL + len(json.dumps(public)))
-
-    @classmethod
-    def load(cls, data: bytes) -> "ReportingProgress":
-        """The state that `dump` wrote."""
-        held, spent, halted, steps, tested, day, charged = json.loads(additive.unpadded(data))
-        return cls(
-            Deviate(*held), gaussian_runs.Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged)
-        )
+        charged = max(self.charged, lost)
+        return ReportingProgress(found.state.held, told.spent, told.halted, told.steps, tested, day, charged)
 
 
 def _first(query: Query) -> int:

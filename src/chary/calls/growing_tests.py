@@ -1,6 +1,5 @@
 """Sparse vectors over growing data: rounds, questions, results and state."""
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ from chary.data.queries.stored import current
 from chary.data.series import public_size
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerLocked
 from chary.mechanisms import HiddenThreshold, SparseVectorMachine
-from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.additive import SecretState
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number, exact, plain, whole
 
@@ -100,8 +99,8 @@ class NoRoundOpen(RoundMoved):
     """A question needs a round, and none is open."""
 
 
-@dataclass(frozen=True)
-class GrowingRoundState:
+@dataclass(frozen=True, repr=False)
+class GrowingRoundState(SecretState):
     """The latest round: its number (0 before the first), the size at which it began, its epsilon; all are public.
 
     `shift` is the noise of its threshold, which is secret; None where no round is open.
@@ -111,6 +110,7 @@ class GrowingRoundState:
     size: int = 0
     epsilon: Fraction = Fraction(0)
     shift: int | None = None
+    secret = ("shift",)
 
     @property
     def open(self) -> bool:
@@ -120,20 +120,6 @@ class GrowingRoundState:
     def ended(self) -> "GrowingRoundState":
         """After a hit: the noise is forgotten."""
         return replace(self, shift=None)
-
-    def dump(self) -> bytes:
-        """The state for the ledger's secret table."""
-        public = [self.number, self.size, str(self.epsilon)]
-        return padded(json.dumps([*public, self.shift]).encode(), SMALL + len(json.dumps(public)))
-
-    @classmethod
-    def load(cls, data: bytes) -> "GrowingRoundState":
-        """The state that `dump` wrote."""
-        number, size, epsilon, shift = json.loads(unpadded(data))
-        return cls(number, size, Fraction(epsilon), shift)
-
-    def __repr__(self) -> str:
-        return f"RoundState(number={self.number}, size={self.size}, epsilon={self.epsilon}, open={self.open})"
 
 
 # What rounds and sharp tests cost, by the public size at which they are asked.

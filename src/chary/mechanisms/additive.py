@@ -1,11 +1,13 @@
 """Additive noise on exact integers, and padding to public lengths."""
 
+import json
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import scipy
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, GaussianLaw, LaplaceLaw, NoiseLaw, Repeated, ZeroConcentrated
 from chary.accounting.numerics import doubled, least
+from chary.noise.gaussian import Deviate
 from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
@@ -216,3 +219,42 @@ def unpadded(stored: bytes) -> bytes:
         return stored
     begin = len(MARK) + _LENGTH_BYTES
     return stored[begin : begin + int.from_bytes(stored[len(MARK) : begin], "big")]
+
+
+# How fields of states stand in JSON, where that is not as they are.
+_READ: Final[Mapping[Any, Callable[[Any], Any]]] = {Fraction: Fraction, Deviate: lambda word: Deviate(*word)}
+
+
+@dataclass(frozen=True, repr=False)
+class SecretState:
+    """What a ledger keeps for ever: the fields of a dataclass in order, at a length that follows from the public ones.
+
+    Those that are named `secret` are shown nowhere, and no length tells of them.
+    """
+
+    secret: ClassVar[tuple[str, ...]]
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        kept = json.dumps([getattr(self, field.name) for field in fields(self)], default=_word)
+        return padded(kept.encode(), SMALL + self._length())
+
+    @classmethod
+    def load(cls, data: bytes) -> Self:
+        """The state that `dump` wrote."""
+        kept = zip(fields(cls), json.loads(unpadded(data)), strict=True)
+        return cls(*(_READ[field.type](word) if field.type in _READ else word for field, word in kept))
+
+    def __repr__(self) -> str:
+        public = ", ".join(f"{name}={value}" for name, value in self._public().items())
+        return f"{type(self).__name__}(<secret>, {public})"
+
+    def _public(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.secret}
+
+    def _length(self) -> int:
+        return len(json.dumps(list(self._public().values()), default=_word))
+
+
+def _word(value: Fraction | Deviate) -> Any:
+    return [value.floor, value.bits] if isinstance(value, Deviate) else str(value)

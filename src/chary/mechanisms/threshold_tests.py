@@ -1,6 +1,5 @@
 """Tests against thresholds on exact integers: Laplace, optimal, two-sided, with a hidden threshold."""
 
-import json
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,7 +13,7 @@ from chary import noise
 from chary.accounting import Event, OneSidedNoise, SparseNoise, Targeted, between_q_down, error_up, one_sided_error_up
 from chary.accounting.sharp_tests import BITS, SharpTable, SharpTest, TwoSidedTable
 from chary.errors import InvalidParameter
-from chary.mechanisms.additive import SMALL, Additive, Integers, Laplace, padded, unpadded
+from chary.mechanisms.additive import Additive, Integers, Laplace, SecretState
 from chary.noise import choice, laplace, partition
 from chary.noise.source import LARGEST_UPPER, integers
 from chary.numbers import Number, whole, work_out
@@ -22,24 +21,16 @@ from chary.numbers import Number, whole, work_out
 # Sparse vector: which values are above a threshold whose noise stays hidden, until so many were.
 
 
-@dataclass(frozen=True)
-class HiddenThreshold:
+@dataclass(frozen=True, repr=False)
+class HiddenThreshold(SecretState):
     """The noise of the threshold, which is secret and shown nowhere, and how many hits are used up."""
 
     shift: int
     used: int = 0
+    secret = ("shift",)
 
-    def dump(self) -> bytes:
-        """The state for the ledger's secret table."""
-        return padded(json.dumps([self.shift, self.used]).encode(), SMALL)
-
-    @classmethod
-    def load(cls, data: bytes) -> "HiddenThreshold":
-        """The state that `dump` wrote."""
-        return cls(*json.loads(unpadded(data)))
-
-    def __repr__(self) -> str:
-        return f"HiddenThreshold(<secret>, used={self.used})"
+    def _length(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -299,8 +290,8 @@ class ThreeZones:
 # Conditional release and revisions ([TCT] Algorithm 2): publish the noisy value if it is in the target, or nothing.
 
 
-@dataclass(frozen=True)
-class Held:
+@dataclass(frozen=True, repr=False)
+class Held(SecretState):
     """A noisy outcome that was not published: secret state.
 
     `value` is what would be published, `score` its whole number of grid steps, `floor` the (public) lowest bar it has
@@ -310,18 +301,10 @@ class Held:
     value: int | float
     score: int
     floor: int
+    secret = ("value", "score")
 
-    def __repr__(self) -> str:
-        return f"Held(<secret>, floor={self.floor})"
-
-    def dump(self) -> bytes:
-        """The state for the ledger's secret table."""
-        return padded(json.dumps([self.value, self.score, self.floor]).encode(), SMALL + len(str(self.floor)))
-
-    @classmethod
-    def load(cls, data: bytes) -> "Held":
-        """The state that `dump` wrote."""
-        return cls(*json.loads(unpadded(data)))
+    def _length(self) -> int:
+        return len(str(self.floor))
 
 
 @dataclass(frozen=True)
