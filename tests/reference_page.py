@@ -14,6 +14,7 @@ import chary.session
 import chary.streaming
 import chary_research.experiments
 from chary.calls import kinds
+from chary.calls.call import SUBJECTS
 from chary.calls.run import Opening, run_of
 
 GROUPS = {
@@ -33,20 +34,6 @@ GROUPS = {
     "Private algorithms": ("Algorithm",),
     "The session": ("Session",),
     "Planning": ("plan",),
-}
-SUBJECTS = {
-    "thresholds": "Thresholds",
-    "numbers": "Numbers",
-    "selection": "Selection",
-    "algorithms": "Algorithms of your own",
-    "sparse": "Sparse vectors",
-    "gaussian": "Gaussian selection",
-    "weights": "Public histograms",
-    "synthesis": "Synthetic data",
-    "growing": "Tables that grow",
-    "individual": "Units that pay for themselves",
-    "sketches": "Sketches",
-    "votes": "Votes",
 }
 PACKAGES = {
     "Sessions' figures": chary.session,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
@@ -18,7 +18,7 @@ from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
 from chary.charts import Chart, Shape, Spot, spot_of
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced, set_fields
+from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, between, percent, priced, set_fields, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -491,34 +491,6 @@ def _column(values: list[Any]) -> pa.Array:
 
 def _public(value: Any) -> list[str]:
     return [each.name for each in fields(value) if each.compare]
-
-
-def shown(value: Any) -> str:
-    """A value of an answer as people read it.
-
-    >>> shown(None), shown(True), shown([1, 2.5]), shown({"key": "north", "lead": 0.25})
-    ('-', 'yes', '1, 2.5', 'key north, lead 0.25')
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)) and "__str__" not in type(value).__dict__:
-        return ", ".join(map(shown, value))
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
-    return plain(value) if isinstance(value, (float, Fraction)) else str(value)
-
-
-def between(low: float | None, high: float | None, number: Callable[[float], str] = plain) -> str:
-    """An interval in words.
-
-    >>> between(482.0, 542.0), between(None, 219.0), between(3, None), between(None, None)
-    ('482 to 542', 'up to 219', '3 or more', 'anything')
-    """
-    if low is None:
-        return "anything" if high is None else f"up to {number(high)}"
-    return f"{number(low)} or more" if high is None else f"{number(low)} to {number(high)}"
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:

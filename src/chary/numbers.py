@@ -1,7 +1,7 @@
 """Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -258,3 +258,31 @@ def priced(charged: float, left: float) -> str:
     ('charged 2.7 %, 61.3 % left', 'free, 61.3 % left')
     """
     return f"{f'charged {percent(charged)}' if charged else 'free'}, {percent(left)} left"
+
+
+def shown(value: Any) -> str:
+    """A value of an answer as people read it.
+
+    >>> shown(None), shown(True), shown([1, 2.5]), shown({"key": "north", "lead": 0.25})
+    ('-', 'yes', '1, 2.5', 'key north, lead 0.25')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)) and "__str__" not in type(value).__dict__:
+        return ", ".join(map(shown, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
+    return plain(value) if isinstance(value, (float, Fraction)) else str(value)
+
+
+def between(low: float | None, high: float | None, number: Callable[[float], str] = plain) -> str:
+    """An interval in words.
+
+    >>> between(482.0, 542.0), between(None, 219.0), between(3, None), between(None, None)
+    ('482 to 542', 'up to 219', '3 or more', 'anything')
+    """
+    if low is None:
+        return "anything" if high is None else f"up to {number(high)}"
+    return f"{number(low)} or more" if high is None else f"{number(low)} to {number(high)}"

@@ -214,9 +214,6 @@ def _audited(kind: str, transcripts: int | None, seed: int | None, power: bool) 
 
 # Every kind of call that is audited, by its name.
 
-# One of each way in which neighbours are told apart: what a minute is enough for.
-QUICK = ("test", "test: a hit", "release", "label", "release_if of keys", "sparse_watch in the tuned form")
-
 
 @cache
 def worst_cases() -> dict[str, WorstCase]:

@@ -311,7 +311,8 @@ class WorstCase:
     `hits_only` no more is looked at than which questions hit. `law` is the exact law of what a run makes of its one
     question, by its own code, where only a part of its words needs to be followed. `seen` is what is looked at of a
     sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome says it may spend
-    of what was charged, where the rest is kept for what is not asked: that is claimed then.
+    of what was charged, where the rest is kept for what is not asked: that is claimed then. Those that are `quick` are
+    audited in a minute: one of each way in which neighbours are told apart.
     """
 
     kind: str
@@ -325,6 +326,7 @@ class WorstCase:
     seen: Callable[[Any], Any] | None = None
     says: Callable[[Any], float] | None = None
     transcripts: int = 0
+    quick: bool = False
 
     @property
     def usual(self) -> int:

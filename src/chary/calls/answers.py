@@ -466,6 +466,7 @@ class Coverage(Hits):
 
     @property
     def tested(self) -> int:
+        """How many candidates were tested: the first of all."""
         return len(self.calls)
 
     @property

@@ -39,6 +39,21 @@ from chary.numbers import Number
 # A call is a value: what is asked, with everything that can be checked without the rows it is asked of.
 
 CallT = TypeVar("CallT", bound="Call[Any]")
+# Rooms of kinds, by their subjects, in the order in which people are shown them.
+SUBJECTS: Final[Mapping[str, str]] = {
+    "thresholds": "Thresholds",
+    "numbers": "Numbers",
+    "selection": "Selection",
+    "algorithms": "Algorithms of your own",
+    "sparse": "Sparse vectors",
+    "gaussian": "Gaussian selection",
+    "weights": "Public histograms",
+    "synthesis": "Synthetic data",
+    "growing": "Tables that grow",
+    "individual": "Units that pay for themselves",
+    "sketches": "Sketches",
+    "votes": "Votes",
+}
 # The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
@@ -54,13 +69,15 @@ class Call(ABC, Generic[AnswerT]):
 
     Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
-    `title` wherever people read it; `subject` is its room. The rest is as `call` declares it.
+    `title` wherever people read it; `subject` is its room, one of `SUBJECTS`. A command line must say what is `stated`,
+    though programs may leave it out. The rest is as `call` declares it.
     """
 
     kind: ClassVar[str]
     name: ClassVar[str]
     title: ClassVar[str]
     subject: ClassVar[str]
+    stated: ClassVar[str | None] = None
     raced: ClassVar[bool]
     publishes: ClassVar[bool | str]
     again: ClassVar[bool]

@@ -140,6 +140,8 @@ class OnChange(FreshlyValued[Tracked]):
     question: fields.AnyQuestion
     _: KW_ONLY
     step: fields.Positive | None = None
+    # Only with an algorithm, which no command line brings, may it be left out.
+    stated = "step"
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Algorithm):

@@ -8,7 +8,7 @@ import typer
 from rich.progress import Progress
 
 from chary.audit import Audited, audit_kinds
-from chary.audit.auditor import QUICK, named, worst_cases
+from chary.audit.auditor import named, worst_cases
 from chary.cli import commands, output
 from chary.errors import InvalidParameter
 
@@ -56,7 +56,9 @@ def _wanted(kinds: Sequence[str], everything: bool, quick: bool) -> list[str]:
         raise InvalidParameter(f"name kinds, or take --all or --quick; kinds are {', '.join(worst_cases())}")
     if everything:
         return list(worst_cases())
-    return list(QUICK) if quick else [case.kind for case in named(kinds)]
+    if quick:
+        return [kind for kind, case in worst_cases().items() if case.quick]
+    return [case.kind for case in named(kinds)]
 
 
 def _show(found: Sequence[Audited]) -> None:

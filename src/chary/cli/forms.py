@@ -379,16 +379,15 @@ class Form:
         return next((name for name in self._names if name in QUESTIONS), None)
 
 
-# Only with an algorithm, which no command line brings, may a step be left out.
-_STATED: Final[dict[str, dict[str, FieldOption]]] = {
-    "track": {"step": FieldOption("step", (stating("step", str, MEANINGS["step"]),), lambda said, _: said["step"])}
-}
-
-
 def forms() -> list[Form]:
     """Every kind of call that a command line can state, by its name."""
-    stated = {name: kind for name, kind in sorted(kinds().items()) if kind.typed and not of_code(kind)}
-    return [Form(kind, _STATED.get(name, {})) for name, kind in stated.items()]
+    known = [kind for _, kind in sorted(kinds().items()) if kind.typed and not of_code(kind)]
+    return [Form(kind, {} if kind.stated is None else {kind.stated: _must(kind.stated)}) for kind in known]
+
+
+def _must(name: str) -> FieldOption:
+    """An option that may not be left out."""
+    return FieldOption(name, (stating(name, str, MEANINGS[name]),), lambda said, _: said[name])
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:

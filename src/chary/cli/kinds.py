@@ -9,6 +9,7 @@ import typer
 
 from chary.answers import NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, ThresholdTest
+from chary.calls.call import SUBJECTS
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
@@ -152,7 +153,7 @@ def _quote(found: Quote) -> Shown:
 
 def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: app.Lazy) -> typer.Typer:
     """A command with one for each kind."""
-    doors = [app.Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
+    doors = [app.Lazy(form.name, form.told, SUBJECTS[form.kind.subject], partial(command, form)) for form in forms()]
     kind = app.group_of({str(door.name): door for door in (*more, *doors)}, KindGroup)
     return typer.Typer(cls=kind, help=told, subcommand_metavar="FILE KIND [OPTIONS]", callback=lambda: None)
 

@@ -20,9 +20,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from chary.answers import between, shown
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, percent, priced
+from chary.numbers import ACCOUNTANTS, between, percent, priced, shown
 
 # Printing: one JSON object, or tables for people.
 

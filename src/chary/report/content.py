@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import Finding, Findings, Publication, Support
-from chary.answers import Answer, Ends, PublishedNumber, Spending, scalar, shown
+from chary.answers import Answer, Ends, PublishedNumber, Spending, scalar
 from chary.calls.history import History, Rebuilt, names_of_runs, opened_by
 from chary.calls.run import titled
 from chary.charts import Spot, spot_of
@@ -22,7 +22,7 @@ from chary.filters import Budget, Filter
 from chary.ledger import Balance, CallRecord, Ledger, State, Terms
 from chary.ledger.records import parsed
 from chary.noise import OperatingSystem
-from chary.numbers import plain
+from chary.numbers import plain, shown
 from chary.session.opening import held_filter
 from chary.session.session import types_told
 from chary.session.statement import entries, entry_of, statement

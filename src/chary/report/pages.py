@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from chary.answers import between, raw
+from chary.answers import raw
 from chary.calls.run import declared
 from chary.charts import Chart, Shape, Spot, spot_of
-from chary.numbers import plain
+from chary.numbers import between, plain
 from chary.plots import svg
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 

@@ -82,7 +82,7 @@ CHOICES = [
         FARTHEST.opened,
         transcripts=4000,
     ),
-    WorstCase("label", lambda k: calls.Label(0, epsilon=k), FEW),
+    WorstCase("label", lambda k: calls.Label(0, epsilon=k), FEW, quick=True),
     WorstCase("label of a guess", lambda k: calls.Label(0, guess="yes", epsilon=k), FEW),
     WorstCase("label_clear", lambda k: calls.ClearLabel(0, epsilon=k), FEW),
     WorstCase("agreement", lambda k: calls.Agreement(0, above=6, expect="low", epsilon=k), CLOSE),

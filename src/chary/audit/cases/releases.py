@@ -35,7 +35,7 @@ ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, n
 KEYED = count().by("place", PLACES, max_groups_per_unit=3)
 
 NUMBERS = [
-    WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE.opened),
+    WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE.opened, quick=True),
     WorstCase("release of keys", lambda k: calls.Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
     WorstCase("release by delta", lambda k: calls.Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
     WorstCase(

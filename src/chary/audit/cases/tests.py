@@ -97,13 +97,14 @@ def agreed(keyed: bool) -> Chained:
 
 
 THRESHOLDS = [
-    WorstCase("test", lambda k: calls.ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("test", lambda k: calls.ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened, quick=True),
     WorstCase(
         "test: a hit",
         lambda k: calls.ThresholdTest(count(), above=6, epsilon=k / 4),
         COUNTED.opened,
         SMALL,
         priced=True,
+        quick=True,
     ),
     WorstCase(
         "sharp test: a hit",
@@ -119,7 +120,7 @@ THRESHOLDS = [
     ),
     WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("widen", revised, COUNTED.opened),
-    WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase("release_if of keys", lambda k: calls.ReleaseIf(KEYED, above=2, epsilon=k), BOTH.opened, quick=True),
     WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
     WorstCase(
         "boundary of a pair",
@@ -254,7 +255,7 @@ SPARSE_VECTORS = [
         seen=last_is_high,
     ),
     WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), CROSSING.opened),
-    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING.opened, quick=True),
     WorstCase(
         "sparse_weights_ask",
         sparse_weights,

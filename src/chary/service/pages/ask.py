@@ -146,7 +146,7 @@ def _again(on: Asking, call: history.Replay | None, kind: str | None) -> tuple[f
     """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
     asked = None if call is None else current_kind(call.entry.kind)
     if call is None or asked not in readable_kinds():
-        form = forms.form_of(forms.USUAL if kind is None else kind)
+        form = forms.form_of(kind or forms.usual())
         return form, form.usual(_series(on))
     form = forms.form_of(asked)
     try:

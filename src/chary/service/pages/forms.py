@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import MEANINGS, Call, read
+from chary.calls.call import MEANINGS, SUBJECTS, Call, read
 from chary.calls.run import Opening, Run, titled
 from chary.client.wire import problem
 from chary.core.quote import Quote, warns
@@ -19,26 +19,10 @@ from chary.service.pages.fields import PREFIX, FormField, Texts, Types, field_of
 
 # The form of a kind of call, made from its declaration: a new kind appears by itself.
 
-USUAL: Final = "release_if"
 # Asked for at once, beside what must be said; everything else is folded away.
 _COMMON: Final = frozenset({"epsilon", "hits", "k", "rho", "rounds", "where"})
 # What is asked comes before how sharply.
 _FIRST: Final = ("query", "question", "candidates", "column", "columns", "condition", "where", "universe", "queries")
-# Rooms, after what most people come for.
-_ROOMS: Final[Mapping[str, str]] = {
-    "thresholds": "Tests against a bar",
-    "numbers": "Noisy numbers",
-    "selection": "Choices",
-    "sparse": "Many tests, one bar",
-    "individual": "Each unit pays for itself",
-    "growing": "Growing data",
-    "sketches": "Sketches",
-    "weights": "Public weights",
-    "synthesis": "Synthetic data",
-    "gaussian": "Tests by Gaussian noise",
-    "algorithms": "Algorithms",
-    "votes": "Votes",
-}
 
 
 @dataclass(frozen=True)
@@ -136,12 +120,20 @@ def form_of(kind: str) -> CallForm:
 
 
 def menu() -> list[tuple[str, list[tuple[str, str]]]]:
-    """All kinds by room: name and title."""
-    known, rooms = readable_kinds(), {title: list[str]() for title in _ROOMS.values()}
-    for name, kind in known.items():
-        rooms.setdefault(_ROOMS.get(kind.subject, kind.subject.capitalize()), []).append(name)
-    rooms = {"Begin with": [name for names in rooms.values() for name in names if known[name].offered]} | rooms
-    return [(room, [(name, form_of(name).title) for name in names]) for room, names in rooms.items() if names]
+    """All kinds by room, name and title; first what most people come for."""
+    known = readable_kinds()
+    rooms = {room: [name for name in known if known[name].subject == subject] for subject, room in SUBJECTS.items()}
+    offered = [name for names in rooms.values() for name in names if known[name].offered]
+    return [
+        (room, [(name, known[name].title) for name in names])
+        for room, names in ({"Begin with": offered} | rooms).items()
+        if names
+    ]
+
+
+def usual() -> str:
+    """The kind that is asked where none is named: the first of the menu."""
+    return menu()[0][1][0][0]
 
 
 @cache
