@@ -57,7 +57,7 @@ def every(budget: Budget, epsilon: float) -> Labelling:
 
 
 def clear(budget: Budget, epsilon: float, bar: int | None = None) -> Labelling:
-    """`ClearLabel`, and with a bar `Agreement` of half the size before it: what is not clear or not agreed is paid."""
+    """Clear labels, and with a bar `Agreement` of half the size before it: what is not clear or not agreed is paid."""
     size = Fraction(str(epsilon))
     filter_ = RenyiFilter.best(budget, grain=size)
     events = (BoundaryCall(size), Targeted(size / 2))

@@ -11,7 +11,6 @@ from chary.calls import (
     Boundary,
     Choose,
     Classify,
-    ClearLabel,
     ContinualCount,
     Cover,
     DistinctSketch,
@@ -108,7 +107,6 @@ SAMPLES = {
     ),
     "individual_stream": lambda: IndividualTests(epsilon="0.02", hits=2),
     "label": lambda: Label(0, guess="yes", epsilon="0.01"),
-    "label_clear": lambda: ClearLabel(0, epsilon="0.01"),
     "majority": lambda: Majority("age >= 44", epsilon="0.01", mechanism="inverse"),
     "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", max_groups_per_unit=1),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),
@@ -155,7 +153,7 @@ OTHERS = {
 }
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "greedy", "publish_if", "schedule"}
-OF_VOTES = {"agreement", "label", "label_clear"}
+OF_VOTES = {"agreement", "label"}
 OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {
     "continual_count",

@@ -155,6 +155,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
             {"kind": "inverse_sensitivity", "distance": {"kind": "total"}},
             {"kind": "exponential_mechanism", "distance": {"kind": "sum"}, "score": None},
         ),
+        ({"kind": "label_clear"}, {"kind": "label", "clear": True, "flip": False}),
         ({"kind": "choose_with_lead"}, {"kind": "choose", "mechanism": "laplace", "lead": True}),
     ],
 )

@@ -16,7 +16,6 @@ from chary.calls import (
     Boundary,
     Choose,
     Classify,
-    ClearLabel,
     ContinualCount,
     DistinctSketch,
     ExponentialMechanism,
@@ -300,7 +299,7 @@ KINDS = {
     "continual_step": continual_step,
     "label": asked(lambda s, key: s.ask(Label(0, epsilon="0.01"), request=key)),
     "label of a guess": asked(lambda s, key: s.ask(Label(0, guess="yes", epsilon="0.01"), request=key)),
-    "label_clear": asked(lambda s, key: s.ask(ClearLabel(0, epsilon="0.01"), request=key)),
+    "label_clear": asked(lambda s, key: s.ask(Label(0, epsilon="0.01", clear=True), request=key)),
     "agreement": asked(lambda s, key: s.ask(Agreement(0, above=90, expect="low", epsilon="0.01"), request=key)),
 }
 

@@ -340,6 +340,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "bounds": "Values are clipped to this range.",
     "candidates": "A keyed query: its keys are the candidates.",
     "charged": "losses or hits: what a run is charged by (default: the cheaper).",
+    "clear": "Free where the label is clear; where it is not, that is told and charged.",
     "column": "The column that is asked.",
     "columns": "Columns and their public values.",
     "condition": 'The condition, such as "age >= 65".',

@@ -718,14 +718,18 @@ class Labelled(Answer):
 class Label(Call[Labelled]):
     """The voters' label. With `guess`, say what a model predicts, it is free unless another label comes out.
 
+    With `clear` it is free where it is clear; where it is not, the answer is "boundary", which is charged.
+
     Guarantee: the exponential mechanism on the counts of votes when one voter votes differently: `Pure(epsilon)` and
     (epsilon^2/8)-zCDP, whichever the filter prices lower; with a guess, which may depend on everything published
     before, a `NarrowChoice` whose hit is another label than the guess. `low` adds the candidate "no option has so many
     votes", for which no label is released. `flip` chooses by permute-and-flip, which is more accurate, and dearer under
     a Renyi filter where every label is paid: it is `Pure` alone, and with a guess any epsilon-DP call with that
-    NotPrior target.
+    NotPrior target. `clear` puts the mechanism inside the boundary wrapper, `BoundaryCall(epsilon)` ([TCT] Algorithm
+    4); with `low`, both a clear label and a clear "low" are free.
 
-    Errors: `InvalidQuery` when the session does not ask votes; `InvalidParameter` for a guess that is no option.
+    Errors: `InvalidQuery` when the session does not ask votes; `InvalidParameter` for a guess that is no option, and
+    for `clear` with a guess or `flip`.
     """
 
     question: Word
@@ -734,6 +738,11 @@ class Label(Call[Labelled]):
     guess: Word | None = None
     low: Whole | None = None
     flip: Flag = False
+    clear: Flag = False
+
+    def __post_init__(self) -> None:
+        if self.clear and (self.flip or self.guess is not None):
+            raise InvalidParameter("a label that is free where it is clear takes no guess and no flip: leave them out")
 
     def plan(self, spine: Spine) -> Plan[Labelled]:
         poll, low = polled(spine.rows, self.question), countable(self.low)
@@ -744,28 +753,33 @@ class Label(Call[Labelled]):
 
         def run(data: Data) -> Result:
             outcome = mechanism.step(votes(data, low), data.source)
-            return labelled(poll, outcome, data, hit=guess is None or outcome != guess)
+            hit = outcome == boundaries.BOUNDARY if self.clear else guess is None or outcome != guess
+            return labelled(poll, outcome, data, hit=hit)
 
+        bounded = not (self.flip or self.clear) and self.guess is None
         return Plan(
-            self.kind,
-            _poll_text(self, poll, guess=self.guess),
+            self.stored_kind,
+            _poll_text(self, poll, **({} if self.clear else {"guess": self.guess})),
             label_event(self),
             run,
             tell_label,
             reading(poll),
-            PerHit(bounds=() if self.flip or self.guess is not None else bounded_range(self.epsilon)),
+            PerHit(bounds=bounded_range(self.epsilon) if bounded else ()),
             size=self.size(spine),
         )
 
 
-def label_choice(call: Label) -> choices.Exponential:
+def label_choice(call: Label) -> choices.Exponential | boundaries.BoundaryWrapper[Any]:
     """The exact choice; refuses an epsilon out of range."""
-    return (choices.PermuteAndFlip if call.flip else choices.Exponential)(call.epsilon, sensitivity=1)
+    made = (choices.PermuteAndFlip if call.flip else choices.Exponential)(call.epsilon, sensitivity=1)
+    return boundaries.BoundaryWrapper(made) if call.clear else made
 
 
 def label_event(call: Label) -> events.Event:
     """What a label may reveal."""
     epsilon = exact(call.epsilon, "epsilon")
+    if call.clear:
+        return events.BoundaryCall(epsilon)
     if call.guess is None:
         return events.Pure(epsilon)
     return events.Targeted(epsilon) if call.flip else events.NarrowChoice(epsilon)
@@ -794,37 +808,6 @@ def labelled(poll: Poll, outcome: boundaries.InnerOutcome, data: Data, *, hit: b
 def tell_label(answer: Json, number: int) -> Labelled:
     """The label of a stored answer."""
     return Labelled(number, answer["state"], answer.get("option"), answer["charged"])
-
-
-@call("label_clear", subject="votes", typed=False)
-class ClearLabel(Call[Labelled]):
-    """The voters' label, free, where it is clear; "boundary", which is charged, where it is not.
-
-    Guarantee: the exponential mechanism on the counts of votes inside the boundary wrapper,
-    `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `low`, both a clear label and a clear "low" are free.
-    Errors as for `Label`.
-    """
-
-    question: Word
-    _: KW_ONLY
-    epsilon: Positive
-    low: Whole | None = None
-
-    def plan(self, spine: Spine) -> Plan[Labelled]:
-        poll, low = polled(spine.rows, self.question), countable(self.low)
-        mechanism = clear_choice(self)
-
-        def run(data: Data) -> Result:
-            outcome = mechanism.step(votes(data, low), data.source)
-            return labelled(poll, outcome, data, hit=outcome == boundaries.BOUNDARY)
-
-        body, event = _poll_text(self, poll), mechanism.event()
-        return Plan(self.kind, body, event, run, tell_label, reading(poll), size=self.size(spine))
-
-
-def clear_choice(call: ClearLabel) -> boundaries.BoundaryWrapper[Any]:
-    """The exponential mechanism inside the boundary wrapper."""
-    return boundaries.BoundaryWrapper(choices.Exponential(call.epsilon, sensitivity=1))
 
 
 @dataclass(frozen=True)

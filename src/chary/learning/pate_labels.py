@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 
 from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
 from chary.answers import handed_out
-from chary.calls import Agreement, ClearLabel, Label
+from chary.calls import Agreement, Label
 from chary.calls.choices import Labelled, Level, Option, polled
 from chary.data import Poll, Votes
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
@@ -98,8 +98,8 @@ class ClearLabels(_Sized):
     low: int | None = None
 
     def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
-        """See `chary.calls.ClearLabel`."""
-        return session.ask(ClearLabel(question, epsilon=self.epsilon, low=self.low), request=request)
+        """See `chary.calls.Label`."""
+        return session.ask(Label(question, epsilon=self.epsilon, low=self.low, clear=True), request=request)
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ class AgreedLabels(_Sized):
         return Joint((Pure(self.test_epsilon), super().plain))
 
     def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
-        """See `chary.calls.Agreement` and `ClearLabel`."""
+        """See `chary.calls.Agreement` and `Label`."""
         first, second = (None, None) if request is None else (f"{request}/agreement", f"{request}/label")
         above, size = self.above, self.test_epsilon
         agreed = session.ask(Agreement(question, above=above, epsilon=size, expect=self.expect), request=first)
         tested = agreed.surprising or not session.spine.filter.price(Targeted(size)).free_miss
         if not agreed:
             return handed_out(Labelled(agreed.call, "low", None, tested), session.spine)
-        label = session.ask(ClearLabel(question, epsilon=self.epsilon), request=second)
+        label = session.ask(Label(question, epsilon=self.epsilon, clear=True), request=second)
         both = Labelled(label.call, label.state, label.option, label.paid or tested, agreed=agreed.call)
         return handed_out(both, session.spine)
 

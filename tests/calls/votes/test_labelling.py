@@ -13,8 +13,10 @@ from scipy.stats import chisquare
 import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
-from chary.calls import Agreement, ClearLabel, Label
-from chary.calls.choices import Labelled, agreement_test, clear_choice, label_choice, label_event
+from chary.calls import Agreement, Label
+from chary.calls.call import of_record
+from chary.calls.choices import Labelled, agreement_test, label_choice, label_event
+from chary.calls.run import titled
 from chary.data import Votes
 from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
@@ -83,7 +85,7 @@ def label(**options):
 
 
 def clear():
-    return clear_choice(ClearLabel(0, epsilon=EPSILON))
+    return label_choice(Label(0, epsilon=EPSILON, clear=True))
 
 
 @pytest.mark.parametrize("flip", [False, True])
@@ -171,14 +173,14 @@ def test_labels_are_drawn_by_the_law_and_not_by_one_of_another_scale(opened):
 
 def test_without_noise_the_most_votes_win(certain):
     assert [certain.ask(Label(k, epsilon=PLENTY)).option for k in VOTES] == ["cat", "dog", "cow"]
-    assert [certain.ask(ClearLabel(k, epsilon=PLENTY)).option for k in VOTES] == ["cat", "dog", "cow"]
+    assert [certain.ask(Label(k, epsilon=PLENTY, clear=True)).option for k in VOTES] == ["cat", "dog", "cow"]
     assert [certain.ask(Label(k, epsilon=PLENTY, flip=True)).option for k in VOTES] == ["cat", "dog", "cow"]
     assert [certain.ask(Agreement(k, above=20, epsilon=PLENTY)).value for k in VOTES] == [True, False, True]
 
 
 def test_without_noise_a_bar_holds_labels_back(certain):
-    for kind in (Label, ClearLabel):
-        found = [certain.ask(kind(k, epsilon=PLENTY, low=15)) for k in VOTES]
+    for clear in (False, True):
+        found = [certain.ask(Label(k, epsilon=PLENTY, low=15, clear=clear)) for k in VOTES]
         assert [(label.state, label.option) for label in found] == [("label", "cat"), ("low", None), ("label", "cow")]
 
 
@@ -191,7 +193,7 @@ def test_an_answer_that_no_option_has_enough_votes_is_another_one_than_the_guess
     assert [entry.hits for entry in session.history] == [1] * 3
     assert spent(session).main == 3 * price.hit.main
     before = spent(session)
-    clear = session.ask(ClearLabel(0, epsilon="0.02", low=2000))
+    clear = session.ask(Label(0, epsilon="0.02", low=2000, clear=True))
     assert clear == Labelled(session.history[-1].call, "low", None, paid=False)
     assert spent(session) == before
 
@@ -199,7 +201,7 @@ def test_an_answer_that_no_option_has_enough_votes_is_another_one_than_the_guess
 def test_votes_that_tie_are_a_boundary_one_time_in_three(certain):
     VOTES[3] = [9, 9, 0]
     try:
-        states = Counter(certain.ask(ClearLabel(3, epsilon=PLENTY)).state for _ in range(300))
+        states = Counter(certain.ask(Label(3, epsilon=PLENTY, clear=True)).state for _ in range(300))
     finally:
         del VOTES[3]
     assert 50 < states["boundary"] < 150
@@ -250,7 +252,7 @@ def test_only_what_the_guess_got_wrong_is_paid(opened):
 
 def test_only_boundaries_are_paid(opened):
     session = opened(unsafe_noise=Seeded(4))
-    labels = [session.ask(ClearLabel(k % 3, epsilon="0.02")) for k in range(60)]
+    labels = [session.ask(Label(k % 3, epsilon="0.02", clear=True)) for k in range(60)]
     boundaries = sum(label.state == "boundary" for label in labels)
     assert [label.paid for label in labels] == [label.state == "boundary" for label in labels]
     assert 0 < boundaries < 60
@@ -270,7 +272,7 @@ def test_only_the_unexpected_level_is_paid(opened, expect):
 def test_a_repeated_request_is_answered_from_the_ledger(tmp_path):
     calls = [
         lambda session: session.ask(Label(0, epsilon="0.02"), request="a"),
-        lambda session: session.ask(ClearLabel(1, epsilon="0.02", low=20), request="b"),
+        lambda session: session.ask(Label(1, epsilon="0.02", low=20, clear=True), request="b"),
         lambda session: session.ask(Label(2, epsilon="0.02", guess="dog"), request="c"),
         lambda session: session.ask(Agreement(2, above=20, epsilon="0.02"), request="d"),
     ]
@@ -282,6 +284,16 @@ def test_a_repeated_request_is_answered_from_the_ledger(tmp_path):
         assert spent(session) == before
         with pytest.raises(RequestConflict):
             session.ask(Label(2, epsilon="0.02", guess="cat"), request="c")
+
+
+def test_ledgers_hold_a_label_that_is_free_where_it_is_clear_by_a_kind_of_its_own(opened):
+    session, call = opened(), Label(0, epsilon="0.02", low=5, clear=True)
+    session.ask(call)
+    [stored] = session.history
+    said = {"epsilon": "1/50", "low": 5, "query": session.spine.rows.poll(0).body()}
+    assert (stored.kind, stored.question) == ("label_clear", said)
+    assert of_record(stored.kind, stored.question | {"question": 0}) == call
+    assert (session.quote(call).kind, titled(stored.kind)) == ("label", "Label")
 
 
 def test_budget_and_quota_hold(opened):
@@ -310,8 +322,10 @@ def test_budget_and_quota_hold(opened):
         lambda session: session.ask(Label(0, epsilon="0.1", low=-1)),
         lambda session: session.ask(Label(True, epsilon="0.1")),
         lambda session: session.ask(Label(None, epsilon="0.1")),
-        lambda session: session.ask(ClearLabel(0, epsilon=0)),
-        lambda session: session.ask(ClearLabel(0, epsilon="0.1", low=1.5)),
+        lambda session: session.ask(Label(0, epsilon=0, clear=True)),
+        lambda session: session.ask(Label(0, epsilon="0.1", guess="cat", clear=True)),
+        lambda session: session.ask(Label(0, epsilon="0.1", flip=True, clear=True)),
+        lambda session: session.ask(Label(0, epsilon="0.1", low=1.5, clear=True)),
         lambda session: session.ask(Agreement(0, above=-1, epsilon="0.1")),
         lambda session: session.ask(Agreement(0, above=5, epsilon="0.1", expect="middle")),
     ],

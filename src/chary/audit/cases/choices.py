@@ -84,7 +84,7 @@ CHOICES = [
     ),
     WorstCase("label", lambda k: calls.Label(0, epsilon=k), FEW, quick=True),
     WorstCase("label of a guess", lambda k: calls.Label(0, guess="yes", epsilon=k), FEW),
-    WorstCase("label_clear", lambda k: calls.ClearLabel(0, epsilon=k), FEW),
+    WorstCase("label where it is clear", lambda k: calls.Label(0, epsilon=k, clear=True), FEW),
     WorstCase("agreement", lambda k: calls.Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
     WorstCase("small_database", small_database, CELL.opened),
     WorstCase("mwem", lambda k: calls.MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),

@@ -21,6 +21,7 @@ _STORED_KINDS: Final = {"sum": "total"}
 _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "choose_with_lead": ("choose", {"mechanism": "laplace", "lead": True}),
     "inverse_sensitivity": ("exponential_mechanism", {"score": None}),
+    "label_clear": ("label", {"clear": True, "flip": False}),
     "mode": ("choose", {"mechanism": "inverse"}),
     "noisy_max_gaussian": ("choose", {"mechanism": "gaussian"}),
     "noisy_max": ("choose", {"mechanism": "gaussian"}),
