@@ -33,7 +33,6 @@ from chary.calls import (
     Proportion,
     PublishIf,
     Quantiles,
-    Randomized,
     RandomizedValues,
     Release,
     ReleaseAll,
@@ -118,7 +117,6 @@ SAMPLES = {
     ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
-    "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
     "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", mechanism="symmetric"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
@@ -154,7 +152,7 @@ OTHERS = {
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "greedy", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label"}
-OF_REPLACED = {"fraction", "randomized", "randomized_values"}
+OF_REPLACED = {"fraction", "randomized_values"}
 OF_ROWS = {
     "continual_count",
     "growing_sparse_vector",

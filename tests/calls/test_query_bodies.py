@@ -156,6 +156,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
             {"kind": "exponential_mechanism", "distance": {"kind": "sum"}, "score": None},
         ),
         ({"kind": "label_clear"}, {"kind": "label", "clear": True, "flip": False}),
+        ({"kind": "randomized", "condition": "x"}, {"kind": "randomized_values", "column": None, "condition": "x"}),
         ({"kind": "choose_with_lead"}, {"kind": "choose", "mechanism": "laplace", "lead": True}),
     ],
 )

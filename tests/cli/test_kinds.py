@@ -33,7 +33,6 @@ from chary.calls import (
     PrincipalComponents,
     Proportion,
     Quantiles,
-    Randomized,
     RandomizedValues,
     Release,
     ReleaseIf,
@@ -115,7 +114,6 @@ CALLS = {
         f"--column age --low 0 --high 100 {SMALL}",
         Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 100), **SIZE),
     ),
-    "randomized": (PUBLIC, f"--condition age>=65 {SMALL}", Randomized("age>=65", **SIZE)),
     "randomized_values": (
         PUBLIC,
         f"--column clinic --among a,b,c {SMALL}",

@@ -44,7 +44,7 @@ from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThresho
 from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
 from chary.calls.individual import IndividualTests, LivingCount
 from chary.calls.linear import Components, LinearAnswers, MatrixMechanism, PrincipalComponents
-from chary.calls.local_reports import Randomized, RandomizedCounts, RandomizedTable, RandomizedValues
+from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
 from chary.calls.quantiles import QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
@@ -123,7 +123,6 @@ __all__ = [
     "QuantileAnswers",
     "Quantiles",
     "RaceOutcome",
-    "Randomized",
     "RandomizedCounts",
     "RandomizedTable",
     "RandomizedValues",

@@ -59,49 +59,6 @@ class RandomizedCounts(Answer):
         return self.response.share_of(self.ones, self.units, confidence, about=about)
 
 
-@call("randomized", subject="numbers")
-class Randomized(Call[RandomizedCounts]):
-    """How many units answer yes when each says whether it satisfies the condition by randomized response.
-
-    Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's bit changes, and every unit's answer is
-    epsilon-DP on its own, as in a survey whose collector is not trusted. For the number alone
-    `Release(count(condition))` is far more accurate: its error does not grow with the number of units.
-
-    Errors: `InvalidQuery` under add/remove, where the number of units is secret.
-    """
-
-    condition: Name
-    _: KW_ONLY
-    epsilon: Positive
-
-    @classmethod
-    def recorded(cls, body: Json) -> Self:
-        return super().recorded(body | {"condition": body["query"]["where"]})
-
-    def plan(self, spine: Spine) -> Plan[RandomizedCounts]:
-        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
-            raise InvalidQuery(
-                "randomized answers tell how many units there are, which is secret unless neighbours replace a unit: "
-                f"open the table with neighbors='replace', or ask session.release(count({self.condition!r}), "
-                f"epsilon={float(self.epsilon):g})"
-            )
-        asked, mechanism = count(self.condition), RandomizedResponse(self.epsilon)
-
-        def run(data: Data) -> Result:
-            units = data.integer(1)
-            return Result({"ones": mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
-
-        return Plan(
-            self.kind,
-            ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)}),
-            Pure(mechanism.epsilon),
-            run,
-            lambda answer, number: RandomizedCounts(number, answer["ones"], answer["units"], mechanism),
-            reading(asked, count()),
-            size=self.size(spine),
-        )
-
-
 # Randomized response with k values on behalf of every unit: how many reports speak for each value.
 
 Form = Literal["category", "optimised", "symmetric"]
@@ -154,13 +111,14 @@ class RandomizedTable(Table):
 
 
 @call("randomized_values", subject="numbers")
-class RandomizedValues(Call[RandomizedTable]):
-    """How many units report each of several public values when each reports its own by randomized response.
+class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
+    """How many units report each of several public values, or a condition, when each reports by randomized response.
 
     Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's value changes, and every unit's report is
     epsilon-DP on its own, as in a survey whose collector is not trusted (`KRandomizedResponse`, `UnaryEncoding`). A
     unit with several of the values reports the first in the list, one with none of them reports that. `mechanism` says
-    which reports; by default those with the smaller variance for rare values. For the numbers alone `Histogram` or
+    which reports; by default those with the smaller variance for rare values. With a `condition` instead of a column
+    each unit says whether it satisfies that (`RandomizedResponse`). For the numbers alone `Release`, `Histogram` or
     `Marginal` are far more accurate: their error does not grow with the number of units.
 
     Errors: `InvalidQuery` under add/remove, where the number of units is secret.
@@ -169,20 +127,28 @@ class RandomizedValues(Call[RandomizedTable]):
     (0, 1, 2)
     """
 
-    column: Name
+    column: Name | None = None
     _: KW_ONLY
-    among: Keys
+    among: Keys | None = None
     epsilon: Positive
     where: Where = None
     mechanism: Form | None = None
+    condition: Name | None = None
 
     def __post_init__(self) -> None:
-        count(self.where).by(self.column, self.among)
-        self.of_reports()
+        if self.column is not None and self.among is not None and self.condition is None:
+            count(self.where).by(self.column, self.among)
+            self.of_reports()
+        elif self.condition is None or (self.column, self.among, self.where, self.mechanism) != (None,) * 4:
+            raise InvalidQuery('say a column and among=, its public values; or condition= alone: condition="age >= 65"')
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"condition": body["query"]["where"]} if "query" in body else body)
 
     def of_reports(self, mechanism: Form | None = None) -> KRandomizedResponse | UnaryEncoding:
         """The reports that are made, about positions in the list, the last one for none of the values."""
-        places = range(len(list(self.among)) + 1)
+        places = range(len(list(self.among or ())) + 1)
         chosen = mechanism or self.mechanism
         if chosen is None:
             one, other = category_channel(len(places), self.epsilon), optimised_channel(self.epsilon)
@@ -191,19 +157,19 @@ class RandomizedValues(Call[RandomizedTable]):
             return KRandomizedResponse(places, self.epsilon)
         return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
-    def plan(self, spine: Spine) -> Plan[RandomizedTable]:
+    def plan(self, spine: Spine) -> Plan[RandomizedTable | RandomizedCounts]:
         if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
-            listed = list(self.among)
-            values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
             raise InvalidQuery(
                 "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
-                f"open the table with neighbors='replace', or ask "
-                f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
+                f"open the table with neighbors='replace', or ask {self._instead()}"
             )
+        if self.column is None:
+            return self._of_condition(spine)
         # Only where a unit may have several rows must it be kept to one value.
         kept = None if spine.rows.neighbor_relation.unit is None else 1
-        asked = count(self.where).by(self.column, self.among, max_groups_per_unit=kept)
-        keys = (*((value,) for value in self.among), (NONE,))
+        column, among = self.column, list(self.among or ())
+        asked = count(self.where).by(column, among, max_groups_per_unit=kept)
+        keys = (*((value,) for value in among), (NONE,))
 
         def run(data: Data) -> Result:
             holders, units, made = data.integers(0), data.integer(1), self.of_reports()
@@ -212,10 +178,35 @@ class RandomizedValues(Call[RandomizedTable]):
 
         def present(answer: Json, number: int) -> RandomizedTable:
             counts, reports = tuple(answer["counts"]), self.of_reports(answer["form"])
-            return RandomizedTable(number, (self.column,), keys, counts, answer["units"], reports)
+            return RandomizedTable(number, (column,), keys, counts, answer["units"], reports)
 
         event, size = Pure(self.epsilon), self.size(spine)
         return Plan(self.kind, self.text(), event, run, present, reading(asked, count()), size=size)
+
+    def _instead(self) -> str:
+        """What is asked where the number of units is secret."""
+        if self.column is None:
+            return f"session.release(count({self.condition!r}), epsilon={float(self.epsilon):g})"
+        listed = list(self.among or ())
+        values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
+        return f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
+
+    def _of_condition(self, spine: Spine) -> Plan[RandomizedTable | RandomizedCounts]:
+        asked, mechanism = count(self.condition), RandomizedResponse(self.epsilon)
+
+        def run(data: Data) -> Result:
+            units = data.integer(1)
+            return Result({"ones": mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
+
+        return Plan(
+            self.stored_kind,
+            ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)}),
+            Pure(mechanism.epsilon),
+            run,
+            lambda answer, number: RandomizedCounts(number, answer["ones"], answer["units"], mechanism),
+            reading(asked, count()),
+            size=self.size(spine),
+        )
 
 
 def _form(made: KRandomizedResponse | UnaryEncoding) -> Form:

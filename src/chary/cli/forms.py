@@ -129,7 +129,7 @@ def _default(field: Field[Any], kind: Any) -> Any:
 def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, session.Opened], Any]]:
     """The type of what is typed for a field, and how it is read."""
     if field.name == "among":
-        return str, lambda text, said, asked: _among(text, said["column"], asked)
+        return str, lambda text, said, asked: None if text is None else _among(text, said["column"], asked)
     if kind == typed.Numbers:
         return str, lambda text, *_: _numbers(text, field.name)
     if kind == typed.OneOrMore:

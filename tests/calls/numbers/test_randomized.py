@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import Budget, InvalidParameter, InvalidQuery
+from chary import Budget, InvalidParameter, InvalidQuery, count
 from chary.accounting import Pure
-from chary.calls import Randomized
+from chary.calls import RandomizedValues
+from chary.calls.call import of_record
+from chary.calls.history import History
 from chary.calls.local_reports import RandomizedCounts
+from chary.calls.run import titled
 from chary.mechanisms import RandomizedResponse
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
@@ -30,13 +33,13 @@ def truth():
 
 def test_answers_without_noise(replaced):
     session = replaced(budget=NO_NOISE)
-    found = session.ask(Randomized(CONDITION, epsilon=PLENTY))
+    found = session.ask(RandomizedValues(condition=CONDITION, epsilon=PLENTY))
     yes, units = truth()
     assert (found.ones, found.units) == (yes, units)
     assert found.share == pytest.approx(yes / units)
     exact = found.estimate(0.99)
     assert exact.low == exact.high == yes / units
-    assert session.ask(Randomized("age < 0", epsilon=PLENTY)).ones == 0
+    assert session.ask(RandomizedValues(condition="age < 0", epsilon=PLENTY)).ones == 0
 
 
 @pytest.mark.statistical
@@ -44,7 +47,7 @@ def test_the_law_of_the_number_of_ones(replaced):
     session = replaced(budget=Budget(epsilon=4000), unsafe_noise=Seeded(2))
     rows, size = visits(), 800
     yes, units = rows[rows.age >= 25].patient.nunique(), rows.patient.nunique()
-    ones = [session.ask(Randomized("age >= 25", epsilon="0.7")).ones for _ in range(size)]
+    ones = [session.ask(RandomizedValues(condition="age >= 25", epsilon="0.7")).ones for _ in range(size)]
     found = np.bincount(ones, minlength=units + 1)
     for epsilon, follows in ((0.7, True), (1.4, False), (0.35, False)):
         lie = 1 / (1 + math.exp(epsilon))
@@ -57,16 +60,26 @@ def test_the_law_of_the_number_of_ones(replaced):
 
 def test_it_is_charged_as_a_pure_release(replaced):
     session = replaced()
-    session.ask(Randomized(CONDITION, epsilon="0.02"))
+    session.ask(RandomizedValues(condition=CONDITION, epsilon="0.02"))
     assert spent(session) == session.spine.filter.price(Pure("0.02")).hit
     entry = session.history[-1]
     assert sorted(entry.answer) == ["ones", "units"]
 
 
+def test_ledgers_hold_a_condition_by_a_kind_of_its_own(replaced):
+    session, call = replaced(), RandomizedValues(condition=CONDITION, epsilon="0.02")
+    answer = session.ask(call)
+    [stored] = session.history
+    assert (stored.kind, stored.question) == ("randomized", {"query": count(CONDITION).body(), "epsilon": "1/50"})
+    assert of_record(stored.kind, stored.question) == call
+    assert (session.quote(call).kind, titled(stored.kind)) == ("randomized_values", "Randomized values")
+    assert History(session.spine).rebuilt(session.spine.ledger.call(stored.call)).answer == answer
+
+
 def test_the_number_of_units_is_secret_under_add_remove(opened):
     session = opened()
     with pytest.raises(InvalidQuery) as caught:
-        session.ask(Randomized(CONDITION, epsilon="0.25"))
+        session.ask(RandomizedValues(condition=CONDITION, epsilon="0.25"))
     told = str(caught.value)
     assert "neighbors='replace'" in told
     assert "session.release(count('age >= 44'), epsilon=0.25)" in told
@@ -90,11 +103,16 @@ def test_results_are_what_a_survey_would_estimate():
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: s.ask(Randomized("nothere > 3", epsilon="0.1")),
-        lambda s: s.ask(Randomized("age >", epsilon="0.1")),
-        lambda s: s.ask(Randomized(None, epsilon="0.1")),
-        lambda s: s.ask(Randomized(CONDITION, epsilon=0)),
-        lambda s: s.ask(Randomized(CONDITION, epsilon=math.inf)),
+        lambda s: s.ask(RandomizedValues(condition="nothere > 3", epsilon="0.1")),
+        lambda s: s.ask(RandomizedValues(condition="age >", epsilon="0.1")),
+        lambda s: s.ask(RandomizedValues(epsilon="0.1")),
+        lambda s: s.ask(RandomizedValues(condition=CONDITION, epsilon=0)),
+        lambda s: s.ask(RandomizedValues(condition=CONDITION, where="age > 3", epsilon=1)),
+        lambda s: s.ask(RandomizedValues(condition=CONDITION, mechanism="category", epsilon=1)),
+        lambda s: s.ask(RandomizedValues("clinic", among=["a"], condition=CONDITION, epsilon=1)),
+        lambda s: s.ask(RandomizedValues("clinic", epsilon=1)),
+        lambda s: s.ask(RandomizedValues(among=["a"], epsilon=1)),
+        lambda s: s.ask(RandomizedValues(condition=CONDITION, epsilon=math.inf)),
     ],
 )
 def test_bad_questions_cost_nothing(replaced, ask):
@@ -107,13 +125,17 @@ def test_bad_questions_cost_nothing(replaced, ask):
 
 def test_questions_are_named_by_condition_and_size(replaced):
     spine = replaced().spine
-    bodies = {Randomized(c, epsilon=e).plan(spine).body for c in (CONDITION, "age > 44") for e in ("0.1", "0.2", 0.1)}
+    bodies = {
+        RandomizedValues(condition=c, epsilon=e).plan(spine).body
+        for c in (CONDITION, "age > 44")
+        for e in ("0.1", "0.2", 0.1)
+    }
     assert len(bodies) == 4
 
 
 def test_an_epsilon_out_of_range_is_refused_before_anything_is_charged(opened):
     session = opened(neighbors="replace")
     with pytest.raises(InvalidParameter):
-        session.ask(Randomized("age > 1", epsilon="1e-15"))
+        session.ask(RandomizedValues(condition="age > 1", epsilon="1e-15"))
     assert session.spent.share == 0
     assert "the number of units" in session.statement()

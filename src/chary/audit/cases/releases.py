@@ -50,7 +50,11 @@ NUMBERS = [
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
     WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
-    WorstCase("randomized", lambda k: calls.Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
+    WorstCase(
+        "randomized_values of a condition",
+        lambda k: calls.RandomizedValues(condition="place = 'a'", epsilon=k),
+        ONE_BIT.opened,
+    ),
 ]
 
 # Worst-case neighbours of many numbers that are told together, and of the reports of every unit.
