@@ -18,12 +18,13 @@ from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Call, Shorthand, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
 from chary.core.forecast import Forecast
-from chary.core.plan import BETA, ENCODER, KEPT, AnswerT, Data, Json, PerHit, Plan, Result, reading
+from chary.core.plan import BETA, ENCODER, KEPT, Data, Json, PerHit, Plan, Result, reading
 from chary.core.transaction import Spine
-from chary.data import NeighborRelation, Neighbors, Poll, Query, Reading, Rows, Sum, Votes, count
+from chary.data import NeighborRelation, Neighbors, Poll, Query, Rows, Sum, Votes, count
 from chary.data.queries.stored import stored
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, gaussian, threshold_tests
+from chary.mechanisms.additive import Integers
 from chary.noise import Source
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
@@ -117,48 +118,6 @@ def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
     return calibration.four_digits_up(
         gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
     )
-
-
-# What choices have in common: one position is published, whole, and how far it may fall short is known before.
-
-
-def choosing(
-    call: Call[AnswerT],
-    spine: Spine,
-    epsilon: Number,
-    reads: Callable[[Rows], Sequence[Reading]],
-    pick: Callable[[Data], int],
-    tell: Callable[[int, int], AnswerT],
-    short: Callable[[Fraction], float],
-    *,
-    narrow: bool = False,
-) -> Plan[AnswerT]:
-    """An epsilon-DP choice of a position, always charged.
-
-    `narrow` says that all log-likelihood ratios of a pair of neighbours lie in an interval of length epsilon: then it
-    is (epsilon^2/8)-zCDP as well, and the cheaper is charged.
-    """
-    return Plan(
-        call.stored_kind,
-        call.text(),
-        events.Pure(exact(epsilon, "epsilon")),
-        lambda data: Result({"position": pick(data)}, 0, 0),
-        lambda answer, number: tell(answer["position"], number),
-        reads,
-        PerHit(bounds=bounded_range(epsilon) if narrow else ()),
-        lambda: Forecast(shortfall=short),
-        size=call.size(spine),
-    )
-
-
-def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
-    """What bounds an exponential mechanism: `Pure(epsilon)`, and (epsilon^2/8)-zCDP.
-
-    The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair of neighbours in
-    an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
-    """
-    size = exact(epsilon, "epsilon")
-    return events.ZeroConcentrated(size**2 / 8), events.Pure(size)
 
 
 # The fraction of units that satisfies a condition.
@@ -288,36 +247,62 @@ class Choose(Call[ChosenKey | Winner]):
         if self.mechanism == "gaussian":
             return _by_gaussian_noise(self, query, spine)
         by = _by_inverse_sensitivity if self.mechanism == "inverse" else _by_scores
-        return by(self, query, spine, Fraction(self.epsilon or 0))
+        keys, epsilon = query.keys or (), Fraction(self.epsilon or 0)
+        pick, short, bounded = by(self, query, spine.rows.neighbor_relation, epsilon)
+        plan: Plan[ChosenKey | Winner] = Plan(
+            self.stored_kind,
+            self.text(),
+            events.Pure(epsilon),
+            lambda data: Result({"position": pick(data.integers(), data.source)}, 0, 0),
+            lambda answer, number: ChosenKey(number, scalar(keys[answer["position"]]), shortfall=short(BETA)),
+            reading(query),
+            PerHit(bounds=bounded_range(epsilon) if bounded else ()),
+            lambda: Forecast(shortfall=short),
+            size=self.size(spine),
+        )
+        return _with_lead(plan, query, spine.rows.neighbor_relation, epsilon) if self.lead else plan
 
 
-def _by_scores(call: Choose, query: Query, spine: Spine, epsilon: Fraction) -> Plan[ChosenKey | Winner]:
+def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
+    """What bounds an exponential mechanism: `Pure(epsilon)`, and (epsilon^2/8)-zCDP.
+
+    The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair of neighbours in
+    an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
+    """
+    size = exact(epsilon, "epsilon")
+    return events.ZeroConcentrated(size**2 / 8), events.Pure(size)
+
+
+# What chooses a position of values, how far it may fall short but with this chance, and whether all log-likelihood
+# ratios of a pair of neighbours lie in an interval of length epsilon.
+Chooser = tuple[Callable[[Integers, Source], int], Callable[[Fraction], float], bool]
+
+
+def _by_scores(call: Choose, query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction) -> Chooser:
     """By the exponential mechanism or report noisy max on the answers in grid steps."""
-    by, keys = str(call.mechanism), query.keys or ()
-    mechanism = chooser(query, spine.rows.neighbor_relation, epsilon, by)
+    by, many = str(call.mechanism), len(query.keys or ())
+    mechanism = chooser(query, neighbor_relation, epsilon, by)
     unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
 
     def short(beta: Fraction) -> float:
-        return float(max(0, _steps(by, unit, len(keys), beta)) * query.grid)
+        return float(max(0, _steps(by, unit, many, beta)) * query.grid)
 
-    plan = choosing(
-        call,
-        spine,
-        epsilon,
-        reading(query),
-        lambda data: mechanism.step(data.integers(), data.source),
-        lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
-        short,
-        narrow=by == "exponential",
-    )
-    return _with_lead(plan, query, mechanism) if isinstance(mechanism, choices.ReportNoisyMax) and call.lead else plan
+    return mechanism.step, short, by == "exponential"
+
+
+def chooser(
+    query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: str
+) -> choices.Exponential | choices.ReportNoisyMax:
+    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
+    return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
 
 
 def _with_lead(
-    plan: Plan[ChosenKey | Winner], query: Query, mechanism: choices.ReportNoisyMax
+    plan: Plan[ChosenKey | Winner], query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction
 ) -> Plan[ChosenKey | Winner]:
     """The same choice that publishes the lead too."""
     keys = query.keys or ()
+    mechanism = cast("choices.ReportNoisyMax", chooser(query, neighbor_relation, epsilon, "laplace"))
     # Each of two noises is so far off at most, and the order of equals is a step.
     off = additive.Laplace(mechanism.scale, mechanism.sensitivity).error_bar(float(1 - BETA / len(keys)))
 
@@ -332,18 +317,11 @@ def _with_lead(
     return replace(plan, run=run, present=present)
 
 
-def chooser(
-    query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: str
-) -> choices.Exponential | choices.ReportNoisyMax:
-    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
-    return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
-
-
-def _by_inverse_sensitivity(call: Choose, query: Query, spine: Spine, epsilon: Fraction) -> Plan[ChosenKey | Winner]:
+def _by_inverse_sensitivity(
+    call: Choose, query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction
+) -> Chooser:
     """By how many units would have to change to make a key the most common one."""
-    keys, neighbor_relation = query.keys or (), spine.rows.neighbor_relation
-    replaced = neighbor_relation.neighbors is Neighbors.REPLACE
-    cell = query.contribution(neighbor_relation)
+    replaced, cell = neighbor_relation.neighbors is Neighbors.REPLACE, query.contribution(neighbor_relation)
     if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
         raise InvalidQuery("inverse sensitivity counts units: ask count() or a histogram, not a sum")
     if replaced and cell.spread > 1:
@@ -352,23 +330,16 @@ def _by_inverse_sensitivity(call: Choose, query: Query, spine: Spine, epsilon: F
             "assumed_groups_per_unit=1, or leave mechanism= out"
         )
     mechanism = inverse_choice(query, neighbor_relation, epsilon)
-    rate = mechanism.epsilon if mechanism.whole else Fraction(mechanism.epsilon) / 2
 
     def short(beta: Fraction) -> float:
         """How many more units another key may have: moving one unit from key to key changes the gap by two."""
-        units = ceil(accuracy.exponential_loss_up(rate, len(keys), beta)) - 1
+        units = ceil(accuracy.exponential_loss_up(mechanism.unit, len(query.keys or ()), beta)) - 1
         return float(max(0, units) * (2 if replaced else 1))
 
-    return choosing(
-        call,
-        spine,
-        epsilon,
-        reading(query),
-        lambda data: mechanism.pick(choices.mode_distances(data.integers(), replace=replaced), data.source),
-        lambda position, number: ChosenKey(number, scalar(keys[position]), shortfall=short(BETA)),
-        short,
-        narrow=not (mechanism.whole and replaced),
-    )
+    def pick(values: Integers, source: Source) -> int:
+        return mechanism.pick(choices.mode_distances(values, replace=replaced), source)
+
+    return pick, short, not (mechanism.whole and replaced)
 
 
 def inverse_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
@@ -470,7 +441,7 @@ def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choice
 # general form, and inverse sensitivity.
 
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
-# What chooses a position of what was read, and how far the choice may fall short but with this chance.
+# What chooses a position of what was read, and how far it may fall short but with this chance.
 Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], float]]
 
 
@@ -791,7 +762,7 @@ def _poll_text(call: Call[Any], poll: Poll, **more: Any) -> str:
     return ENCODER.encode({"query": poll.body()} | said | more)
 
 
-def votes(data: Data, low: int | None) -> additive.Integers:
+def votes(data: Data, low: int | None) -> Integers:
     """The votes, and with `low` those of the candidate "no option has that many"."""
     found = data.integers()
     return found if low is None else np.append(found, low)
