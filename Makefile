@@ -68,7 +68,7 @@ clean:
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[plots]'
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp research/pyproject.toml

@@ -110,7 +110,6 @@ _PACKAGES: Final = (
     "calls",
     "client",
     "data",
-    "experiments",
     "filters",
     "growth",
     "learning",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
-from chary.charts import Chart, Shape, Spot, spot_of
+from chary.charts import Chart, Shape, Spot, plotter, spot_of
 from chary.errors import InvalidParameter
 from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, between, percent, priced, set_fields, shown
 
@@ -201,7 +202,7 @@ class Answer:
         chart = self.chart()
         if chart is None:
             raise InvalidParameter("only answers with several values have a picture, such as those of keys")
-        drawing = import_module("chary.plots")
+        drawing = plotter()
         return drawing.plotted(chart) if path is None else drawing.save(chart, path)
 
     def _numbers(self) -> Sequence[int]:
@@ -361,7 +362,10 @@ class Table(Answer):
         below = "; ".join(text for text in (RAW if self._raw else None, self.price) if text is not None)
         table = _html([{name: shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
-        return table if chart is None else f"{table}{import_module('chary.plots').svg(chart)}"
+        # A notebook shows the table where nothing can be drawn.
+        with suppress(InvalidParameter):
+            return table if chart is None else f"{table}{plotter().svg(chart)}"
+        return table
 
 
 @dataclass(frozen=True)

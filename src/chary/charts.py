@@ -3,8 +3,10 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from chary.errors import InvalidParameter
 from chary.numbers import plain
@@ -98,16 +100,29 @@ def _within(spot: Spot) -> bool:
     return (spot.low is None or spot.low <= spot.value) and (spot.high is None or spot.value <= spot.high)
 
 
-# Files that pictures and reports are written to.
+# What draws, and files that pictures and reports are written to.
 
 ENDINGS: Final = (".png", ".pdf", ".svg")
 
 
+def plotter(module: str = "chary.plots") -> Any:
+    """The module that draws, when it is first used; `InvalidParameter` where Matplotlib is missing."""
+    _check_drawing()
+    return import_module(module)
+
+
+def _check_drawing() -> None:
+    if find_spec("matplotlib") is None:
+        raise InvalidParameter("pictures need Matplotlib: pip install 'chary[plots]'")
+
+
 def check_picture(path: Path | str) -> Path:
-    """The file to write; `InvalidParameter` for another ending or a place where no file can be written."""
+    """The file to write; `InvalidParameter` for another ending, a place where no file can be written, or without
+    Matplotlib."""
     target = Path(path)
     if target.suffix.lower() not in ENDINGS or not writable(target):
         raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(ENDINGS)}")
+    _check_drawing()
     return target
 
 

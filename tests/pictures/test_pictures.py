@@ -13,6 +13,7 @@ from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import ContinualCount
 from chary.calls.answers import WatchResult
 from chary.charts import Chart, Spot
+from chary.cli import run
 from chary.growth import draw_counts
 from chary.growth.plots import reach_of
 from chary.mechanisms import Laplace
@@ -139,3 +140,18 @@ def test_growing_counts_are_drawn_with_their_intervals(opened, tmp_path):
         assert (tmp_path / "counts.png").stat().st_size > 1000
     with pytest.raises(InvalidParameter, match="nothing was told yet"):
         draw_counts([], tmp_path / "none.png")
+
+
+def test_without_matplotlib_a_picture_is_refused_before_anything_is_charged(opened, tmp_path, monkeypatch, capsys):
+    answer = opened().release(count().by("age", [1, 2, 3]), epsilon="0.1")
+    monkeypatch.setattr("chary.charts.find_spec", lambda _: None)
+    assert "<table>" in answer._repr_html_()
+    assert "<svg" not in answer._repr_html_()
+    with pytest.raises(InvalidParameter, match=r"chary\[plots\]"):
+        answer.plot(tmp_path / "made.png")
+    (tmp_path / "rows.csv").write_text("unit,age\n" + "".join(f"{k},{k % 3}\n" for k in range(60)))
+    line = "release rows.csv --unit unit --count --by age --keys 0,1,2 --epsilon 0.1 --budget-epsilon 1 --plot made.png"
+    monkeypatch.chdir(tmp_path)
+    assert run(line.split()) == 2
+    assert "chary[plots]" in capsys.readouterr().err
+    assert not (tmp_path / "rows.ledger").exists()

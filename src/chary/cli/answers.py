@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from chary.answers import Answer, Table
 from chary.calls.call import named, of_ledger
 from chary.calls.run import Run
-from chary.charts import Chart, check_picture
+from chary.charts import Chart, check_picture, plotter
 from chary.cli.output import errors, is_table
 from chary.errors import InvalidParameter
 
@@ -69,7 +68,7 @@ def draw_answer(answer: Any, plot: Path, labels: Sequence[Any] | None, bar: Any 
         return
     named = _labelled_chart(chart, labels)
     known = named if bar is None else replace(named, bar=float(bar))
-    import_module("chary.plots").save(known, plot)
+    plotter().save(known, plot)
 
 
 def _labelled_chart(chart: Chart, labels: Sequence[Any] | None) -> Chart:

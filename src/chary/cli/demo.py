@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from chary.charts import plotter
 from chary.cli.commands import AsJson
 from chary.cli.output import console, show_json, show_table
 from chary.demo import Story, run
-from chary.demo.plot import draw
 from chary.demo.story import BAR, TESTS
+from chary.errors import InvalidParameter
 from chary.numbers import percent, priced
 from chary.session import Session
 from chary.session.statement import Entry
@@ -21,13 +22,22 @@ def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
     """An alarm system on a growing health-insurance panel, interrupted, reopened, plotted; about ten seconds."""
     story = run(output, _quiet if as_json else lambda line: console.print(f"  {line}", soft_wrap=True))
     with story.open() as session:
-        picture = output / "demo.png"
-        draw(story, picture)
+        picture = _picture(story, output / "demo.png")
         if as_json:
             show_json(_figures(story, session, picture))
         else:
             _show(story, session)
-            console.print(f"{story.seconds:.1f} s; picture: {picture}; ledger: {story.ledger}")
+            told = "no picture without the extra plots" if picture is None else f"picture: {picture}"
+            console.print(f"{story.seconds:.1f} s; {told}; ledger: {story.ledger}")
+
+
+def _picture(story: Story, target: Path) -> Path | None:
+    """The picture, where something can draw."""
+    try:
+        plotter("chary.demo.plot").draw(story, target)
+    except InvalidParameter:
+        return None
+    return target
 
 
 def _quiet(line: str) -> None:
@@ -80,7 +90,7 @@ def _row(kind: str, entries: list[Entry]) -> tuple[Any, ...]:
     return kind, len(entries), tests, hits, tests - hits, *prices
 
 
-def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:
+def _figures(story: Story, session: Session, picture: Path | None) -> dict[str, Any]:
     return {
         "calls": len(session.history),
         "tests": sum(entry.tests for entry in session.history),
@@ -95,7 +105,7 @@ def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:
         "charged": session.spent.share,
         "remaining": session.remaining.share,
         "seconds": story.seconds,
-        "picture": str(picture),
+        "picture": None if picture is None else str(picture),
         "ledger": str(story.ledger),
         "statement": session.statement(),
     }

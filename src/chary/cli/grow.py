@@ -17,12 +17,12 @@ import typer
 
 from chary.calls import PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
-from chary.charts import check_picture
+from chary.charts import check_picture, plotter
 from chary.cli import commands, output, session
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, SchemaMismatch
-from chary.growth import CountsBox, draw_counts
+from chary.growth import CountsBox
 from chary.numbers import exact, plain, positive
 
 More = Annotated[
@@ -86,7 +86,7 @@ def _grow(
         figures |= {"appended": [batch for _, batch in part if batch is not None]}
         yield commands.Shown(figures | stated.charged(None, made.spent), _show)
         if plot is not None and made.state.results:
-            draw_counts(made.state.results, plot)
+            plotter("chary.growth.plots").draw_counts(made.state.results, plot)
 
 
 def _steps(

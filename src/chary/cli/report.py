@@ -14,12 +14,11 @@ from rich.progress import Progress
 
 from chary.calls import Run
 from chary.calls.weights import HistogramState, PMWRun, PrepaidPMWRun
-from chary.charts import check_picture, writable
+from chary.charts import check_picture, plotter, writable
 from chary.cli import commands, config, output
 from chary.cli.rows import Stated, on_rows
 from chary.cli.session import check_public_size, ledger_of
 from chary.errors import InvalidParameter
-from chary.growth.plots import draw_synthetic
 from chary.ledger import ledger_exists
 from chary.ledger.postgresql.address import Address
 from chary.numbers import percent, whole
@@ -172,7 +171,7 @@ def _synthetic(
     table = weights.state.synthetic(rows=rows, seed=seed)
     _write(table, to)
     if plot is not None:
-        draw_synthetic(weights.state, table, plot)
+        plotter("chary.growth.plots").draw_synthetic(weights.state, table, plot)
     yield commands.Shown(_exported(weights, table, to) | {"seed": seed} | stated.charged(None))
 
 

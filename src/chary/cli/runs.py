@@ -17,14 +17,13 @@ from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
 from chary.calls.thresholds import keyed
 from chary.calls.weights import WeightedAnswer, WeightsState
-from chary.charts import check_picture
+from chary.charts import check_picture, plotter
 from chary.cli import config, output, session
 from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
 from chary.cli.forms import KEYWORD, FieldOption, Form, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.data import Query
 from chary.errors import BudgetExceeded, InvalidParameter
-from chary.growth.plots import draw_answers
 from chary.ledger import State, open_ledger, whereabouts
 from chary.numbers import exact
 from chary.report.content import findings_in
@@ -281,7 +280,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     rows = [{"where": condition} | answer.figures() for condition, answer in answers]
     yield Shown({"answers": rows} | _figures(run) | paid, _show_weights)
     if plot is not None:
-        draw_answers(run.state, answers, plot)
+        plotter("chary.growth.plots").draw_answers(run.state, answers, plot)
     if refused is not None:
         raise refused
 

@@ -1,8 +1,13 @@
 """Growing databases: static algorithms rerun as rows arrive."""
 
+from typing import TYPE_CHECKING, Any
+
 from chary.accounting.schedules import Law
+from chary.charts import plotter
 from chary.growth.boxes import AlgorithmBox, ChangingBox, CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
-from chary.growth.plots import draw_answers, draw_counts, draw_schedule, draw_synthetic
+
+if TYPE_CHECKING:
+    from chary.growth.plots import draw_answers, draw_counts, draw_schedule, draw_synthetic
 
 __all__ = [
     "AlgorithmBox",
@@ -17,3 +22,12 @@ __all__ = [
     "draw_schedule",
     "draw_synthetic",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What draws, when it is first used: it needs the extra `plots`."""
+        if name.startswith("draw_") and name in __all__:
+            return getattr(plotter("chary.growth.plots"), name)
+        raise AttributeError(f"module 'chary.growth' has no attribute {name!r}")

@@ -13,9 +13,8 @@ from markupsafe import Markup
 
 from chary.answers import raw
 from chary.calls.run import declared
-from chary.charts import Chart, Shape, Spot, spot_of
+from chary.charts import Chart, Shape, Spot, plotter, spot_of
 from chary.numbers import between, plain
-from chary.plots import svg
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 
 # The pictures of a report: hits, keyed answers, answers that were told again and again, the budget.
@@ -151,7 +150,7 @@ def _part(report: Reported, found: ReportedDataset, *, pictured: bool) -> dict[s
 
 def _drawn(chart: Chart | None) -> Markup | None:
     # Matplotlib escapes every text that it draws; the rest of an SVG is its own.
-    return None if chart is None else Markup(svg(chart))
+    return None if chart is None else Markup(plotter().svg(chart))
 
 
 @cache

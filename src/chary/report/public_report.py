@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from chary.charts import writable
+from chary.charts import plotter, writable
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.ledger import Ledger, ledger_exists, open_ledger
 from chary.ledger.entries import head_of, now
@@ -201,7 +201,7 @@ def _text(page: Callable[[PublicReport], str]) -> Callable[[PublicReport, Path],
 
 
 def _pdf(found: PublicReport, target: Path) -> None:
-    import_module("chary.report.pdf").write_pdf(found, target)
+    plotter("chary.report.pdf").write_pdf(found, target)
 
 
 _WRITERS: Final[dict[str, Callable[[PublicReport, Path], object]]] = {
