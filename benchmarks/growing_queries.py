@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import chary
 from chary import Budget, Session, noise
-from chary.calls import PMW, PrepaidPMW, Rerun
+from chary.calls import PMW, Rerun
 from chary.growth import MWEMBox
 from growing_tables import Analyst, GrowingTable, adult, drawn, randhie
 from measuring import FULL, announce, duration, full, show
@@ -127,7 +127,7 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
         return lambda session: session.start(PMW(universe=table.universe, **sizes))
 
     def rounds(**options: object) -> Callable[[Session], object]:
-        return lambda session: session.start(PrepaidPMW(universe=table.universe, alpha=ALPHA, **options))
+        return lambda session: session.start(PMW(prepaid=True, universe=table.universe, alpha=ALPHA, **options))
 
     uniform = {"update": "published", "mixing": 1}
     published = rounds(epsilon=1, delta=DELTA, constants="published", **uniform)

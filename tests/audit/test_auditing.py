@@ -33,7 +33,6 @@ OPENINGS = {
     "self_reporting",
     "sketch",
     "sparse_vector",
-    "sparse_weights",
 }
 
 

@@ -27,7 +27,6 @@ from chary.calls import (
     MostCommon,
     MultiTarget,
     OnChange,
-    PrepaidPMW,
     PrepaidTests,
     PrincipalComponents,
     Proportion,
@@ -127,7 +126,6 @@ SAMPLES = {
     "sketch": lambda: DistinctSketch("age >= 44", epsilon="0.01", registers=64),
     "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
     "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),
-    "sparse_weights": lambda: PrepaidPMW(**SHARES, rounds=2),
     "test": lambda: ThresholdTest(COSTS, above="0.1", epsilon="0.01"),
     "top": lambda: TopK(KEYED, k=2, epsilon="0.01", gap=3),
     "track": lambda: OnChange(count(), step=100, epsilon="0.01"),
@@ -147,6 +145,7 @@ OTHERS = {
     "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
     "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
     "inverse_sensitivity": lambda: ExponentialMechanism([0, 50, 100], distance=count(), epsilon="0.01"),
+    "sparse_weights": lambda: PMW(prepaid=True, **SHARES, rounds=2),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
@@ -160,7 +159,6 @@ OF_ROWS = {
     "mwem",
     "schedule",
     "small_database",
-    "sparse_weights",
 }
 
 

@@ -158,6 +158,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
         ({"kind": "label_clear"}, {"kind": "label", "clear": True, "flip": False}),
         ({"kind": "randomized", "condition": "x"}, {"kind": "randomized_values", "column": None, "condition": "x"}),
         ({"kind": "choose_with_lead"}, {"kind": "choose", "mechanism": "laplace", "lead": True}),
+        ({"kind": "sparse_weights", "rho": "1"}, {"kind": "multiplicative_weights", "rho": "1", "prepaid": True}),
     ],
 )
 def test_a_kept_job_is_read_in_the_words_of_today(kept, said):

@@ -11,7 +11,7 @@ from datetime import date, datetime
 import pytest
 
 import chary
-from chary.calls import Call, Cover, Marginal, MostCommon, PrepaidPMW, ThresholdTest, kinds, read
+from chary.calls import PMW, Call, Cover, Marginal, MostCommon, ThresholdTest, kinds, read
 from chary.calls.call import adapter
 from chary.data import Predicate
 from chary.errors import InvalidInput, InvalidParameter
@@ -157,5 +157,5 @@ def test_candidates_to_cover_are_read_as_they_were(candidates):
 
 def test_what_is_left_out_is_as_what_is_said():
     cells = {"clinic": ["north"]}
-    said = PrepaidPMW(universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)
-    assert said == PrepaidPMW(universe=cells, alpha="0.1", epsilon=1)
+    said = PMW(prepaid=True, universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)
+    assert said == PMW(prepaid=True, universe=cells, alpha="0.1", epsilon=1)

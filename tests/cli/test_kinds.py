@@ -28,7 +28,6 @@ from chary.calls import (
     Marginal,
     MostCommon,
     OnChange,
-    PrepaidPMW,
     PrepaidTests,
     PrincipalComponents,
     Proportion,
@@ -98,7 +97,11 @@ CALLS = {
         Marginal({"clinic": ["a", "b"], "age": [1, 2, 3]}, **SIZE, **EACH),
     ),
     "most_common": (PUBLIC, f"--column clinic --among a,b,c {SMALL}", MostCommon("clinic", among=CLINICS, **SIZE)),
-    "multiplicative_weights": (PUBLIC, f"{CELLS} --alpha 0.2 {SMALL}", PMW(universe=SEEN, alpha="0.2", **SIZE)),
+    "multiplicative_weights": (
+        PUBLIC,
+        f"{CELLS} --alpha 0.2 {SMALL} --no-missing",
+        PMW(universe=chary.Universe(SEEN, missing=False), alpha="0.2", **SIZE),
+    ),
     "mwem": (
         PUBLIC,
         f"{CELLS} --queries clinic='a' --queries age<50 --rounds 2 {SMALL}",
@@ -137,11 +140,6 @@ CALLS = {
         PUBLIC,
         f"--above 51 --hits 2 {SMALL} --values",
         SparseVector(above=51, hits=2, values=True, **SIZE),
-    ),
-    "sparse_weights": (
-        PUBLIC,
-        f"{CELLS} --alpha 0.2 {SMALL} --no-missing",
-        PrepaidPMW(universe=chary.Universe(SEEN, missing=False), alpha="0.2", **SIZE),
     ),
     "test": (UNITS, f"--count --above 10 {SMALL}", ThresholdTest(count(), above=10, **SIZE)),
     "top": (UNITS, f"{KEYED} --k 2 {SMALL}", TopK(KEYS, k=2, **SIZE)),
@@ -324,7 +322,7 @@ def test_a_kind_is_named(call, line, told):
 
 @pytest.mark.parametrize(
     ("typed", "found"),
-    [("chary qu", "quote"), ("chary ask visits.csv prepaid", "prepaid-pmw"), ("chary ask f.csv top-k --ga", "--gap")],
+    [("chary qu", "quote"), ("chary ask visits.csv prepaid", "prepaid-tests"), ("chary ask f.csv top-k --ga", "--gap")],
 )
 def test_the_shell_completes(typed, found):
     words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_CHARY_COMPLETE": "complete_bash"}

@@ -53,7 +53,7 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
         ("gaussian-above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "above"),
         ("continual-count --steps 3 --epsilon 0.1", "", "value"),
         (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
-        (f"prepaid-pmw {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
+        (f"pmw --prepaid {CELLS} --epsilon 0.02", "--count --where clinic='a'", "share"),
         ("growing-tests --above 0.5 --epsilon 0.1", "", "number"),
     ],
 )

@@ -15,7 +15,6 @@ from chary.calls import (
     GrowingTests,
     IndividualTests,
     MultiTarget,
-    PrepaidPMW,
     PrepaidTests,
     Rerun,
     SelfReporting,
@@ -266,6 +265,6 @@ RUNS = {
         ),
     ),
     "sparse_weights": Run(
-        lambda: PrepaidPMW(**CELLS, epsilon=TINY, rounds=300), **WEIGHTS, hidden=lambda kept: kept_in(kept)[2]
+        lambda: PMW(prepaid=True, **CELLS, epsilon=TINY, rounds=300), **WEIGHTS, hidden=lambda kept: kept_in(kept)[2]
     ),
 }

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary.calls import PrepaidPMW
+from chary.calls import PMW
 from chary.calls.public_histograms import HistogramRound
 from chary.errors import BudgetExceeded
 from chary.ledger import SecretMoved
@@ -34,7 +34,7 @@ def opened(folder, on_step=None):
 def begun(folder, rounds=ROUNDS):
     with opened(folder) as session:
         given = {"alpha": "0.3", "epsilon": 4000, "rounds": rounds, "update": "published", "mixing": 1}
-        return session.start(PrepaidPMW(universe=UNIVERSE, **given)).call
+        return session.start(PMW(prepaid=True, universe=UNIVERSE, **given)).call
 
 
 def kept(session, call):

@@ -3,7 +3,7 @@
 import polars as pl
 
 from chary import Budget, count
-from chary.calls import PMW, ContinualCount, GrowingTests, PrepaidPMW, Rerun
+from chary.calls import PMW, ContinualCount, GrowingTests, Rerun
 from chary.errors import BudgetExceeded
 from chary.growth import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
 
@@ -41,7 +41,7 @@ def opening(session, call):
     made = {name: session.start(Rerun(box, **paid), follow=True) for name, box in boxes.items()}
     histogram = {"universe": UNIVERSE, "alpha": "0.3", "epsilon": EPSILON}
     made["weights"] = session.start(PMW(**histogram, follow_size=False))
-    made["rounds"] = session.start(PrepaidPMW(**histogram, rounds=2))
+    made["rounds"] = session.start(PMW(prepaid=True, **histogram, rounds=2))
     made["above"] = session.start(GrowingTests(above="0.5", epsilon=EPSILON, values=True))
     made["count"] = session.start(ContinualCount("ill", steps=4, epsilon=EPSILON), follow=True)
     return made

@@ -30,7 +30,6 @@ from chary.calls import (
     MostCommon,
     MultiTarget,
     OnChange,
-    PrepaidPMW,
     PrepaidTests,
     Proportion,
     Quantiles,
@@ -183,7 +182,7 @@ def multiplicative_weights_ask(session, name):
 
 def sparse_weights(session, request):
     """The same with rounds that are paid for once."""
-    return session.start(PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
+    return session.start(PMW(prepaid=True, universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
 
 
 def sparse_weights_ask(session, name):

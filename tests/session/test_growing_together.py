@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Algorithm, count
 from chary.accounting import Targeted
-from chary.calls import MWEM, PMW, ContinualCount, GrowingTests, PrepaidPMW, Rerun, RunAlgorithm, SmallDatabase
+from chary.calls import MWEM, PMW, ContinualCount, GrowingTests, Rerun, RunAlgorithm, SmallDatabase
 from chary.errors import BudgetExceeded, InvalidParameter, NotWithheld
 from chary.growth import AlgorithmBox, CountsBox
 from chary.mechanisms.additive import unpadded
@@ -132,7 +132,7 @@ def test_a_quote_makes_nothing(office):
     charged = [
         session.quote(Rerun(CountsBox(count(), gaussian=True), **paid)),
         session.quote(ContinualCount("ill", steps=4, rho="0.002")),
-        session.quote(PrepaidPMW(**histogram, rho="0.002")),
+        session.quote(PMW(prepaid=True, **histogram, rho="0.002")),
         session.quote(MWEM(**asked, rounds=2, rho="0.002")),
         session.quote(SmallDatabase(**asked, epsilon=EPSILON)),
         session.quote(RunAlgorithm(Algorithm("one", lambda rows, source: 1, rho="0.002"))),
@@ -151,7 +151,7 @@ def test_plain_composition_counts_what_an_opening_paid_for_once(office, rho):
     session = office()
     size = {"epsilon": EPSILON} if rho is None else {"rho": rho}
     schedule = session.start(Rerun(CountsBox(count()), **size, beta=BETA))
-    weights = session.start(PrepaidPMW(universe=UNIVERSE, alpha="0.3", **size, rounds=2))
+    weights = session.start(PMW(prepaid=True, universe=UNIVERSE, alpha="0.3", **size, rounds=2))
     before = plain_composition(session)
     assert before.calls == 2
     schedule.ask()
@@ -221,7 +221,7 @@ def test_what_is_public_shows_no_secret_state(office):
     session = office(unsafe_noise=Seeded(1))
     above = session.start(GrowingTests(above="0.5", epsilon="1e-5"))
     above.ask()
-    rounds = session.start(PrepaidPMW(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
+    rounds = session.start(PMW(prepaid=True, universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
     while rounds.ask("ill").hard:
         continue
     shown = json.dumps(list(session.spine.ledger.export("people"))) + repr(

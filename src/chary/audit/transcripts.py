@@ -220,7 +220,7 @@ class Begun:
         spine = session.spine
         step = Step.of(opening.plan(spine), spine)
         number: int = session.start(opening).call
-        kept = run_of(opening.kind)(spine, number, json.loads(step.plan.body), opening.brought())
+        kept = run_of(opening.stored_kind)(spine, number, json.loads(step.plan.body), opening.brought())
         return cls(spine, step, number, kept)
 
     def step(self, question: Callable[[RunKind[Any, Any]], Plan[Any]]) -> "Step":

@@ -54,7 +54,7 @@ from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
 from chary.calls.thresholds import OnChange, ReleaseIf, Tested, ThresholdTest
-from chary.calls.weights import PMW, PrepaidPMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
+from chary.calls.weights import PMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
 from chary.calls.withheld import Widen
 
 __all__ = [
@@ -114,7 +114,6 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlannedRun",
-    "PrepaidPMW",
     "PrepaidTests",
     "PrincipalComponents",
     "Proportion",

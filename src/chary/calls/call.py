@@ -372,6 +372,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "of_unit": "Which values of a unit count: spread evenly, random, mean or weighted (all of them, equally).",
     "outside": "Values outside the bins: ignore, or edges (the first and last bin).",
     "part": "Which part of the budget it may take, misses and hits (default: all).",
+    "prepaid": "Pay for all questions now, for ever, by rounds of sparse vector.",
     "price": "Instead of epsilon: the part of the budget that one hit may take, such as 0.01.",
     "publish": "Publish the outcomes of both runs.",
     "queries": 'Conditions to be answered, such as "age >= 65".',

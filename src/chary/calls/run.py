@@ -50,7 +50,7 @@ def opening(
     `body` is the question where the ledger has it in other words than the call, `answer` what is told of the opening.
     """
     return Plan(
-        call.kind,
+        call.stored_kind,
         call.text() if body is None else ENCODER.encode(body),
         event,
         lambda data: Result(answer or {}, 0, 0, secret=start(data)),
@@ -77,7 +77,7 @@ class Run(ABC, Generic[AnswerT, StateT]):
     call: int
     """The number of the call that opened it."""
     kind: str
-    """The kind of that call."""
+    """The kind of that call, as ledgers hold it."""
     _closed = False
 
     @abstractmethod
@@ -368,7 +368,7 @@ def titled(kind: str) -> str:
     known, run, words = declared(kind), run_asked(kind), kind.split("_")
     if known.title is not None:
         return known.title
-    return " ".join(words).capitalize() if run is None else f"{kinds()[run.kind].title} {words[-1]}"
+    return " ".join(words).capitalize() if run is None else f"{titled(run.kind)} {words[-1]}"
 
 
 # Runs that are asked one question, or one for each key at once.

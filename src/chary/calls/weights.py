@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, Final, Self
@@ -38,7 +38,7 @@ from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Reading, Rows, series
 from chary.data.universe import axes
-from chary.errors import BudgetExceeded, CharyError, InvalidQuery, NotPriced
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Update
 from chary.numbers import failing, plain
@@ -392,17 +392,6 @@ def _opened(said: Call[Any], spine: Spine, law: HistogramLaw, told: Json, **opti
     )
 
 
-def _spread(told: Json) -> Json:
-    """The opening in the words of the ledger, which has the parts of the universe beside the others."""
-    cells: Json = told.pop("universe")
-    return cells | told
-
-
-def _ruled(said: "PMW | PrepaidPMW") -> tuple[axes.Universe, MultiplicativeWeights]:
-    """The cells of a histogram, and how far answers may be off."""
-    return axes.Universe.of(said.universe), MultiplicativeWeights(said.alpha, said.update, said.mixing)
-
-
 def _size_now(spine: Spine) -> int:
     size = series.public_size(spine.rows)
     if size < 1:
@@ -410,99 +399,7 @@ def _size_now(spine: Spine) -> int:
     return size
 
 
-# Public histograms that are corrected in rounds of sparse vector, paid for once: opening one, and going on with it.
-
-
-@call("sparse_weights", subject="weights")
-class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
-    """Answer any number of queries about shares of rows from a public histogram; all is paid now, for ever.
-
-    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; more accurate), for all answers together, however
-    far the table grows. Hard queries are found by rounds of sparse vector with one hit each ([GROW] Algorithm 3);
-    as many may begin as the theorem allows hard answers, more as the table grows, and then the histogram answers
-    alone. `rounds` foresees so many at the start instead, which is far more accurate where fewer suffice. A larger
-    `exponent`, below 1, favours late rounds over early ones. `update` and `mixing` are those of `PMW`; with
-    `constants="published"`, "published" and 1 all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
-    `chary.accounting.weights` has calculators of the accuracy.
-
-    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`),
-    `InvalidParameter` for published constants that do not keep the budget, `NotPriced`, `BudgetExceeded`.
-    """
-
-    _: KW_ONLY
-    universe: Cells
-    alpha: Exact
-    epsilon: Positive | None = None
-    rho: Positive | None = None
-    delta: Exact = 0
-    exponent: Probability = "1/2"
-    constants: pmw.Constants = "exact"
-    rounds: Whole | None = None
-    update: Update = "projected"
-    mixing: Exact = "0.1"
-
-    def __post_init__(self) -> None:
-        failing(self.delta)
-
-    def law(self, neighbor_relation: NeighborRelation, size: int) -> PrepaidPMWLaw:
-        """The terms of a histogram that is opened at so many rows."""
-        universe, rule = _ruled(self)
-        rounds = pmw.weight_rounds(
-            alpha=self.alpha,
-            cells=universe.cells,
-            start=size,
-            update=self.update,
-            mixing=self.mixing,
-            exponent=self.exponent,
-            constants=self.constants,
-            epsilon=self.epsilon,
-            rho=self.rho,
-            delta=self.delta,
-            rounds=self.rounds,
-        )
-        return PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation)
-
-    def plan(self, spine: Spine) -> Plan[Any]:
-        law = self.law(spine.rows.neighbor_relation, _size_now(spine))
-        return _opened(self, spine, law, {"size": law.size})
-
-    def question_body(self) -> Json:
-        return _spread(super().question_body()) | {"rounds": self.rounds}
-
-    @classmethod
-    def recorded(cls, body: Json) -> Self:
-        return super().recorded(body | {"universe": axes.Universe.of_body(body)})
-
-
-class PrepaidPMWRun(HistogramRun):
-    """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
-
-    kind = PrepaidPMW.kind
-    questions = (AskedKind("sparse_weights_ask", prepaid=True),)
-
-    @cached_property
-    def law(self) -> PrepaidPMWLaw:
-        return PrepaidPMW.recorded(self._terms).law(self._spine.rows.neighbor_relation, self._opening()["size"])
-
-    @cached_property
-    def state(self) -> SparseWeightsState:
-        return SparseWeightsState(self._spine, self.call, self.law, self.memory, self._secret)
-
-    def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
-        law, allowance, size = self.law, self.law.rounds.allowance, asked.size
-
-        def check(held: bytes) -> None:
-            number, _ = HistogramRound.load(held).next(size)
-            if number > allowance.most(size):
-                raise BudgetExceeded(
-                    f"round {number} may begin at {allowance.opens(number)} rows at the earliest, and there are "
-                    f"{size}: until then the histogram answers alone"
-                )
-
-        return self._question("sparse_weights_ask", asked, {}, law.event, partial(law.test, size), check=check)
-
-
-# Public histograms whose hard answers are charged one by one: opening one, and going on with it.
+# Public histograms whose hard answers are charged one by one, or paid for once: opening one, and going on with it.
 
 # Between these the largest call of which so many fit is looked for; smaller ones are no use to anybody.
 LARGEST_EPSILON, SMALLEST_EPSILON = 10.0, 1e-12
@@ -510,10 +407,13 @@ _TOLD: Final = (
     "hits=60 (so many fit), price= (the share of the budget for one), tests=1000 (all told within alpha/3), or "
     "epsilon= for Laplace noise"
 )
+# What is said of one that is prepaid alone, and what of one that is not.
+_OF_ROUNDS: Final = ("rho", "delta", "exponent", "constants", "rounds")
+_OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value")
 
 
 @call("multiplicative_weights", subject="weights")
-class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
+class PMW(Opening[Run[WeightedAnswer, HistogramState]]):
     """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
 
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is how far answers may be off.
@@ -529,8 +429,17 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     otherwise answers get more accurate. `update` and `mixing` are those of
     `chary.mechanisms.weights`; "published" and 1 reproduce [GROW].
 
+    Guarantee if `prepaid`: epsilon-DP, or rho-zCDP (for sessions with a delta; more accurate), for all answers
+    together, however far the table grows; all is paid now, for ever. Hard queries are found by rounds of sparse vector
+    with one hit each ([GROW] Algorithm 3); as many may begin as the theorem allows hard answers, more as the table
+    grows, and then the histogram answers alone. `rounds` foresees so many at the start instead, which is far more
+    accurate where fewer suffice. A larger `exponent`, below 1, favours late rounds over early ones. With
+    `constants="published"`, and `update` and `mixing` as above, all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
+    `chary.accounting.weights` has calculators of the accuracy.
+
     Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
-    columns have other types; `NotPriced` under another filter.
+    columns have other types; `InvalidParameter` for published constants that do not keep the budget, and for what
+    belongs to the other form; `NotPriced` under another filter; `BudgetExceeded`.
     """
 
     _: KW_ONLY
@@ -545,14 +454,38 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     tests: Whole | None = None
     sure: Probability | None = None
     value: Probability | None = None
+    prepaid: Flag = False
+    rho: Positive | None = None
+    delta: Exact = 0
+    exponent: Probability = Fraction(1, 2)
+    constants: pmw.Constants = "exact"
+    rounds: Whole | None = None
 
     def __post_init__(self) -> None:
+        other, usual = self._other, {field.name: field.default for field in fields(type(self))}
+        if wrong := [name for name in other if getattr(self, name) != usual[name]]:
+            raise InvalidParameter(f"{wrong[0]}= is for a histogram that is {'not ' if self.prepaid else ''}prepaid")
+        if self.prepaid:
+            failing(self.delta)
+            return
         if self.tests is None or any(way is not None for way in (self.epsilon, self.hits, self.price)):
             sharp.check_one_way(self, ("epsilon", "hits", "price"), _TOLD)
         sharp.check_tests(self)
 
+    @property
+    def _other(self) -> tuple[str, ...]:
+        """What is said of the other form alone."""
+        return _OF_HITS if self.prepaid else _OF_ROUNDS
+
+    def prepaid_law(self, neighbor_relation: NeighborRelation, size: int) -> PrepaidPMWLaw:
+        """The terms of a histogram that is prepaid, and opened at so many rows."""
+        universe, rule = self._ruled
+        terms: Json = {name: getattr(self, name) for name in ("alpha", "epsilon", "update", "mixing", *_OF_ROUNDS)}
+        rounds = pmw.weight_rounds(cells=universe.cells, start=size, **terms)
+        return PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation)
+
     def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> PMWLaw:
-        """The terms under this filter of a histogram that is opened at so many rows."""
+        """The same of one whose hard answers are charged one by one, under this filter."""
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
             return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
         usual = self.epsilon or _fitting(filter_, self.hits or 1)
@@ -563,11 +496,18 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
         return self._law(SharpHits(terms, sharp.Wanted.said(self)), size)
 
     def _law(self, hits: Hits, size: int) -> PMWLaw:
-        return PMWLaw(*_ruled(self), size, hits, bool(self.follow_size))
+        return PMWLaw(*self._ruled, size, hits, bool(self.follow_size))
+
+    @property
+    def _ruled(self) -> tuple[axes.Universe, MultiplicativeWeights]:
+        """The cells of the histogram, and how far answers may be off."""
+        return axes.Universe.of(self.universe), MultiplicativeWeights(self.alpha, self.update, self.mixing)
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        """Nothing is charged; the event is that of a hit at the size of the opening."""
+        """Nothing is charged unless it is prepaid; the event is that of a hit at the size of the opening."""
         size = _size_now(spine)
+        if self.prepaid:
+            return _opened(self, spine, self.prepaid_law(spine.rows.neighbor_relation, size), {"size": size})
         law = self.law(spine.filter, spine.rows.neighbor_relation, size)
         said, told = self, {"size": size}
         if isinstance(law.hits, SharpHits):
@@ -577,13 +517,18 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
         return _opened(said, spine, law, told, cost=PREPAID)
 
     def question_body(self) -> Json:
-        told = _spread(super().question_body())
+        told = super().question_body()
+        told = {name: said for name, said in told.items() if name not in self._other}
+        # The parts of the universe stand beside the others.
+        told |= told.pop("universe")
+        if self.prepaid:
+            return told | {"rounds": self.rounds}
         return told | ({"epsilon_per_call": told.pop("epsilon")} if "epsilon" in told else {})
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        said = {"universe": axes.Universe.of_body(body), "epsilon": body.get("epsilon_per_call")}
-        return super().recorded(body | said)
+        said = {"universe": axes.Universe.of_body(body)}
+        return super().recorded({"epsilon": body.get("epsilon_per_call")} | body | said)
 
     def terms(self, filter_: RenyiFilter, size: int) -> sharp.HitTerms:
         """The sharp tests that are asked for, of a table of this size."""
@@ -601,6 +546,36 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     def _only_sharp(self) -> bool:
         """Whether something was said that only a sharp test has."""
         return any(said is not None for said in (self.price, self.tests, self.value))
+
+
+class PrepaidPMWRun(HistogramRun):
+    """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
+
+    kind = "sparse_weights"
+    questions = (AskedKind("sparse_weights_ask", prepaid=True),)
+
+    @cached_property
+    def law(self) -> PrepaidPMWLaw:
+        return PMW.recorded(self._terms | {"prepaid": True}).prepaid_law(
+            self._spine.rows.neighbor_relation, self._opening()["size"]
+        )
+
+    @cached_property
+    def state(self) -> SparseWeightsState:
+        return SparseWeightsState(self._spine, self.call, self.law, self.memory, self._secret)
+
+    def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
+        law, allowance, size = self.law, self.law.rounds.allowance, asked.size
+
+        def check(held: bytes) -> None:
+            number, _ = HistogramRound.load(held).next(size)
+            if number > allowance.most(size):
+                raise BudgetExceeded(
+                    f"round {number} may begin at {allowance.opens(number)} rows at the earliest, and there are "
+                    f"{size}: until then the histogram answers alone"
+                )
+
+        return self._question("sparse_weights_ask", asked, {}, law.event, partial(law.test, size), check=check)
 
 
 class PMWRun(HistogramRun):

@@ -16,11 +16,11 @@ from chary.accounting import Findings, Procedure
 from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
 from chary.calls.thresholds import keyed
-from chary.calls.weights import WeightedAnswer, WeightsState
+from chary.calls.weights import HistogramState, WeightedAnswer
 from chary.charts import check_picture, plotter
 from chary.cli import config, output, session
 from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
-from chary.cli.forms import KEYWORD, FieldOption, Form, stating
+from chary.cli.forms import KEYWORD, FieldOption, Form, declared, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.data import Query
 from chary.errors import BudgetExceeded, InvalidParameter
@@ -286,7 +286,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
 
 
 def _answers(
-    run: Run[WeightedAnswer, WeightsState], where: list[str], must_verify: bool
+    run: Run[WeightedAnswer, HistogramState], where: list[str], must_verify: bool
 ) -> tuple[list[tuple[str, WeightedAnswer]], BudgetExceeded | None]:
     """The answers up to the first that is refused, since they are paid; and why it is."""
     answers: list[tuple[str, WeightedAnswer]] = []
@@ -298,7 +298,7 @@ def _answers(
     return answers, None
 
 
-def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
+def _figures(run: Run[WeightedAnswer, HistogramState]) -> dict[str, Any]:
     stands = run.state.standing()
     return {"call": run.call, "hard_left": stands.hard_left, "epsilon": stands.epsilon}
 
@@ -314,7 +314,7 @@ def _show_weights(figures: dict[str, Any]) -> None:
     output.show_answer({name: value for name, value in figures.items() if name != "answers"})
 
 
-def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
+def _opened(stated: Stated) -> Run[WeightedAnswer, HistogramState]:
     """The histogram that was opened with the same options, or a new one."""
     asked, size, said = stated.asked, session.sized(stated.size), FORM.read(stated.asked, stated.said)
     told = [said["universe"].body(), str(exact(said["alpha"], "alpha")), _size(asked.hits, size)]
@@ -349,5 +349,12 @@ def _earlier(stated: Stated, key: str) -> Fraction | None:
 
 
 # --hits is a size here, as everywhere: the field of that name would follow what is left whenever it is repeated.
-FORM: Final = Form(PMW, {"hits": FieldOption("hits", (), lambda *_: None)}, sized_by_hits=True)
+# One that is prepaid is opened by `chary ask FILE pmw`.
+_UNASKED: Final = ("hits", "prepaid", "rho", "delta", "exponent", "constants", "rounds")
+_USUAL: Final = {field.name: field.default for field in declared(PMW) if field.name in _UNASKED}
+FORM: Final = Form(
+    PMW,
+    {name: FieldOption(name, (), lambda *_, usual=usual: usual) for name, usual in _USUAL.items()},
+    sized_by_hits=True,
+)
 weights = of_form(FORM, _weights, _weights.__doc__)

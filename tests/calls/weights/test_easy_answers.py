@@ -11,7 +11,7 @@ import chary
 from chary import Bins, Budget, InvalidParameter
 from chary.accounting import LaplaceLaw
 from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
-from chary.calls import PMW, PrepaidPMW
+from chary.calls import PMW
 from chary.calls.public_histograms import PrepaidPMWLaw, SharpHits
 from chary.core.quote import NOT_KEPT, warns
 from chary.data import NeighborRelation
@@ -22,9 +22,9 @@ ROW, SIZE = NeighborRelation("replace", None), 2000
 AGES = {"age": Bins([0, 1, 2])}
 WARDS = {name: [f"{name}{number}" for number in range(many)] for name, many in (("a", 3), ("b", 3), ("c", 7))}
 FORMS = [
-    PrepaidPMW(universe=AGES, alpha="0.3", epsilon="0.5", rounds=3),
-    PrepaidPMW(universe=AGES, alpha="0.3", rho="0.001", rounds=3, exponent="1/3"),
-    PrepaidPMW(universe=AGES, alpha="0.3", epsilon="500", constants="published"),
+    PMW(prepaid=True, universe=AGES, alpha="0.3", epsilon="0.5", rounds=3),
+    PMW(prepaid=True, universe=AGES, alpha="0.3", rho="0.001", rounds=3, exponent="1/3"),
+    PMW(prepaid=True, universe=AGES, alpha="0.3", epsilon="500", constants="published"),
     PMW(universe=AGES, alpha="0.3", epsilon="0.05"),
     PMW(universe=AGES, alpha="0.3", hits=40),
 ]
@@ -35,7 +35,7 @@ FILTER = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
 
 def opened(call):
     """The law of an opening, and what is kept beside it."""
-    law = call.law(ROW, SIZE) if isinstance(call, PrepaidPMW) else call.law(FILTER, ROW, SIZE)
+    law = call.prepaid_law(ROW, SIZE) if call.prepaid else call.law(FILTER, ROW, SIZE)
     return law, law.kept()
 
 
@@ -126,7 +126,7 @@ def test_all_easy_answers_of_skewed_rows_are_within_their_bars(options, worse):
             ledger=":memory:",
             unsafe_noise=Seeded(seed),
         )
-        run = session.start(PrepaidPMW(universe=WARDS, alpha="0.1", **options))
+        run = session.start(PMW(prepaid=True, universe=WARDS, alpha="0.1", **options))
         for question in asked(seed, 25):
             lists = (f"{name} IN ({', '.join(map(repr, values))})" for name, values in question.items())
             answer = run.ask(" AND ".join(lists))
@@ -151,7 +151,7 @@ def opened_on(rows, **budget):
 
 
 def test_what_the_noise_hides_is_said_before_it_is_paid_and_afterwards():
-    session, opening = opened_on(500), PrepaidPMW(universe=WARDS, alpha="0.1", rho="0.01")
+    session, opening = opened_on(500), PMW(prepaid=True, universe=WARDS, alpha="0.1", rho="0.01")
     lines = session.quote(opening).lines()
     assert any(warns(line) and "off by anything" in line for line in lines)
     run = session.start(opening)
@@ -162,12 +162,10 @@ def test_what_the_noise_hides_is_said_before_it_is_paid_and_afterwards():
     assert easy.interval_says == "no interval: the noise hides everything, so the histogram may be off by anything"
 
 
-@pytest.mark.parametrize(
-    ("form", "how"), [(PrepaidPMW, {"rho": 300, "rounds": 30}), (PMW, {"epsilon": 1}), (PMW, {"price": 0.5})]
-)
-def test_what_is_kept_is_said_in_the_same_figures_everywhere(form, how):
+@pytest.mark.parametrize("how", [{"prepaid": True, "rho": 300, "rounds": 30}, {"epsilon": 1}, {"price": 0.5}])
+def test_what_is_kept_is_said_in_the_same_figures_everywhere(how):
     session = opened_on(2000, epsilon=2000)
-    opening = form(universe=WARDS, alpha="0.3", **how)
+    opening = PMW(universe=WARDS, alpha="0.3", **how)
     quoted = session.quote(opening)
     run = session.start(opening)
     assert run.quote("a = 'a0'").interval == quoted.interval

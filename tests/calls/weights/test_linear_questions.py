@@ -11,7 +11,7 @@ import pytest
 import chary
 from chary import Budget, InvalidQuery
 from chary.accounting.synthesis import mwem_law
-from chary.calls import MWEM, PMW, PrepaidPMW, SmallDatabase
+from chary.calls import MWEM, PMW, SmallDatabase
 from chary.data import average, weighted
 from chary.data.universe.counts import WeightReader
 from chary.growth import MWEMBox, SmallDatabaseBox
@@ -39,7 +39,7 @@ def truths(frame=None):
 
 OPENINGS = {
     "laplace": PMW(universe=UNIVERSE, alpha="0.06", epsilon=50),
-    "sparse": PrepaidPMW(universe=UNIVERSE, alpha="0.15", epsilon=MOST, rounds=12),
+    "sparse": PMW(prepaid=True, universe=UNIVERSE, alpha="0.15", epsilon=MOST, rounds=12),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded
 from chary.accounting import Approximate, Pure, ZeroConcentrated
-from chary.calls import PMW, PrepaidPMW
+from chary.calls import PMW
 from chary.calls.public_histograms import HistogramRound
 from chary.calls.weights import SparseWeightsState, WeightsState
 from chary.errors import RequestConflict
@@ -37,7 +37,7 @@ def test_published_constants_are_right_where_there_are_many_rows(opened):
     frame = pd.DataFrame({"s": ["a"] * 90_000 + ["b"] * 10_000})
     session = opened(frame, **PUBLIC, budget=NO_NOISE, filter="pure")
     given = {"alpha": "0.3", "update": "published", "mixing": 1, "constants": "published"}
-    weights = session.start(PrepaidPMW(universe={"s": ["a", "b"]}, epsilon=MOST, **given))
+    weights = session.start(PMW(prepaid=True, universe={"s": ["a", "b"]}, epsilon=MOST, **given))
     assert session.history[-1].question["constants"] == "published"
     answers = [weights.ask("s = 'a'") for _ in range(60)]
     assert 20 < sum(answer.hard for answer in answers) < weights.state.standing().most_hard

@@ -9,7 +9,7 @@ import pytest
 
 from chary import Bins, Universe
 from chary.accounting import SparseNoise
-from chary.calls import PrepaidPMW
+from chary.calls import PMW
 from chary.calls.public_histograms import HistogramMemory, HistogramRound
 from chary.calls.weights import PrepaidPMWRun
 from chary.core.plan import Data
@@ -24,7 +24,7 @@ AGES = {"age": Bins([0, 1, 2])}
 def opened(universe, size=40, **options):
     """The law of a histogram by the published rule."""
     rule = {"alpha": "0.3", "update": "published", "mixing": 1}
-    return PrepaidPMW(universe=universe, **rule, **options).law(ROW, size)
+    return PMW(prepaid=True, universe=universe, **rule, **options).prepaid_law(ROW, size)
 
 
 def question(law, size):

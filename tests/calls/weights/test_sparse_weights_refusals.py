@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from chary import Budget
-from chary.calls import PMW, PrepaidPMW
+from chary.calls import PMW
+from chary.calls.call import of_record
 from chary.calls.public_histograms import HistogramRound
 from chary.data import NeighborRelation
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
@@ -110,7 +111,29 @@ def test_rows_that_come_between_the_size_and_the_count_decide_nothing_but_accura
     assert weights.state.histogram().sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"prepaid": True, "hits": 3}, "hits= is for a histogram that is not prepaid"),
+        ({"prepaid": True, "follow_size": False}, "follow_size= is for a histogram that is not prepaid"),
+        ({"rounds": 3}, "rounds= is for a histogram that is prepaid"),
+        ({"exponent": "1/3"}, "exponent= is for a histogram that is prepaid"),
+    ],
+)
+def test_what_belongs_to_the_other_form_is_refused(said, told):
+    with pytest.raises(InvalidParameter, match=told):
+        PMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1, **said)
+
+
+@pytest.mark.parametrize("said", [{"epsilon": "0.5"}, {"rho": "0.1", "rounds": 3, "delta": "1e-9"}])
+def test_a_stored_opening_is_read(said):
+    opening = PMW(prepaid=True, universe={"clinic": CLINICS}, alpha="0.1", **said)
+    assert opening.stored_kind == "sparse_weights"
+    assert not {"prepaid", "follow_size", "epsilon_per_call"} & opening.question_body().keys()
+    assert of_record("sparse_weights", opening.question_body()) == opening
+
+
 def test_a_series_of_counts_has_no_rows_to_be_shares():
     series = NeighborRelation("bounded_change", None)
     with pytest.raises(InvalidQuery, match="series of counts"):
-        PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1).law(series, 100)
+        PMW(prepaid=True, universe={"clinic": CLINICS}, alpha="0.1", epsilon=1).prepaid_law(series, 100)

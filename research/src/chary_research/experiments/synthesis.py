@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.accounting import schedules, weights
-from chary.calls import PMW, PrepaidPMW, SmallDatabase
+from chary.calls import PMW, SmallDatabase
 from chary.calls.synthesis import Workload
 from chary.data.universe.axes import Bins, Universe
 from chary.demo.panel import people
@@ -248,7 +248,7 @@ def _asked(rows: int, queries: int, seed: int) -> list[Row]:
     table, promised = drawn(rows, seed), _told(rows, queries)["exact"]
     alpha = f"{min(promised, 0.3):.4f}"
     ways = {
-        "rounds": PrepaidPMW(universe=universe(), alpha=alpha, rho=RHO),
+        "rounds": PMW(prepaid=True, universe=universe(), alpha=alpha, rho=RHO),
         "hits": PMW(universe=universe(), alpha=FINE, epsilon=EACH),
     }
     common = {"rows": rows, "queries": queries, "promised": promised}

@@ -226,7 +226,7 @@ def sparse_weights(k: int) -> Chained:
     """One round, which says how much it may spend of a budget that is kept for rounds of more rows: of the first
     questions the count comes up beyond the most that is easy, of the last it comes down to it."""
     asked = [partial(_weighed, place) for place in ["a"] * MISSED + ["c"]]
-    return Chained(calls.PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
+    return Chained(calls.PMW(prepaid=True, **WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
 
 def _weighed(place: str, run: RunKind[Any, Any]) -> Plan[Any]:

@@ -26,6 +26,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "noisy_max_gaussian": ("choose", {"mechanism": "gaussian"}),
     "noisy_max": ("choose", {"mechanism": "gaussian"}),
     "randomized": ("randomized_values", {"column": None}),
+    "sparse_weights": ("multiplicative_weights", {"prepaid": True}),
 }
 # Flags among them, which are stored by no name.
 _FLAGS: Final = {name for _, said in _OPTIONS.values() for name, value in said.items() if value is True}
