@@ -12,7 +12,6 @@ from chary.calls import (
     Choose,
     Classify,
     ContinualCount,
-    Cover,
     DistinctSketch,
     ExponentialMechanism,
     GaussianAboveThreshold,
@@ -95,10 +94,9 @@ SAMPLES = {
     "choose": lambda: Choose(KEYED, epsilon="0.01", mechanism="exponential"),
     "classify": lambda: Classify(KEYED, epsilon="0.01"),
     "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
-    "cover": lambda: Cover(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
     "exponential_mechanism": lambda: ExponentialMechanism(["all", "old"], [count(), count("age > 60")], epsilon="0.01"),
     "fraction": lambda: Proportion("age >= 44", epsilon="0.01"),
-    "greedy": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
+    "greedy": lambda: Greedy(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
     "growing_sparse_vector": lambda: GrowingTests(above="0.5", epsilon="0.01", values=True, rounds=3),
     "histogram": lambda: Histogram(
         "age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", max_groups_per_unit=1
@@ -146,10 +144,11 @@ OTHERS = {
     "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
     "inverse_sensitivity": lambda: ExponentialMechanism([0, 50, 100], distance=count(), epsilon="0.01"),
     "sparse_weights": lambda: PMW(prepaid=True, **SHARES, rounds=2),
+    "greedy of algorithms": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "greedy", "publish_if", "schedule"}
+BROUGHT = {"boundary", "call", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label"}
 OF_REPLACED = {"fraction", "randomized_values"}
 OF_ROWS = {

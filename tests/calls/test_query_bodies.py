@@ -146,6 +146,7 @@ def test_stored_calls_are_said_in_the_words_of_today():
         ({"kind": "test", "query": {"kind": "total"}}, {"kind": "test", "query": {"kind": "sum"}}),
         ({"kind": "total", "rows_per_unit": 1}, {"kind": "sum", "max_rows_per_unit": 1}),
         ({"kind": "call_twice"}, {"kind": "boundary"}),
+        ({"kind": "cover", "candidates": ["age > 3"]}, {"kind": "greedy", "candidates": ["age > 3"]}),
         ({"kind": "decide", "above": "5"}, {"kind": "classify", "above": "5"}),
         ({"kind": "between", "low": "5", "high": "9"}, {"kind": "classify", "low": "5", "high": "9"}),
         ({"kind": "watch", "query": {"kind": "total"}}, {"kind": "release_if", "query": {"kind": "sum"}}),

@@ -72,7 +72,7 @@ def test_a_bar_is_a_number(kind, name):
 
 @pytest.mark.parametrize(("kind", "name"), FIELDS)
 def test_a_field_of_no_type_at_all_is_refused(kind, name):
-    anything = {("call", "prior"), ("best_of", "targets"), ("cover", "candidates"), ("top", "candidates")}
+    anything = {("call", "prior"), ("best_of", "targets"), ("greedy", "candidates"), ("top", "candidates")}
     if (kind, name) in anything | {("select", "candidates"), ("label", "guess")}:
         return
     refused(lambda: kinds()[kind](**given(kind) | {name: object()}))

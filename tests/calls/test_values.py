@@ -11,11 +11,11 @@ from datetime import date, datetime
 import pytest
 
 import chary
-from chary.calls import PMW, Call, Cover, Marginal, MostCommon, ThresholdTest, kinds, read
+from chary.calls import PMW, Call, Greedy, Marginal, MostCommon, ThresholdTest, kinds, read
 from chary.calls.call import adapter
 from chary.data import Predicate
 from chary.errors import InvalidInput, InvalidParameter
-from tests.calls.samples import BROUGHT, COSTS, KEYED, OTHERS, SAMPLES
+from tests.calls.samples import BROUGHT, COSTS, OTHERS, SAMPLES
 
 
 @pytest.fixture(params=SAMPLES | OTHERS)
@@ -101,7 +101,8 @@ def test_the_body_names_the_kind_and_every_field_that_was_given(make):
 
 def test_equal_calls_have_one_hash(make):
     call = make()
-    again = copy.copy(call) if call.kind in BROUGHT else make()
+    of_algorithms = call.kind == "greedy" and not isinstance(call.candidates[0], str)
+    again = copy.copy(call) if call.kind in BROUGHT or of_algorithms else make()
     assert call == again
     assert call != SAMPLES["individual_stream" if call.kind == "test" else "test"]()
     assert {call: 1}[again] == 1
@@ -149,9 +150,12 @@ def test_dates_are_told_from_texts():
         MostCommon("day", among=[{"date": "today"}], epsilon=1)
 
 
-@pytest.mark.parametrize("candidates", [KEYED, ["age > 3", Predicate.parse("age > 4")], ("age > 3",)])
+COUNTED = chary.count("age >= 44").by("clinic", ["north", "south"])
+
+
+@pytest.mark.parametrize("candidates", [COUNTED, ["age > 3", Predicate.parse("age > 4")], ("age > 3",)])
 def test_candidates_to_cover_are_read_as_they_were(candidates):
-    call = Cover(candidates, above=1, epsilon=1)
+    call = Greedy(candidates, above=1, epsilon=1)
     assert written(read(written(call))) == written(call)
 
 

@@ -1,4 +1,4 @@
-"""`chary top-k` and `chary cover` as a user types them."""
+"""`chary top-k` and `chary greedy` as a user types them."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_one_number_has_no_best(call, visits):
     assert call(f"top-k {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2
 
 
-COVER = "cover {} --unit patient --count --by ward --keys a,b,c,d"
+COVER = "greedy {} --unit patient --count --by ward --keys a,b,c,d"
 
 
 def test_a_cover_takes_what_adds_enough(call, visits):

@@ -36,7 +36,7 @@ TOLD = {
     "test": [f"test visits.csv {UNITS} {BUDGET} --count --above 1000", f"test visits.csv {UNITS} --count --above 9000"],
     "track": [f"on-change visits.csv {EACH} {BUDGET} --count --step 500"] * 2,
     "top": [f"top-k visits.csv {UNITS} {BUDGET} {KEYED} --k 2"],
-    "cover": [f"cover visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --k 2"],
+    "cover": [f"greedy visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --k 2"],
     "between": [f"classify visits.csv {UNITS} {BUDGET} --count --low 10 --high 9000 --epsilon 0.1"],
     "decide": [f"classify visits.csv {UNITS} {BUDGET} --count --above 1000 --epsilon 0.1"],
     "classify": [f"classify visits.csv {UNITS} {BUDGET} {KEYED}"],

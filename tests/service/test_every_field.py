@@ -14,7 +14,7 @@ from tests.service.kit import serve_visits
 from tests.session.kit import shows_data
 
 WRONG = [[], {}, "", "x", -1, 0, True, None, 1.5, [None], {"kind": "count"}, {"a": 1}, "1e400"]
-ASKED = sorted(name for name in readable_kinds() if name not in ("greedy",))
+ASKED = sorted(readable_kinds())
 
 
 def refused_by_constructor(body):

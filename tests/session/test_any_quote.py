@@ -6,7 +6,7 @@ from chary import Algorithm, Budget, InvalidQuery, count
 from chary.calls import (
     Choose,
     Classify,
-    Cover,
+    Greedy,
     Histogram,
     IndividualTests,
     Majority,
@@ -39,7 +39,7 @@ ASKED = {
     "histogram": Histogram("age", bins=[0, 40, 120], epsilon="0.1", max_groups_per_unit=1),
     "sparse_vector": SparseVector(above=50, hits=2, epsilon="0.1"),
     "individual": IndividualTests(epsilon="0.02", hits=2),
-    "cover": Cover(["age > 30", "age > 60"], above=1, epsilon="0.02"),
+    "greedy": Greedy(["age > 30", "age > 60"], above=1, epsilon="0.02"),
 }
 
 

@@ -49,7 +49,7 @@ from chary.calls.quantiles import QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
 from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
-from chary.calls.selection import Cover, Greedy, Select, TopK
+from chary.calls.selection import Greedy, Select, TopK
 from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
@@ -78,7 +78,6 @@ __all__ = [
     "Components",
     "Conditional",
     "ContinualCount",
-    "Cover",
     "Coverage",
     "Disclosure",
     "DistinctEstimate",

@@ -315,33 +315,6 @@ AnyQuestion = Annotated[
 ]
 
 
-def _covering(value: Any) -> Any:
-    if isinstance(value, dict):
-        return query_of(value)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _covering_body(asked: Any) -> Any:
-    if isinstance(asked, Query):
-        return body_of(asked)
-    return [_condition_body(each) for each in asked]
-
-
-Covering = Annotated[
-    Count | Sequence[Predicate | str],
-    PlainValidator(_covering),
-    PlainSerializer(_covering_body, when_used="json"),
-    WithJsonSchema(
-        {
-            "type": ["object", "array"],
-            "items": {"type": "string"},
-            "description": "The body of a keyed count, or conditions.",
-        }
-        | _OF_QUERY
-    ),
-]
-
-
 def _running(value: Any) -> Any:
     asked = query_of(value) if isinstance(value, dict) else value
     if asked is None or isinstance(asked, (Predicate, str)):

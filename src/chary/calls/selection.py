@@ -4,18 +4,18 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Literal, Self
 
 from chary import noise
-from chary.accounting import Event, Extendable, LargestOf, Publication, Targeted
+from chary.accounting import Event, Extendable, LargestOf, Targeted
 from chary.answers import Key, handed_out, scalar
 from chary.calls import compute, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
-from chary.calls.answers import Chosen, Coverage, Gathered, Ranking, Selected, published_best
+from chary.calls.answers import Chosen, Coverage, Gathered, Hits, Ranking, Selected, published_best
 from chary.calls.call import Call, call
-from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
+from chary.calls.fields import Candidates, Condition, Exact, Positive, Whole
 from chary.calls.withheld import EXTENDS, Widen, extension
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import (
@@ -129,66 +129,11 @@ def listed(algorithms: Any) -> tuple[Algorithm, ...]:
     return found
 
 
-# Greedy coverage: the candidates that cover most together, each a conditional release of its own.
+# Candidates that are counted, and calls that are made one after another.
 
 Named = tuple[Key | str, Predicate]
 # Each is a transaction of its own, whose question excludes all that were chosen before.
 MOST_CANDIDATES: Final = 1000
-
-
-@call("cover", subject="selection", by_hits=True)
-class Cover(sharp.Valued[Coverage]):
-    """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
-    chosen before, up to noise. Candidates are conditions, or the keys of a count without `max_groups_per_unit`.
-
-    Guarantee: each candidate is one conditional release, whose question depends on what was published before ([TCT]
-    section 4): with `epsilon` an epsilon-DP call with the NotPrior target "published", otherwise a `SharpTest` with a
-    fresh value (see `ReleaseIf`); only what is chosen is charged. Each is a transaction of its own: other calls may
-    come in between, and with `epsilon` `Widen` publishes a withheld one. It stops after `k` were chosen or when the
-    budget runs out. A repeated `request` goes on where it was interrupted. A quote is that of the first candidate.
-    """
-
-    candidates: Covering
-    _: KW_ONLY
-    k: Whole | None = None
-
-    @property
-    def query(self) -> Count:
-        """The count of the first candidate."""
-        return Count(where=conditions_of(self.candidates)[0][1])
-
-    def plan(self, spine: Spine) -> Plan[Any]:
-        return self._step(conditions_of(self.candidates)[0][1], []).plan(spine)
-
-    def perform(self, spine: Spine, request: str | None = None) -> Coverage:
-        named = conditions_of(self.candidates)
-        most = len(named) if self.k is None else self.k
-        check_most(most, len(named), "candidates")
-        chosen: list[Chosen] = []
-        calls: list[int] = []
-        found: list[Predicate] = []
-        steps = (self._step(condition, found).plan(spine) for _, condition in named)
-        for (name, condition), outcome in zip(named, one_after_another(spine, steps, request), strict=False):
-            calls.append(outcome.call)
-            if outcome.value is not None:
-                chosen.append(Chosen(name, outcome.value))
-                found.append(condition)
-            if len(chosen) == most:
-                break
-        first = self.query
-        threshold = steps_at_least(self.above, first.grid)
-        told = self.law(spine, first).published(first, spine.rows.neighbor_relation, threshold)
-        return handed_out(self._covered(named, chosen, calls, told), spine)
-
-    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], told: Publication) -> Coverage:
-        names = tuple(name for name, _ in named)
-        columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
-        keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
-        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
-
-    def _step(self, condition: Predicate, found: list[Predicate]) -> thresholds.ReleaseIf:
-        query = Count(where=condition, without=any_of(found))
-        return thresholds.ReleaseIf(query, above=self.above, **self.ways)
 
 
 def one_after_another(spine: Spine, plans: Iterable[Plan[AnswerT]], request: str | None) -> Iterator[AnswerT]:
@@ -204,7 +149,7 @@ def one_after_another(spine: Spine, plans: Iterable[Plan[AnswerT]], request: str
         yield answer
 
 
-def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
+def conditions_of(candidates: Query | Sequence[Any]) -> list[Named]:
     """Each candidate's name and condition; `InvalidQuery` for what has no conditions, one twice, or more than 1,000."""
     if isinstance(candidates, Count):
         _check_number(len(candidates.keys or ()))
@@ -486,27 +431,30 @@ def check_most(k: int, candidates: int, words: str) -> None:
         raise InvalidParameter(f"k is {k}, but there are only {candidates} {words}")
 
 
-# Greedy choice of private candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
+# Greedy choice: candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
 
 
-@call("greedy", subject="selection", typed=False)
-class Greedy(Call[Gathered]):
-    """Private candidates chosen one after another, each by a score that may depend on what was chosen before.
+@call("greedy", subject="selection", by_hits=True)
+class Greedy(sharp.Valued[Hits]):
+    """Candidates chosen one after another, each by what it adds to those that were chosen before.
 
-    Candidates are private algorithms that return [score, solution] and take a parameter `chosen`: the list of
-    [name, solution] of all that were chosen before, which is public. `mechanism="turn"` runs each once, in the order
-    they are listed, and chooses it if its score is `above` or more; `mechanism="best"` runs all that are left in every
-    round, and chooses the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs
-    out.
+    Candidates are conditions, or the groups of a count without `max_groups_per_unit`: one is chosen if at least `above`
+    units have a row in it and none in those chosen before, up to noise (a `Coverage`). Or they are private algorithms
+    that return [score, solution] and take a parameter `chosen`: the list of [name, solution] of all that were chosen
+    before, which is public (a `Gathered`). `mechanism="turn"` asks each once, in the order they are listed, and chooses
+    it if its score is `above` or more; `mechanism="best"` runs all algorithms that are left in every round, and chooses
+    the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs out.
 
-    Guarantee: in turn each candidate is one conditional release (`PublishIf`), whose condition depends on what was
-    published before; a round of the best is one-shot top-1 (`TopK`). So what is chosen is charged, each as one hit of
-    an epsilon-DP call, all that is not is free, and the algorithms' deltas are paid whenever they are run. Each step is
-    a transaction of its own, and by turn `Widen` publishes an outcome that was withheld. A repeated `request` goes on
-    where it was interrupted. A quote is that of the first step.
+    Guarantee: in turn each candidate is one conditional release, whose question depends on what was published before: a
+    `ReleaseIf` of a count, tested as is said of that, or a `PublishIf` of an algorithm. A round of the best is one-shot
+    top-1 (`TopK`). So what is chosen is charged, each as one hit of its call, all that is not is free, and the
+    algorithms' deltas are paid whenever they are run. Each step is a transaction of its own: other calls may come in
+    between, and by turn `Widen` publishes an outcome that was withheld. A repeated `request` goes on where it was
+    interrupted. A quote is that of the first step.
 
-    Errors: `InvalidParameter` for queries, equal names and a parameter `chosen` of a candidate's own; by turn
-    `AlgorithmFailed`, charged, for a candidate that raises. What returns no [score, solution] is not chosen.
+    Errors: `InvalidParameter` for equal names, a parameter `chosen` of a candidate's own, algorithms with an epsilon
+    beside their own, and counts by the best; by turn `AlgorithmFailed`, charged, for a candidate that raises. What
+    returns no [score, solution] is not chosen.
 
     >>> def adds(rows, source, chosen):
     ...     return [10 - 4 * len(chosen), "solution"]
@@ -516,61 +464,89 @@ class Greedy(Call[Gathered]):
 
     candidates: Candidates
     _: KW_ONLY
-    above: Exact
     k: Whole | None = None
     mechanism: Literal["turn", "best"] = "turn"
 
     def __post_init__(self) -> None:
-        if isinstance(self.candidates, Query):
-            raise InvalidParameter("greedy choice is of algorithms; of conditions and keys it is Cover")
-        if any("chosen" in algorithm.parameters for algorithm in listed(self.candidates)):
-            raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
-        check_most(self._most, len(self._algorithms), "candidates")
+        if _counted(self.candidates):
+            super().__post_init__()
+            if self.mechanism == "best":
+                raise InvalidParameter("candidates that are counted are chosen in turn: leave mechanism= out")
+        else:
+            check_own_epsilon(self)
+            if any("chosen" in algorithm.parameters for algorithm in listed(self.candidates)):
+                raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
+        check_most(self._most, len(self._all), "candidates")
+
+    @property
+    def query(self) -> Count:
+        """Of candidates that are counted the count of the first."""
+        return Count(where=self._all[0][1])
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        return self._step(self._algorithms, []).plan(spine)
+        return self._step(self._all, [], []).plan(spine)
 
-    def perform(self, spine: Spine, request: str | None = None) -> Gathered:
-        best, left = self.mechanism == "best", list(self._algorithms)
+    def perform(self, spine: Spine, request: str | None = None) -> Hits:
+        best, left = self.mechanism == "best", list(self._all)
         found: list[Chosen] = []
+        taken: list[Any] = []
         calls: list[int] = []
 
         def steps() -> Iterator[Plan[Any]]:
             while left and len(found) < self._most:
-                yield self._step(left if best else left[:1], found).plan(spine)
+                yield self._step(left, found, taken).plan(spine)
 
         for answer in one_after_another(spine, steps(), request):
-            number, chosen = self._told(answer, left[0])
-            calls.append(number)
-            found += [] if chosen is None else [chosen]
+            calls.append(answer.call)
+            place, chosen = self._told(answer, left)
             if best and chosen is None:
                 break
-            left = [each for each in left if each.name != chosen.name] if best and chosen else left[1:]
-        tested = len(self._algorithms) if best else len(calls)
-        names = tuple((name,) for name in names_of(self._algorithms))
-        return handed_out(Gathered(calls[-1], ("name",), names, tuple(found), tested, tuple(calls)), spine)
+            asked = left.pop(place)
+            if chosen is not None:
+                found.append(chosen)
+                taken.append(asked)
+        return handed_out(self._answer(spine, found, calls), spine)
 
-    @property
-    def _algorithms(self) -> tuple[Algorithm, ...]:
-        return listed(self.candidates)
+    @cached_property
+    def _all(self) -> Sequence[Any]:
+        """Algorithms, or conditions with their names."""
+        return conditions_of(self.candidates) if _counted(self.candidates) else listed(self.candidates)
 
     @property
     def _most(self) -> int:
-        return len(self._algorithms) if self.k is None else self.k
+        return len(self._all) if self.k is None else self.k
 
-    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> compute.PublishIf | TopK:
+    def _step(self, left: Sequence[Any], found: Sequence[Chosen], taken: Sequence[Any]) -> Call[Any]:
+        """What is asked of those that are left, in turn of the first of them."""
+        if _counted(self.candidates):
+            query = Count(where=left[0][1], without=any_of([condition for _, condition in taken]))
+            return thresholds.ReleaseIf(query, above=self.above, **self.ways)
         public = [[chosen.name, chosen.solution] for chosen in found]
-        told = [_knowing(algorithm, public) for algorithm in asked]
         if self.mechanism == "best":
-            return TopK(told, k=1, above=self.above)
-        bar = Fraction(self.above)
-        return compute.PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _reaches(outcome, bar)))
+            return TopK([_knowing(algorithm, public) for algorithm in left], k=1, above=self.above)
+        when = When(f"score >= {Fraction(self.above)}", partial(_reaches, Fraction(self.above)))
+        return compute.PublishIf(_knowing(left[0], public), when=when)
 
-    def _told(self, answer: Any, first: Algorithm) -> tuple[int, Chosen | None]:
-        """The number of the call, and what it chose; in turn that is of the first algorithm that is left."""
+    def _told(self, answer: Any, left: Sequence[Any]) -> tuple[int, Chosen | None]:
+        """The place of the one that was asked, or is the best of those that are left, and whether it is chosen."""
         if self.mechanism == "best":
-            return answer.call, (answer.best[0] if answer.best else None)
-        return answer.call, Chosen(first.name, *answer.value) if answer.published else None
+            chosen = answer.best[0] if answer.best else None
+            return (0 if chosen is None else names_of(left).index(chosen.name)), chosen
+        if answer.value is None:
+            return 0, None
+        return 0, Chosen(left[0][0], answer.value) if _counted(self.candidates) else Chosen(left[0].name, *answer.value)
+
+    def _answer(self, spine: Spine, found: Sequence[Chosen], calls: Sequence[int]) -> Hits:
+        chosen, made = tuple(found), tuple(calls)
+        if not _counted(self.candidates):
+            tested = len(self._all) if self.mechanism == "best" else len(made)
+            return Gathered(made[-1], ("name",), tuple((name,) for name in names_of(self._all)), chosen, tested, made)
+        columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
+        names = tuple(name for name, _ in self._all)
+        keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
+        first, threshold = self.query, steps_at_least(self.above, self.query.grid)
+        told = self.law(spine, first).published(first, spine.rows.neighbor_relation, threshold)
+        return Coverage(made[-1], columns, keys, chosen, made, told, names, self._most)
 
 
 def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
@@ -578,7 +554,13 @@ def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
     return replace(algorithm, parameters=parameters)
 
 
-def _reaches(outcome: Any, bar: Fraction) -> bool:
+def check_own_epsilon(call: sharp.Valued[Any]) -> None:
+    """Refuse what is said of tests, where candidates are algorithms."""
+    if call.ways:
+        raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
+
+
+def _reaches(bar: Fraction, outcome: Any) -> bool:
     pair = scored_of(outcome)
     return pair is not None and bool(pair[0] >= bar)
 
@@ -611,9 +593,9 @@ class Select(sharp.Valued[Selected]):
             super().__post_init__()
             if self.room is not None:
                 raise InvalidParameter("only outcomes of algorithms are held: leave room= out")
-        elif self.ways:
-            raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
-        elif self.room is not None:
+            return
+        check_own_epsilon(self)
+        if self.room is not None:
             check_room(self.room, len(listed(self.candidates)))
 
     @property

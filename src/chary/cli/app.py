@@ -163,7 +163,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "test": ("kinds:test", "Which numbers are at or above a threshold? Yes is charged, no is free."),
         "on-change": ("kinds:on_change", "An answer that is charged again only when it has changed."),
         "top-k": ("kinds:top_k", "The best of many keys; only those that are told are charged."),
-        "cover": ("kinds:cover", "Keys that cover many units together; only those told are charged."),
+        "greedy": ("kinds:greedy", "Groups that cover many units together; only those told are charged."),
         "classify": (
             "kinds:classify",
             "Above a threshold or below, or the largest group; free while it is clear.",

@@ -18,7 +18,7 @@ from chary.accounting import (
     zero_concentrated_rho_down,
 )
 from chary.amounts import Amount
-from chary.calls import Cover, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
+from chary.calls import Greedy, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
 from chary.calls.releases import noises, released
 from chary.data import NeighborRelation
 from chary.data.queries.histogram import Bin
@@ -102,7 +102,7 @@ def test_noise_does_not_grow_with_the_bins(opened):
         (lambda s: s.ask(Marginal({"clinic": CLINICS, "age": range(400_000)}, epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Marginal({"nowhere": [1]}, epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Marginal({"clinic": [1]}, epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Cover(histogram("age", bins=EDGES), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Greedy(histogram("age", bins=EDGES), above=1, epsilon="0.01")), InvalidQuery),
         (
             lambda s: s.start(IndividualTests(epsilon="0.02", hits=2)).ask(histogram("age", bins=EDGES), above=1),
             InvalidQuery,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
-from chary.calls import Cover, ReleaseIf, Select, Widen
+from chary.calls import Greedy, ReleaseIf, Select, Widen
 from tests.session.kit import CLINICS, spent
 
 DELTA = Budget(epsilon=1, delta=1e-6)
@@ -59,8 +59,8 @@ def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
 
 def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
     session = opened(budget=FINE)
-    by_laplace = session.ask(Cover(CONDITIONS, above=9, epsilon=500))
-    found = session.ask(Cover(CONDITIONS, above=9, hits=10, value="0.4"))
+    by_laplace = session.ask(Greedy(CONDITIONS, above=9, epsilon=500))
+    found = session.ask(Greedy(CONDITIONS, above=9, hits=10, value="0.4"))
     assert [chosen.name for chosen in found.chosen] == [chosen.name for chosen in by_laplace.chosen]
     assert found.covered == pytest.approx(by_laplace.covered, abs=20)
     missed = found.calls[1]
@@ -68,7 +68,7 @@ def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
         session.ask(Widen(missed, above=0))
 
 
-@pytest.mark.parametrize("kind", [Select, Cover])
+@pytest.mark.parametrize("kind", [Select, Greedy])
 @pytest.mark.parametrize(
     ("how", "told"),
     [({}, "say how sharply"), ({"hits": 5, "epsilon": 1}, "said 2 times"), ({"epsilon": 1, "value": "0.1"}, "belongs")],
@@ -89,7 +89,7 @@ def test_what_is_neither_counted_nor_an_algorithm_is_refused(opened):
     assert session.history == []
 
 
-@pytest.mark.parametrize("kind", [Select, Cover])
+@pytest.mark.parametrize("kind", [Select, Greedy])
 def test_other_filters_name_the_alternative(opened, kind):
     session = opened(budget=Budget(epsilon=1))
     with pytest.raises(NotPriced, match="ask with epsilon="):
@@ -97,7 +97,7 @@ def test_other_filters_name_the_alternative(opened, kind):
     assert spent(session) == spent(opened(budget=Budget(epsilon=1)))
 
 
-@pytest.mark.parametrize("kind", [Cover, Select])
+@pytest.mark.parametrize("kind", [Greedy, Select])
 def test_more_than_a_thousand_conditions_are_refused(opened, kind):
     with pytest.raises(InvalidQuery, match="at most 1,000 candidates, not 1,001"):
         opened(budget=FINE).quote(kind([f"age > {age}" for age in range(1001)], above=5, epsilon="0.01"))
@@ -105,5 +105,5 @@ def test_more_than_a_thousand_conditions_are_refused(opened, kind):
 
 @pytest.mark.parametrize("candidates", [7, (each for each in CONDITIONS)])
 def test_what_is_no_list_of_candidates_is_refused_in_words(opened, candidates):
-    with pytest.raises(InvalidQuery, match="candidates are"):
-        opened(budget=FINE).quote(Cover(candidates, above=5, epsilon="0.01"))
+    with pytest.raises(InvalidParameter, match="candidates are"):
+        opened(budget=FINE).quote(Greedy(candidates, above=5))

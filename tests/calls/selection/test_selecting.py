@@ -10,7 +10,7 @@ import chary
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
-from chary.calls import Cover, Select, ThresholdTest, TopK, When, Widen
+from chary.calls import Greedy, Select, ThresholdTest, TopK, When, Widen
 from chary.mechanisms import Held
 from chary.noise import Seeded, discrete_laplace
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
@@ -136,16 +136,16 @@ def test_select_publishes_what_reaches_the_bar_in_order(opened, place):
 
 def test_greedy_coverage(opened, place):
     session = opened(rows=stays(), budget=NO_NOISE, ledger=place)
-    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    found = session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY))
     assert [tuple(chosen) for chosen in found.chosen] == [(("a",), 5, None), (("c",), 3, None)]
     assert (found.covered, len(found.calls), found.untested) == (8, 5, ())
-    bars = session.ask(Cover(by_ward(), above=1, epsilon=PLENTY))
+    bars = session.ask(Greedy(by_ward(), above=1, epsilon=PLENTY))
     assert [chosen.score for chosen in bars.chosen] == [5, 2, 3, 1]
     assert bars.covered == 11 == stays()["patient"].nunique()
-    first = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY, k=1))
+    first = session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY, k=1))
     assert (first.chosen[0].name, first.untested) == (("a",), (("b",), ("c",), ("d",), ("e",)))
     conditions = ["ward = 'b'", "ward IN ('a', 'd')", "ward = 'c'"]
-    by_text = session.ask(Cover(conditions, above=3, epsilon=PLENTY))
+    by_text = session.ask(Greedy(conditions, above=3, epsilon=PLENTY))
     assert [tuple(chosen[:2]) for chosen in by_text.chosen] == [
         (conditions[0], 4),
         (conditions[1], 4),
@@ -156,7 +156,7 @@ def test_greedy_coverage(opened, place):
 def test_coverage_is_the_same_in_a_hand_written_walk(opened):
     frame = visits()
     session = opened(rows=frame, budget=NO_NOISE)
-    found = session.ask(Cover(count("age >= 40").by("clinic", CLINICS), above=5, epsilon=PLENTY))
+    found = session.ask(Greedy(count("age >= 40").by("clinic", CLINICS), above=5, epsilon=PLENTY))
     covered, expected = set(), []
     for clinic in CLINICS:
         new = set(frame[(frame["clinic"] == clinic) & (frame["age"] >= 40)]["patient"]) - covered
@@ -254,13 +254,13 @@ def test_a_top_that_does_not_fit_is_refused_and_told_what_would(opened):
 def test_coverage_stops_where_the_budget_does(opened):
     session = opened(rows=stays(), **ROOMY)
     conditions = [f"patient <> {unit}" for unit in range(100, 200)]
-    found = session.ask(Cover(conditions, above=-(10**9), epsilon="0.02"))
+    found = session.ask(Greedy(conditions, above=-(10**9), epsilon="0.02"))
     # When the moments are used up, it goes on with what the epsilons have room for.
     assert hit_of(session, Targeted("0.02")).copies_in(session.spine.filter.capacity) < 50
     assert len(found.chosen) == len(found.calls) == 50
     assert found.untested == found.names[len(found.calls) :]
     with pytest.raises(BudgetExceeded):
-        session.ask(Cover(conditions, above=-(10**9), epsilon="0.02"))
+        session.ask(Greedy(conditions, above=-(10**9), epsilon="0.02"))
 
 
 # Requests, restarts, other calls
@@ -278,7 +278,7 @@ def test_a_repeated_request_is_free_and_identical_after_a_restart(opened, tmp_pa
             session.ask(TopK(by_ward(), k=2, epsilon="0.01"), request="top"),
             session.ask(TopK(candidates, k=2), request="algorithms"),
             session.ask(Select(candidates, above=-(10**9)), request="select"),
-            session.ask(Cover(by_ward(), above=3, epsilon="0.01"), request="cover"),
+            session.ask(Greedy(by_ward(), above=3, epsilon="0.01"), request="cover"),
         )
 
     session = opened(rows=stays(), ledger=path, **ROOMY)
@@ -308,10 +308,10 @@ def test_an_interrupted_coverage_goes_on_where_it_was(opened, place):
 
     session = opened(rows=stays(), budget=NO_NOISE, ledger=place, on_step=stop)
     with pytest.raises(KeyboardInterrupt):
-        session.ask(Cover(by_ward(), above=3, epsilon=PLENTY), request="cover")
+        session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY), request="cover")
     done = [entry.call for entry in session.history]
     steps.append("settled")
-    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY), request="cover")
+    found = session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY), request="cover")
     assert list(found.calls[:2]) == done
     assert found.names[:1] == (("a",),)
     assert len(session.history) == 5
@@ -327,7 +327,7 @@ def test_other_calls_in_between_change_nothing(opened):
         lambda: session.test(count(), above=10**9, epsilon="0.01"),
         lambda: session.ask(TopK([answering("one", [1, 1], "0.01")], k=1)),
         lambda: session.ask(Select([answering("one", [1, 1], "0.01")], above=0)),
-        lambda: session.ask(Cover(["ward = 'a'"], above=10**9, epsilon="0.01")),
+        lambda: session.ask(Greedy(["ward = 'a'"], above=10**9, epsilon="0.01")),
     ]
     for call in calls:
         call()
@@ -341,7 +341,7 @@ def test_other_calls_in_between_change_nothing(opened):
 
 def test_a_held_step_of_a_coverage_can_be_revised(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
-    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    found = session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY))
     assert session.ask(Widen(found.calls[1], above=2)).value == 2
 
 
@@ -394,7 +394,7 @@ def test_bad_k(opened, k):
     for ask in (
         lambda: session.ask(TopK(by_ward(), k=k, epsilon="0.01")),
         lambda: session.ask(TopK([answering(name, [1, 1], "0.01") for name in "abcde"], k=k)),
-        *([] if k is None else [lambda: session.ask(Cover(by_ward(), above=1, epsilon="0.01", k=k))]),
+        *([] if k is None else [lambda: session.ask(Greedy(by_ward(), above=1, epsilon="0.01", k=k))]),
     ):
         with pytest.raises(InvalidParameter):
             ask()
@@ -424,15 +424,15 @@ ONE = answering("one", [1, 1], "0.01")
         (lambda s: s.ask(Select([ONE], above="x")), InvalidParameter),
         (lambda s: s.ask(Select(by_ward(), above=1)), InvalidParameter),
         (lambda s: s.ask(Select([answering("a", 1, "0.01", columns=["nowhere"])], above=1)), InvalidQuery),
-        (lambda s: s.ask(Cover([], above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover("ward = 'a'", above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover([3], above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(["ward = 'a'", "'a' = ward"], above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(["nowhere = 1"], above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(count(), above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(by_ward(max_groups_per_unit=1), above=1, epsilon="0.01")), InvalidQuery),
-        (lambda s: s.ask(Cover(["ward = 'a'"], above="x", epsilon="0.01")), InvalidParameter),
-        (lambda s: s.ask(Cover(["ward = 'a'"], above=1, epsilon=-1)), InvalidParameter),
+        (lambda s: s.ask(Greedy([], above=1, epsilon="0.01")), InvalidParameter),
+        (lambda s: s.ask(Greedy("ward = 'a'", above=1, epsilon="0.01")), InvalidParameter),
+        (lambda s: s.ask(Greedy([3], above=1, epsilon="0.01")), InvalidParameter),
+        (lambda s: s.ask(Greedy(["ward = 'a'", "'a' = ward"], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Greedy(["nowhere = 1"], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Greedy(count(), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Greedy(by_ward(max_groups_per_unit=1), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Greedy(["ward = 'a'"], above="x", epsilon="0.01")), InvalidParameter),
+        (lambda s: s.ask(Greedy(["ward = 'a'"], above=1, epsilon=-1)), InvalidParameter),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_charged(opened, ask, error):
@@ -495,13 +495,13 @@ def test_a_condition_that_raises_ends_the_list_and_what_is_on_it_is_paid(opened)
 
 def test_a_coverage_is_a_table_that_knows_the_price_of_all_its_calls(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
-    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    found = session.ask(Greedy(by_ward(), above=3, epsilon=PLENTY))
     assert found.charged.amount == session.spent.amount
     assert found.call == session.history[-1].call == found.calls[-1]
     assert [row["hit"] for row in found] == [True, False, True, False, False]
     chosen = {"ward": "a", "hit": True, "score": 5, "solution": None}
     assert found["a"] == chosen | {"low": 5, "high": 5, "caution": None}
-    by_text = session.ask(Cover(["ward = 'a'", "ward = 'b'"], above=3, epsilon=PLENTY, k=1))
+    by_text = session.ask(Greedy(["ward = 'a'", "ward = 'b'"], above=3, epsilon=PLENTY, k=1))
     assert by_text.value == {"ward = 'a'": 5}
     assert [row["hit"] for row in by_text] == [True, None]
     assert len(by_text.to_arrow()) == 2

@@ -75,7 +75,11 @@ CHOICES = [
         renyi(),
         priced=True,
     ),
-    WorstCase("cover", lambda k: calls.Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
+    WorstCase(
+        "greedy of counts",
+        lambda k: calls.Greedy(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1),
+        ADDED.opened,
+    ),
     WorstCase(
         "choose by Gaussian noise",
         lambda k: calls.Choose(KEYED, epsilon=k, mechanism="gaussian", low=0, high=1),
@@ -152,7 +156,7 @@ def in_turn(k: int) -> Script:
 
     def script(session: Session) -> Any:
         found = session.ask(asked)
-        return [found.tested, *(chosen.name for chosen in found.above)]
+        return [found.tested, *found.value]
 
     return script
 
@@ -162,7 +166,7 @@ def by_the_best(k: int) -> Script:
     asked = calls.Greedy(bits(k, (1, 2)), above=1, k=1, mechanism="best")
 
     def script(session: Session) -> Any:
-        return [[chosen.name, chosen.score] for chosen in session.ask(asked).above]
+        return [list(chosen) for chosen in session.ask(asked).value.items()]
 
     return script
 

@@ -37,6 +37,7 @@ _CURRENT_KINDS: Final = {
     **{stored: kind for stored, (kind, _) in _OPTIONS.items()},
     "between": "classify",
     "call_twice": "boundary",
+    "cover": "greedy",
     "decide": "classify",
     "extend": "widen",
     "quantile": "quantiles",
