@@ -1,4 +1,4 @@
-"""One call of each kind, of the visits that the sessions' kit opens, and the sessions that can answer it."""
+"""One call of each kind, and others by what they are asked with, of the visits that the sessions' kit opens."""
 
 from fractions import Fraction
 
@@ -37,6 +37,7 @@ from chary.calls import (
     ReleaseIf,
     Rerun,
     RunAlgorithm,
+    ScoreFunction,
     Select,
     SelfReporting,
     SmallDatabase,
@@ -56,8 +57,18 @@ COSTS = chary.sum("cost", bounds=(0, 20), grid="0.5", max_rows_per_unit=2)
 CELLS = {"clinic": CLINICS}
 AGES = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.01"}
 SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}
-RUNS = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100, "epsilon": "0.05", "sensitivity": 1}
 CONDITIONS = ["clinic = 'north'", "clinic = 'south'"]
+EXTREME = 10**9
+RUN = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100}
+SMALL = {"universe": CELLS, "queries": CONDITIONS, "epsilon": "0.01"}
+SIXTIES = CountsBox(count("age >= 60"))
+GRID = [(clinic, age) for clinic in CLINICS for age in (20, 44)]
+SIZES = ScoreFunction("sizes", lambda rows, candidates: range(len(candidates)), columns=["clinic"])
+
+
+def fixed(value, epsilon="0.01"):
+    """An algorithm whose outcome is known."""
+    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon)
 
 
 def one(name="one"):
@@ -83,69 +94,91 @@ def even():
 NONE = When("none", lambda outcome: False)
 ANY = When("any", lambda outcome: True)
 SAMPLES = {
-    "above_threshold": lambda: GaussianAboveThreshold(
-        threshold=50, threshold_noise=500, low=0, high=100, query_noise="0.5"
-    ),
-    "agreed_tests": lambda: PrepaidTests(tests=500, hits=40, part="0.2", misses="0.3", value="0.2"),
+    "above_threshold": lambda: GaussianAboveThreshold(**RUN),
+    "agreed_tests": lambda: PrepaidTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3"),
     "agreement": lambda: Agreement(0, above=90, expect="low", epsilon="0.01"),
-    "best_of": lambda: MultiTarget(["a", "b"]),
+    "best_of": lambda: MultiTarget(["a", "b", "c"]),
     "boundary": lambda: Boundary(even()),
     "call": lambda: RunAlgorithm(one(), prior=[1, "solution"]),
-    "choose": lambda: Choose(KEYED, epsilon="0.01", mechanism="exponential"),
-    "classify": lambda: Classify(KEYED, epsilon="0.01"),
-    "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
+    "choose": lambda: Choose(count().by("clinic", CLINICS), epsilon="0.01"),
+    "classify": lambda: Classify(count().by("clinic", CLINICS), epsilon="0.01"),
+    "continual_count": lambda: ContinualCount(steps=100, epsilon="0.01"),
     "exponential_mechanism": lambda: ExponentialMechanism(["all", "old"], [count(), count("age > 60")], epsilon="0.01"),
     "fraction": lambda: Proportion("age >= 44", epsilon="0.01"),
     "greedy": lambda: Greedy(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
-    "growing_sparse_vector": lambda: GrowingTests(above="0.5", epsilon="0.01", values=True, rounds=3),
-    "histogram": lambda: Histogram(
-        "age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", max_groups_per_unit=1
-    ),
+    "growing_sparse_vector": lambda: GrowingTests(above="0.5", epsilon="0.01"),
+    "histogram": lambda: Histogram("age", bins=[0, 18, 65, 120], epsilon="0.01"),
     "individual_stream": lambda: IndividualTests(epsilon="0.02", hits=2),
-    "label": lambda: Label(0, guess="yes", epsilon="0.01"),
-    "majority": lambda: Majority("age >= 44", epsilon="0.01", mechanism="inverse"),
-    "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", max_groups_per_unit=1),
+    "label": lambda: Label(0, epsilon="0.01"),
+    "majority": lambda: Majority("age >= 44", epsilon="0.01"),
+    "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01"),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),
-    "most_common": lambda: MostCommon("clinic", among=CLINICS, epsilon="0.01", where="age >= 44"),
-    "multiplicative_weights": lambda: PMW(**SHARES, follow_size=False),
-    "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
+    "most_common": lambda: MostCommon("clinic", among=CLINICS, epsilon="0.01"),
+    "multiplicative_weights": lambda: PMW(**SHARES),
+    "mwem": lambda: MWEM(universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01"),
     "principal_components": lambda: PrincipalComponents(
         {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2
     ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
-    "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
+    "quantiles": lambda: Quantiles("age", [0.25, 0.5], **AGES),
     "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", mechanism="symmetric"),
-    "release": lambda: Release(KEYED, rho="1/10000"),
+    "release": lambda: Release(count(), epsilon="0.01"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
-    "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
-    "schedule": lambda: Rerun(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
+    "release_if": lambda: ReleaseIf(count(), above=-EXTREME, epsilon="0.01"),
+    "schedule": lambda: Rerun(SIXTIES, epsilon="0.01", beta="0.05"),
     "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
-    "self_reporting": lambda: SelfReporting(**RUNS),
-    "sketch": lambda: DistinctSketch("age >= 44", epsilon="0.01", registers=64),
-    "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
-    "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),
-    "test": lambda: ThresholdTest(COSTS, above="0.1", epsilon="0.01"),
-    "top": lambda: TopK(KEYED, k=2, epsilon="0.01", gap=3),
+    "self_reporting": lambda: SelfReporting(**RUN, epsilon="0.05", sensitivity=1),
+    "sketch": lambda: DistinctSketch(epsilon="0.01", registers=64),
+    "small_database": lambda: SmallDatabase(**SMALL, rows=4),
+    "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01"),
+    "test": lambda: ThresholdTest(count(), above=51, epsilon="0.01"),
+    "top": lambda: TopK(count().by("clinic", CLINICS), k=2, epsilon="0.01"),
     "track": lambda: OnChange(count(), step=100, epsilon="0.01"),
     "widen": lambda: Widen(1, above=5),
 }
-# Second samples of kinds that are asked in two quite different ways.
+# Further samples of kinds that are asked in quite different ways.
 OTHERS = {
     "boundary of runs": lambda: Boundary(one(), runs=3),
-    "choose by inverse sensitivity": lambda: Choose(KEYED, epsilon="0.01", mechanism="inverse"),
-    "choose by Gaussian noise": lambda: Choose(KEYED, epsilon="0.01", mechanism="gaussian", low=0, high=100),
     "choose with its lead": lambda: Choose(KEYED, epsilon="0.01", lead=True),
-    "boundary of a pair": lambda: Boundary(one(), runs=2, publish=True),
-    "classify by a threshold": lambda: Classify(COSTS, above=51, epsilon="0.01"),
-    "classify by two": lambda: Classify(count(), low=10, high="20.5", epsilon="0.01"),
     "widen by a condition": lambda: Widen(1, when=ANY),
-    "test of keys": lambda: ThresholdTest(KEYED, above=51, hits=9),
-    "release_if of keys": lambda: ReleaseIf(KEYED, above=51, epsilon="0.01", below_margin=True),
-    "quantiles, one": lambda: Quantiles("age", 0.5, **AGES),
     "inverse_sensitivity": lambda: ExponentialMechanism([0, 50, 100], distance=count(), epsilon="0.01"),
-    "sparse_weights": lambda: PMW(prepaid=True, **SHARES, rounds=2),
     "greedy of algorithms": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, mechanism="best"),
+    "release of keys": lambda: Release(count().by("clinic", CLINICS), rho="0.0001"),
+    "release by delta": lambda: Release(count(), epsilon="0.1", delta="1e-7"),
+    "quantile": lambda: Quantiles("age", 0.5, **AGES),
+    "mode": lambda: Choose(count().by("clinic", CLINICS), epsilon="0.01", mechanism="inverse"),
+    "watch": lambda: ReleaseIf(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01"),
+    "call_twice": lambda: Boundary(fixed(1), runs=2, publish=True),
+    "between": lambda: Classify(count(), low=-EXTREME, high=EXTREME, epsilon="0.01"),
+    "decide": lambda: Classify(count(), above=51, epsilon="0.01"),
+    "noisy_max_gaussian": lambda: Choose(
+        count().by("clinic", CLINICS), epsilon="0.01", mechanism="gaussian", low=0, high=100
+    ),
+    "sparse_weights": lambda: PMW(prepaid=True, **SHARES),
+    "small_database of the best size": lambda: SmallDatabase(**SMALL),
+    "randomized": lambda: RandomizedValues(condition="age >= 44", epsilon="0.01"),
+    "continual_count by the root": lambda: ContinualCount(steps=9, rho="0.0001"),
+    "label of a guess": lambda: Label(0, guess="yes", epsilon="0.01"),
+    "label_clear": lambda: Label(0, epsilon="0.01", clear=True),
+    "above_threshold by hits": lambda: GaussianAboveThreshold(**RUN, sensitivity=1, charged="hits"),
+    "quantiles with intervals": lambda: Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"),
+    "individual_stream of sharp tests": lambda: IndividualTests(price="0.05", hits=2),
+    "multiplicative_weights of sharp tests": lambda: PMW(universe={"clinic": CLINICS}, alpha="0.1", hits=40),
+    "growing_sparse_vector of sharp tests": lambda: GrowingTests(above="0.5", hits=40, values=True),
+    "exponential_mechanism of a function": lambda: ExponentialMechanism(CLINICS, SIZES, sensitivity=1, epsilon="0.01"),
+    "inverse_sensitivity of a function": lambda: ExponentialMechanism(CLINICS, distance=SIZES, epsilon="0.01"),
+    "matrix_mechanism of marginals": lambda: MatrixMechanism(
+        count().by(["clinic", "age"], GRID), [["clinic"], []], rho="0.0001"
+    ),
+    "track by sharp tests": lambda: OnChange(count(), step=50, hits=9),
+    "decide by draws": lambda: Classify(count(), above=51, hits=9),
+    "between by draws": lambda: Classify(count(), low=-EXTREME, high=EXTREME, hits=9),
+    "classify by draws": lambda: Classify(count().by("clinic", CLINICS), hits=9),
+    "select of conditions": lambda: Select(["age >= 0", "age > 44"], above=-EXTREME, hits=9),
+    "select of keys": lambda: Select(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01"),
+    "test of keys": lambda: ThresholdTest(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01"),
+    "test of keys by sharp tests": lambda: ThresholdTest(count().by("clinic", CLINICS), above=-EXTREME, hits=90),
 }
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "publish_if", "schedule"}

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -10,36 +11,18 @@ import pyarrow as pa
 import chary
 from chary import Algorithm, count
 from chary.calls import (
-    MWEM,
     PMW,
-    Agreement,
-    Boundary,
-    Choose,
-    Classify,
     ContinualCount,
     DistinctSketch,
-    ExponentialMechanism,
     GaussianAboveThreshold,
     GrowingTests,
-    Histogram,
     IndividualTests,
-    Label,
-    Majority,
-    Marginal,
-    MatrixMechanism,
-    MostCommon,
     MultiTarget,
-    OnChange,
     PrepaidTests,
-    Proportion,
-    Quantiles,
-    RandomizedValues,
     Rerun,
     RunAlgorithm,
-    ScoreFunction,
     Select,
     SelfReporting,
-    SmallDatabase,
     SparseVector,
     ThresholdTest,
     TopK,
@@ -49,10 +32,10 @@ from chary.calls.continual import Progress
 from chary.calls.gaussian_runs import ReportingProgress, RunState
 from chary.calls.growing_tests import GrowingRoundState as GrowingState
 from chary.calls.public_histograms import HistogramRound as WeightsState
+from chary.calls.run import Opening
 from chary.calls.selection import stored
 from chary.calls.sketch import Line
 from chary.data.queries.ordered import Mark
-from chary.growth import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace
 from chary.mechanisms.continual import BinaryTree
 from chary.mechanisms.sketches import Counters
@@ -60,18 +43,8 @@ from chary.mechanisms.threshold_tests import Held
 from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
-from tests.calls.samples import OTHERS, SAMPLES, extended, reselected
-
-CLINICS = ["north", "south", "east"]
-EXTREME = 10**9
-RUN = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100}
-SMALL = {"universe": {"clinic": CLINICS}, "queries": ["clinic = 'north'", "clinic = 'south'"], "epsilon": "0.01"}
-AGES = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.01"}
-
-
-def fixed(value, epsilon="0.01"):
-    """An algorithm whose outcome is known."""
-    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon)
+from tests.calls import samples
+from tests.calls.samples import CLINICS, EXTREME, OTHERS, RUN, SAMPLES, SIXTIES, extended, fixed, reselected
 
 
 def revise(session, name):
@@ -154,9 +127,6 @@ def growing_sparse_test(session, name):
     return lambda key: opened.ask(count(), above=0, request=key)
 
 
-SIXTIES = CountsBox(count("age >= 60"))
-
-
 def scheduled_run(session, name):
     """Needs an open schedule."""
     schedule = session.start(Rerun(SIXTIES, epsilon="0.01", beta="0.05"), request=f"schedule {name}")
@@ -171,7 +141,7 @@ def continual_step(session, name):
 
 def multiplicative_weights(session, request):
     """A public histogram over the clinics."""
-    return session.start(PMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
+    return session.start(SAMPLES["multiplicative_weights"](), request=request)
 
 
 def multiplicative_weights_ask(session, name):
@@ -201,6 +171,16 @@ def asked(ask):
     return lambda session, name: lambda key: ask(session, key)
 
 
+def sampled(*names):
+    """What is asked as its sample is; of what stays open, its number."""
+    return {name: asked(partial(_asked, (SAMPLES | OTHERS)[name])) for name in names}
+
+
+def _asked(sample, session, key):
+    call = sample()
+    return session.start(call, request=key).call if isinstance(call, Opening) else session.ask(call, request=key)
+
+
 def agreed_tests(session, request):
     """A run of few tests, whose hits come with values."""
     call = PrepaidTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3")
@@ -217,89 +197,70 @@ def agreed(ask):
     return prepared
 
 
-GRID = [(clinic, age) for clinic in CLINICS for age in (20, 44)]
-SIZES = ScoreFunction("sizes", lambda rows, candidates: range(len(candidates)), columns=["clinic"])
 # Given a session and a name, each prepares what it needs and returns how to ask under a request key.
-KINDS = {
-    "release": asked(lambda s, key: s.release(count(), epsilon="0.01", request=key)),
-    "release of keys": asked(lambda s, key: s.release(count().by("clinic", CLINICS), rho="0.0001", request=key)),
-    "release by delta": asked(lambda s, key: s.release(count(), epsilon="0.1", delta="1e-7", request=key)),
-    "histogram": asked(lambda s, key: s.ask(Histogram("age", bins=[0, 18, 65, 120], epsilon="0.01"), request=key)),
-    "marginal": asked(
-        lambda s, key: s.ask(Marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01"), request=key)
-    ),
-    "quantiles": asked(lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES), request=key)),
-    "quantile": asked(lambda s, key: s.ask(Quantiles("age", 0.5, **AGES), request=key)),
-    "mode": asked(
-        lambda s, key: s.ask(Choose(count().by("clinic", CLINICS), epsilon="0.01", mechanism="inverse"), request=key)
-    ),
-    "fraction": asked(lambda s, key: s.ask(Proportion("age >= 44", epsilon="0.01"), request=key)),
-    "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),
-    "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
+KINDS = sampled(
+    "release",
+    "release of keys",
+    "release by delta",
+    "histogram",
+    "marginal",
+    "quantiles",
+    "quantile",
+    "mode",
+    "fraction",
+    "test",
+    "release_if",
+    "watch",
+    "track",
+    "call_twice",
+    "between",
+    "decide",
+    "classify",
+    "best_of",
+    "top",
+    "individual_stream",
+    "sparse_vector",
+    "growing_sparse_vector",
+    "noisy_max_gaussian",
+    "above_threshold",
+    "multiplicative_weights",
+    "sparse_weights",
+    "small_database",
+    "small_database of the best size",
+    "mwem",
+    "sketch",
+    "choose",
+    "most_common",
+    "majority",
+    "randomized",
+    "schedule",
+    "continual_count",
+    "continual_count by the root",
+    "label",
+    "label of a guess",
+    "label_clear",
+    "agreement",
+) | {
     "revise": revise,
-    "extend": after(extended),
-    "reselect": after(reselected),
-    "watch": asked(
-        lambda s, key: s.release_if(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
-    ),
     "call": asked(lambda s, key: s.ask(RunAlgorithm(fixed([1, "a"]), prior=2), request=key)),
     "call of a rho": asked(
         lambda s, key: s.ask(RunAlgorithm(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)
     ),
-    "track": asked(lambda s, key: s.ask(OnChange(count(), step=100, epsilon="0.01"), request=key)),
-    "call_twice": asked(lambda s, key: s.ask(Boundary(fixed(1), runs=2, publish=True), request=key)),
-    "between": asked(lambda s, key: s.ask(Classify(count(), low=-EXTREME, high=EXTREME, epsilon="0.01"), request=key)),
-    "decide": asked(lambda s, key: s.ask(Classify(count(), above=51, epsilon="0.01"), request=key)),
-    "classify": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
-    "best_of": asked(lambda s, key: s.start(MultiTarget(["a", "b", "c"]), request=key).call),
     "best_of_call": best_of_call,
-    "top": asked(lambda s, key: s.ask(TopK(count().by("clinic", CLINICS), k=2, epsilon="0.01"), request=key)),
     "top of algorithms": asked(lambda s, key: s.ask(TopK([scoring(1), scoring(2)], k=1), request=key)),
     "select": asked(lambda s, key: s.ask(Select([scoring(1), scoring(2)], above=2), request=key)),
-    "individual_stream": asked(lambda s, key: s.start(IndividualTests(epsilon="0.02", hits=2), request=key).call),
     "individual_ask": individual_ask,
-    "sparse_vector": asked(lambda s, key: s.start(SparseVector(above=51, hits=2, epsilon="0.01"), request=key).call),
     "sparse_test": sparse(lambda opened, key: opened.ask(count(), request=key)),
     "sparse_watch": sparse(lambda opened, key: opened.ask(count().by("clinic", CLINICS[:1]), request=key)),
-    "growing_sparse_vector": asked(lambda s, key: s.start(GrowingTests(above="0.5", epsilon="0.01"), request=key).call),
     "growing_sparse_round": growing_sparse_round,
     "growing_sparse_test": growing_sparse_test,
-    "noisy_max_gaussian": asked(
-        lambda s, key: s.ask(
-            Choose(count().by("clinic", CLINICS), epsilon="0.01", mechanism="gaussian", low=0, high=100), request=key
-        )
-    ),
-    "above_threshold": asked(lambda s, key: s.start(GaussianAboveThreshold(**RUN), request=key).call),
     "above_threshold_test": gaussian_run(lambda run, key: run.ask(count(), request=key)),
     "above_threshold_test of keys": gaussian_run(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
-    "multiplicative_weights": asked(lambda s, key: multiplicative_weights(s, key).call),
     "multiplicative_weights_ask": multiplicative_weights_ask,
-    "sparse_weights": asked(lambda s, key: sparse_weights(s, key).call),
     "sparse_weights_ask": sparse_weights_ask,
-    "small_database": asked(lambda s, key: s.ask(SmallDatabase(**SMALL, rows=4), request=key)),
-    "small_database of the best size": asked(lambda s, key: s.ask(SmallDatabase(**SMALL), request=key)),
-    "mwem": asked(
-        lambda s, key: s.ask(
-            MWEM(universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01"), request=key
-        )
-    ),
-    "sketch": asked(lambda s, key: s.start(DistinctSketch(epsilon="0.01", registers=64), request=key).call),
     "sketch_release_if": sketch_release_if,
-    "choose": asked(lambda s, key: s.ask(Choose(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
-    "most_common": asked(lambda s, key: s.ask(MostCommon("clinic", among=CLINICS, epsilon="0.01"), request=key)),
-    "majority": asked(lambda s, key: s.ask(Majority("age >= 44", epsilon="0.01"), request=key)),
-    "randomized": asked(lambda s, key: s.ask(RandomizedValues(condition="age >= 44", epsilon="0.01"), request=key)),
-    "schedule": asked(lambda s, key: s.start(Rerun(SIXTIES, epsilon="0.01", beta="0.05"), request=key).call),
     "scheduled_run": scheduled_run,
-    "continual_count": asked(lambda s, key: s.start(ContinualCount(steps=100, epsilon="0.01"), request=key).call),
-    "continual_count by the root": asked(
-        lambda s, key: s.start(ContinualCount(steps=9, rho="0.0001"), request=key).call
-    ),
     "continual_step": continual_step,
-    "label": asked(lambda s, key: s.ask(Label(0, epsilon="0.01"), request=key)),
-    "label of a guess": asked(lambda s, key: s.ask(Label(0, guess="yes", epsilon="0.01"), request=key)),
-    "label_clear": asked(lambda s, key: s.ask(Label(0, epsilon="0.01", clear=True), request=key)),
-    "agreement": asked(lambda s, key: s.ask(Agreement(0, above=90, expect="low", epsilon="0.01"), request=key)),
 }
 
 
@@ -351,81 +312,52 @@ def self_reporting(ask):
     return prepared
 
 
-NEWER = {
-    "above_threshold by hits": asked(
-        lambda s, key: s.start(GaussianAboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
-    ),
+NEWER = sampled(
+    "above_threshold by hits",
+    "self_reporting",
+    "quantiles with intervals",
+    "individual_stream of sharp tests",
+    "multiplicative_weights of sharp tests",
+    "growing_sparse_vector of sharp tests",
+    "exponential_mechanism of a function",
+    "inverse_sensitivity of a function",
+    "matrix_mechanism of marginals",
+    "agreed_tests",
+    "track by sharp tests",
+    "decide by draws",
+    "between by draws",
+    "classify by draws",
+    "select of conditions",
+    "select of keys",
+) | {
+    "extend": after(extended),
+    "reselect": after(reselected),
     "above_threshold_test by hits": hit_run(lambda run, key: run.ask(count(), request=key)),
-    "self_reporting": asked(
-        lambda s, key: s.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=key).call
-    ),
     "self_reporting_test": self_reporting(lambda run, key: run.ask(count(), request=key)),
     "self_reporting_test of keys": self_reporting(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
     "best_of_ask": best_of_ask,
     "boundary of runs": asked(lambda s, key: s.ask(OTHERS["boundary of runs"](), request=key)),
-    "quantiles with intervals": asked(
-        lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
-    ),
-    "individual_stream of sharp tests": asked(
-        lambda s, key: s.start(IndividualTests(price="0.05", hits=2), request=key).call
-    ),
     "individual_ask of sharp tests": sharp_stream_ask,
     "individual_ask of a total": total_stream_ask,
-    "multiplicative_weights of sharp tests": asked(
-        lambda s, key: s.start(PMW(universe={"clinic": CLINICS}, alpha="0.1", hits=40), request=key).call
-    ),
     "multiplicative_weights_ask of sharp tests": sharp_weights_ask,
-    "growing_sparse_vector of sharp tests": asked(
-        lambda s, key: s.start(GrowingTests(above="0.5", hits=40, values=True), request=key).call
-    ),
     "growing_sparse_test of sharp tests": growing_hit,
-    "exponential_mechanism of a function": asked(
-        lambda s, key: s.ask(ExponentialMechanism(CLINICS, SIZES, sensitivity=1, epsilon="0.01"), request=key)
-    ),
     "inverse_sensitivity": asked(lambda s, key: s.ask(OTHERS["inverse_sensitivity"](), request=key)),
-    "inverse_sensitivity of a function": asked(
-        lambda s, key: s.ask(ExponentialMechanism(CLINICS, distance=SIZES, epsilon="0.01"), request=key)
-    ),
-    "matrix_mechanism of marginals": asked(
-        lambda s, key: s.ask(
-            MatrixMechanism(count().by(["clinic", "age"], GRID), [["clinic"], []], rho="0.0001"), request=key
-        )
-    ),
-    "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
-    "track by sharp tests": asked(lambda s, key: s.ask(OnChange(count(), step=50, hits=9), request=key)),
-    "decide by draws": asked(lambda s, key: s.ask(Classify(count(), above=51, hits=9), request=key)),
-    "between by draws": asked(lambda s, key: s.ask(Classify(count(), low=-EXTREME, high=EXTREME, hits=9), request=key)),
-    "classify by draws": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), hits=9), request=key)),
-    "select of conditions": asked(
-        lambda s, key: s.ask(Select(["age >= 0", "age > 44"], above=-EXTREME, hits=9), request=key)
-    ),
-    "select of keys": asked(
-        lambda s, key: s.ask(Select(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01"), request=key)
-    ),
     "agreed_watch": agreed(lambda run, key: run.ask(count().by("clinic", CLINICS), above=-EXTREME, request=key)),
 }
 # What came after all ledgers that are kept.
-LATER = {
+LATER = sampled(
+    "test of keys",
+    "test of keys by sharp tests",
+) | {
     "choose_with_lead": asked(lambda s, key: s.ask(OTHERS["choose with its lead"](), request=key)),
-    "test of keys": asked(
-        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)
-    ),
-    "test of keys by sharp tests": asked(
-        lambda s, key: s.test(count().by("clinic", CLINICS), above=-EXTREME, hits=90, request=key)
-    ),
 }
-
-
-def sampled(kind):
-    """The sample of a kind."""
-    return asked(lambda s, key: s.ask(SAMPLES[kind](), request=key))
 
 
 # All of them: kinds that are not named above are asked as their samples are. A coverage is many calls, as a greedy
 # choice is.
 KNOWN = KINDS | NEWER | LATER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"greedy", "widen"})}
+EVERY = KNOWN | sampled(*sorted(SAMPLES.keys() - KNOWN.keys() - {"greedy", "widen"}))
 
 
 def units(*ids):
@@ -495,25 +427,19 @@ FREE = {
     "scheduled_run",
     "sparse_weights_ask",
 }
-OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
-OF_REPLACED = {"fraction", "randomized", "randomized_values"}
+OF_VOTES = samples.OF_VOTES | {"label of a guess", "label_clear"}
+OF_REPLACED = samples.OF_REPLACED | {"randomized"}
 # What needs a public number of rows.
-OF_ROWS = {
+OF_ROWS = samples.OF_ROWS | {
     "multiplicative_weights of sharp tests",
     "multiplicative_weights_ask of sharp tests",
     "growing_sparse_vector of sharp tests",
     "growing_sparse_test of sharp tests",
-    "continual_count",
     "continual_count by the root",
     "continual_step",
-    "small_database",
     "small_database of the best size",
-    "multiplicative_weights",
     "multiplicative_weights_ask",
-    "mwem",
-    "schedule",
     "scheduled_run",
-    "growing_sparse_vector",
     "growing_sparse_round",
     "growing_sparse_test",
     "sparse_weights",
