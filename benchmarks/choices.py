@@ -20,7 +20,7 @@ import chary
 from chary import Budget, count
 from chary.accounting import exponential_loss_up, flip_loss_up, laplace_loss_up
 from chary.calls import Choose
-from chary.calls.choices import bounded_range_price
+from chary.calls.choices import bounded_range
 from chary.filters import RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, RandomizedResponse, ReportNoisyMax
 from chary.noise import OperatingSystem, Seeded
@@ -155,7 +155,7 @@ def added() -> Iterator[list[str]]:
 def same_price(epsilon: str) -> Fraction:
     """The epsilon of an exponential mechanism that a Renyi filter charges like a pure call of this size."""
     filter_ = RenyiFilter.best(Budget(epsilon=1, delta=1e-6), grain=None)
-    most = bounded_range_price(filter_, Fraction(epsilon)).hit.main
+    most = filter_.cheapest(*bounded_range(Fraction(epsilon))).hit.main
     pure = filter_.price(PermuteAndFlip(epsilon, 1).event()).hit.main
     return (Fraction(epsilon) * Fraction(math.sqrt(pure / most))).limit_denominator(1000)
 
