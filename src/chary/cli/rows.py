@@ -17,9 +17,10 @@ import typer
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
 from chary.cli import answers, commands, output
-from chary.cli.config import KINDS, NAME, TYPED, Settings, check_rows, is_ledger
+from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, spoken
 from chary.cli.session import Opened, ask, budget_unsaid, declared, dialect
+from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
 from chary.data.table import NOT_PRIVATE

@@ -1,16 +1,16 @@
 """Sessions of a command, opened by its options; cells of tables as text."""
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from chary import config
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
@@ -111,37 +111,16 @@ def sized(call: CallOptions) -> Fraction | None:
 
 
 def declared(columns: str | None) -> dict[str, str] | None:
-    """The types of `--columns`.
-
-    >>> declared("age=BIGINT,cost=DECIMAL(8,2)")
-    {'age': 'BIGINT', 'cost': 'DECIMAL(8,2)'}
-    """
-    # A comma within parentheses belongs to a type.
-    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)] if columns is not None else []
-    if not all(name and kind for name, _, kind in parts):
-        raise InvalidParameter("--columns names types, such as --columns age=BIGINT,cost=DOUBLE")
-    return {name.strip(): kind.strip() for name, _, kind in parts} or None
+    """The types of `--columns`."""
+    try:
+        return None if columns is None else config.declared(columns)
+    except ValueError:
+        raise InvalidParameter("--columns names types, such as --columns age=BIGINT,cost=DOUBLE") from None
 
 
 def dialect(said: list[str] | None) -> CSVFormat | None:
-    """The dialect that `--csv-format` options say.
-
-    >>> dialect(["delimiter=;", "header=no"])
-    CSVFormat(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
-        timestamp_format=None, encoding='utf-8')
-    """
-    if not said:
-        return None
-    parts = dict(option.partition("=")[::2] for option in said)
-    known = {each.name for each in fields(CSVFormat)}
-    if unknown := [name for name in parts if name not in known]:
-        raise InvalidParameter(
-            f"--csv-format has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv-format null=NA"
-        )
-    values: dict[str, Any] = dict(parts)
-    values |= {"header": parts["header"] != "no"} if "header" in parts else {}
-    values |= {"quote": None} if parts.get("quote") == "" else {}
-    return CSVFormat(**values)
+    """The dialect that `--csv-format` options say."""
+    return config.dialect(dict(option.partition("=")[::2] for option in said or ()))
 
 
 def check_public_size(source: SourceOptions) -> None:

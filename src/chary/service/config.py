@@ -1,27 +1,17 @@
 """The configuration of a service: options of `chary.toml` and of an OpenID issuer, read strictly."""
 
-import re
-import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
+from chary.config import DatasetOptions, StrictOptions, checked, read
 from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import is_address
 from chary.service.auth.tokens import roles_of
 from chary.session.opening import usual_ledger
-
-# How tables of a chary.toml are read: with dashes in names, and nothing that is not known.
-
-
-class StrictOptions(BaseModel):
-    """Options under their names in a chary.toml; unknown ones are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
-
 
 # What a chary.toml says of an issuer of OpenID Connect, and which of its people may what.
 #
@@ -73,17 +63,9 @@ class OpenIdOptions(StrictOptions):
 #     url = "https://ops.example.org/chary"
 #     secret-file = "ops.secret"            # at least 24 bytes
 #
-#     [dataset.visits]
-#     file = "visits.csv"
-#     unit = "patient_id"
-#     budget-epsilon = 1
-#     budget-delta = "1e-6"
+#     [dataset.visits]                      # as `chary.config` has it
 #     share-answers = true                  # whoever repeats a question has its answer, for free
-#     shares = {alice = "0.5"}
-#
-# Names of datasets' options are those of the command line. Paths are relative to the folder of the chary.toml.
 
-_SCALAR = str | int
 _SHORTEST_SECRET: Final = 24
 
 
@@ -127,36 +109,6 @@ class ServiceOptions(StrictOptions):
         return proxies
 
 
-class DatasetOptions(StrictOptions):
-    """What is served under one name: options of the command line, and who shares what. `keys` and `plots` are for the
-    command alone."""
-
-    file: str
-    unit: str | None = None
-    each_row: bool = False
-    neighbors: str = "add_remove"
-    table: str | None = None
-    columns: Mapping[str, str] | None = None
-    csv_format: Mapping[str, Any] | None = None
-    infer_types: bool = False
-    unpivot: tuple[str, str] | None = None
-    series: str | None = None
-    sensitivity: int | None = None
-    order_by: str | None = None
-    labels: str | None = None
-    budget_epsilon: _SCALAR | None = None
-    budget_delta: _SCALAR = 0
-    filter: str | None = None
-    grain: _SCALAR | None = None
-    approximate_delta: _SCALAR = 0
-    ledger: str | None = None
-    witness: str | None = None
-    share_answers: bool = False
-    shares: Mapping[str, _SCALAR] = Field(default_factory=dict)
-    keys: Any = None
-    plots: Any = None
-
-
 class ServiceConfig(StrictOptions):
     """A whole chary.toml, as the service reads it."""
 
@@ -164,18 +116,28 @@ class ServiceConfig(StrictOptions):
     service: ServiceOptions = Field(default_factory=lambda: ServiceOptions())
     dataset: Mapping[str, DatasetOptions]
 
+    @field_validator("dataset")
+    @classmethod
+    def _files(cls, datasets: Mapping[str, DatasetOptions]) -> Mapping[str, DatasetOptions]:
+        if nowhere := [name for name, said in datasets.items() if said.file is None]:
+            raise ValueError(f"{nowhere[0]} has no file")
+        return datasets
+
     def place(self, said: str) -> str:
         """A path relative to the folder of the chary.toml; URLs are as they are."""
         return said if "://" in said else str(self.folder / said)
 
+    def file(self, dataset: str) -> str:
+        """Where the rows of a dataset are, as the chary.toml has it."""
+        return self.dataset[dataset].file or ""
+
     def ledger(self, dataset: str) -> str:
         """Where the ledger of a dataset is, as the chary.toml has it; beside its file where nothing is said."""
-        said = self.dataset[dataset]
-        return said.ledger or self.service.ledger or usual_ledger(said.file)
+        return self.dataset[dataset].ledger or self.service.ledger or usual_ledger(self.file(dataset))
 
     def shared(self, dataset: str) -> bool:
         """Whether the rows of a dataset are those of a server, so that each process sees what another one appends."""
-        return is_address(self.dataset[dataset].file)
+        return is_address(self.file(dataset))
 
     def secret(self, webhook: str) -> bytes:
         """The secret for the signatures of a webhook; `InvalidParameter` for a short or missing one."""
@@ -188,30 +150,11 @@ class ServiceConfig(StrictOptions):
 
 def service_config(place: Path) -> ServiceConfig:
     """Read a chary.toml; `InvalidParameter` that names the option for what it cannot say."""
-    try:
-        # Floats stay as they are written: a budget is exact.
-        table = tomllib.loads(place.read_text(encoding="utf-8"), parse_float=str)
-    except (OSError, UnicodeDecodeError):
-        raise InvalidParameter(f"there is no chary.toml at {place}") from None
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r"\(at [a-z0-9, ]*\)", str(error))
-        raise InvalidParameter(f"{place} is no TOML {where[0] if where else ''}".rstrip()) from None
-    service, datasets = table.pop("service", {}), table.pop("dataset", {})
-    if not isinstance(datasets, dict) or not all(isinstance(each, dict) for each in datasets.values()):
-        raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
-    merged = {name: _dashed(table) | _dashed(each) for name, each in datasets.items()}
-    return configured({"folder": place.absolute().parent, "service": service, "dataset": merged}, str(place))
+    found = read(place.absolute())
+    datasets = {name: found.options(name) for name in found.dataset}
+    return configured({"folder": found.folder, "service": found.service, "dataset": datasets}, str(place))
 
 
 def configured(said: Mapping[str, Any], place: str) -> ServiceConfig:
     """What was said, checked."""
-    try:
-        return ServiceConfig.model_validate(dict(said))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-    raise InvalidParameter(f"{place}: {where}: {first['msg'].lower()}")
-
-
-def _dashed(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "-"): value for name, value in table.items()}
+    return checked(ServiceConfig, said, place)

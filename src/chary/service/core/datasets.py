@@ -19,16 +19,16 @@ from chary.amounts import Amount
 from chary.answers import Answer, handed_out
 from chary.calls.call import Call
 from chary.client.wire import Refusal, in_typed, of_typed
+from chary.config import DatasetOptions, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
-from chary.data import CSVFormat
 from chary.errors import InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
 from chary.report.content import ReportedCall
 from chary.report.public_report import PublicReport
 from chary.service.auth.tokens import Principal
-from chary.service.config import DatasetOptions, ServiceConfig
+from chary.service.config import ServiceConfig
 from chary.service.core.audit_trail import asked_through
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import REQUESTS
@@ -216,8 +216,8 @@ def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
     common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
     common |= {"witness": None if said.witness is None else config.place(said.witness)}
-    common |= {"csv": None if said.csv_format is None else CSVFormat(**said.csv_format)}
-    file = config.place(said.file)
+    common |= {"csv": None if said.csv_format is None else dialect(said.csv_format)}
+    file = config.place(config.file(name))
     if said.series is not None:
         return _series(file, said, common)
     if (said.unit is None) != said.each_row:

@@ -1,0 +1,201 @@
+"""`chary.toml`: what is said once for every command on some files, and for a service; read and checked whole.
+
+    budget-delta = "1e-6"                 # holds for every file
+
+    [dataset.visits]                      # holds for one file, and wins; `chary test visits ...` finds it too
+    file = "data/visits.csv"
+    unit = "patient_id"
+    budget-epsilon = 1
+    columns = {age = "BIGINT", day = "DATE"}
+    keys = {clinic = "@clinics.txt"}      # for --by clinic without --keys
+    shares = {alice = "0.5"}              # of the service: of the budget, for one analyst
+
+Names are those of the options of commands. Paths are relative to the folder of the chary.toml. The table [service] is
+for `chary serve`, which reads it by itself.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+
+from chary.data import CSVFormat
+from chary.errors import InvalidParameter
+
+NAME: Final = "chary.toml"
+# Of these one is said: whichever is said of one file puts out of force what is said of all.
+UNITS: Final = frozenset({"unit", "each_row", "series"})
+
+
+class StrictOptions(BaseModel):
+    """Options under their names in a chary.toml, with dashes; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError("must be a text or a number")
+    return str(value)
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+"""A text; a number is taken as it is written."""
+
+
+def declared(columns: str) -> dict[str, str]:
+    """The types of columns in one text; `ValueError` for what names none.
+
+    >>> declared("age=BIGINT,cost=DECIMAL(8,2)")
+    {'age': 'BIGINT', 'cost': 'DECIMAL(8,2)'}
+    """
+    # A comma within parentheses belongs to a type.
+    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)]
+    if not all(name and kind for name, _, kind in parts):
+        raise ValueError('must name types, such as "age=BIGINT,cost=DOUBLE"')
+    return {name.strip(): kind.strip() for name, _, kind in parts}
+
+
+def dialect(said: Mapping[str, Any]) -> CSVFormat | None:
+    """How a CSV is written; nothing said is nothing. `InvalidParameter` for an option that a dialect has not.
+
+    >>> dialect({"delimiter": ";", "header": "no"})
+    CSVFormat(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
+        timestamp_format=None, encoding='utf-8')
+    """
+    known = {each.name for each in fields(CSVFormat)}
+    if unknown := [name for name in said if name not in known]:
+        raise InvalidParameter(
+            f"csv-format has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, such as null=NA"
+        )
+    values = dict(said)
+    values |= {"header": said["header"] not in ("no", False)} if "header" in said else {}
+    values |= {"quote": None} if said.get("quote") == "" else {}
+    return CSVFormat(**values) if said else None
+
+
+def _columns(value: Any) -> Any:
+    return declared(value) if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    return tuple(value.split(",")) if isinstance(value, str) else value
+
+
+def _named(value: Any) -> Any:
+    texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return dict(each.partition("=")[::2] for each in value) if texts else value
+
+
+class RowOptions(StrictOptions):
+    """What is said of rows: options of commands, and who shares what of a served dataset."""
+
+    unit: Text | None = None
+    each_row: StrictBool = False
+    neighbors: Text = "add_remove"
+    table: Text | None = None
+    engine: Text | None = None
+    columns: Annotated[Mapping[str, Text] | None, BeforeValidator(_columns)] = None
+    csv_format: Annotated[Mapping[str, Any] | None, BeforeValidator(_named)] = None
+    infer_types: StrictBool = False
+    unpivot: Annotated[tuple[Text, Text] | None, BeforeValidator(_names)] = None
+    series: Text | None = None
+    sensitivity: StrictInt | None = None
+    order_by: Text | None = None
+    labels: Text | None = None
+    budget_epsilon: Text | None = None
+    budget_delta: Text = "0"
+    filter: Text | None = None
+    grain: Text | None = None
+    approximate_delta: Text = "0"
+    ledger: Text | None = None
+    witness: Text | None = None
+    analyst: Text = "analyst"
+    share_answers: StrictBool = False
+    shares: Mapping[str, Text] = Field(default_factory=dict)
+    keys: Mapping[str, Text | tuple[Any, ...]] = Field(default_factory=dict)
+    plots: Text | None = None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was written, without what is usual."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class DatasetOptions(RowOptions):
+    """What is said of one dataset."""
+
+    file: Text | None = None
+
+
+class Config(StrictOptions):
+    """A whole chary.toml."""
+
+    folder: Path
+    shared: RowOptions
+    dataset: Mapping[str, DatasetOptions]
+    service: Mapping[str, Any]
+
+    def place(self, said: str) -> str:
+        """A path relative to the folder of the chary.toml; URLs are as they are."""
+        return said if "://" in said else str(self.folder / said)
+
+    def options(self, dataset: str | None) -> DatasetOptions:
+        """What holds for a dataset, or for a file that none is about."""
+        own = {} if dataset is None else self.dataset[dataset].said
+        shared = {name: value for name, value in self.shared.said.items() if not (name in UNITS and own.keys() & UNITS)}
+        keys = {**shared.get("keys", {}), **own.get("keys", {})}
+        return DatasetOptions.model_construct(None, **(shared | own | ({"keys": keys} if keys else {})))
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def read(place: Path) -> Config:
+    """Read a chary.toml; `InvalidParameter` that names the option for what it cannot say."""
+    table = _parsed(place)
+    service, datasets = table.pop("service", {}), table.pop("dataset", {})
+    if not isinstance(datasets, dict) or not all(isinstance(each, dict) for each in datasets.values()):
+        raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
+    named = {name: _dashed(each) for name, each in datasets.items()}
+    said = {"folder": place.parent, "shared": _dashed(table), "dataset": named, "service": service}
+    return checked(Config, said, str(place))
+
+
+def checked(model: type[ModelT], said: Mapping[str, Any], place: str) -> ModelT:
+    """What was said, checked; `InvalidParameter` names the first option that is wrong, and shows no value."""
+    try:
+        return model.model_validate(dict(said))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+    where = [str(part) for part in first["loc"] if part != "shared"]
+    if first["type"] == "extra_forbidden" and first["loc"][0] in ("shared", "dataset"):
+        of = RowOptions if first["loc"][0] == "shared" else DatasetOptions
+        known = sorted(name.replace("_", "-") for name in of.model_fields)
+        near = get_close_matches(where[-1], known, 1, 0.0)[0]
+        raise InvalidParameter(f"{place}: there is no option {where[-1]!r}; the nearest is {near!r}")
+    told = first["msg"].removeprefix("Value error, ")
+    raise InvalidParameter(f"{place}: {'.'.join(where)}: {told[0].lower()}{told[1:]}")
+
+
+def _parsed(place: Path) -> dict[str, Any]:
+    try:
+        # Floats stay as they are written: a budget is exact.
+        return tomllib.loads(place.read_text(encoding="utf-8"), parse_float=str)
+    except UnicodeDecodeError:
+        raise InvalidParameter(f"{place} is no text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        # The place alone: what stands there may be data, where the wrong file was named.
+        where = re.search(r"\(at [a-z0-9, ]*\)", str(error))
+        raise InvalidParameter(f"{place} is no TOML {where[0] if where else ''}".rstrip()) from None
+    except OSError:
+        raise InvalidParameter(f"there is no {NAME} at {place}") from None
+
+
+def _dashed(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "-"): value for name, value in table.items()}
