@@ -48,7 +48,8 @@ bench-guard: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/guard.py
 
 reference: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.reference_page > docs/reference.md
+	mkdir -p build
+	$(BIN)/python -m tests.reference_page > build/reference.md
 
 figures: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.figures

@@ -1,4 +1,4 @@
-"""Renders docs/reference.md from the docstrings: python -m tests.reference_page > docs/reference.md."""
+"""Prints a page of every public name from the docstrings: python -m tests.reference_page."""
 
 import inspect
 import sys
@@ -53,7 +53,7 @@ UNTOLD = ("EXPERIMENTS", "STEPS", "Settings", "Spine", "entry_budget", "unit_bud
 def render():
     """The whole page."""
     errors = tuple(name for name in chary.__all__ if _is_error(name))
-    parts = ["# Reference", "Every public name with its docstring. This page is written by `make reference`."]
+    parts = ["# Reference", "Every public name with its docstring, written by `make reference`."]
     for title, names in (GROUPS | {"Errors": errors}).items():
         parts.append(f"## {title}")
         parts += [part for name in names for part in _entry(chary, name)]
