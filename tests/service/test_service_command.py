@@ -116,6 +116,7 @@ def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_comman
         ("[service]\nport = 99999", "service.port"),
         ("[dataset.visits]\nfile = 'x.csv'\nepsilom = 1", "epsilom"),
         ("[dataset.visits]\nunit = 'x'", "file"),
+        ("engine = 'spark'\n[dataset.visits]\nfile = 'x.csv'\nunit = 'x'", "visits names an engine"),
         ("dataset = 1", "datasets are tables"),
         ("[service", "no TOML"),
         ("[service.webhook.ops]\nurl = 'file:///etc/passwd'\nsecret-file = 'x'", "service.webhook.ops.url"),

@@ -11,6 +11,8 @@ import pytest
 import chary.errors
 from chary import BudgetExceeded, LedgerLocked
 from chary.amounts import Amount
+from chary.answers import Answer
+from chary.calls import ChosenKey, Classified
 from chary.client import wire
 from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
 from chary.data import NeighborRelation
@@ -92,6 +94,24 @@ def test_no_two_classes_of_public_values_have_one_name():
                 if isinstance(kind, type) and kind.__module__.startswith(wire._MODULES) and wire._is_value(kind):
                     found[kind.__name__].add(kind)
     assert [name for name, kinds in found.items() if len(kinds) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        (
+            {"of": "Leader", "fields": {"call": 2, "key": "south", "lead": 9.0, "error_bar": 29.0}},
+            ChosenKey(2, "south", lead=9.0, error_bar=29.0),
+        ),
+        ({"of": "Leader", "fields": {"call": 2, "key": ["a", 1], "lead": 0.0, "error_bar": 1.0}}, ("a", 1)),
+        ({"of": "Decided", "fields": {"call": 2, "value": False}}, Classified(2, False, clear=True)),
+        ({"of": "Decided", "fields": {"call": 2, "value": "boundary"}}, Classified(2, "boundary", clear=False)),
+        ({"of": "Zoned", "fields": {"call": 2, "value": "between"}}, Classified(2, "between", clear=False)),
+    ],
+)
+def test_answers_of_classes_that_are_gone_are_read(written, value):
+    found = of_typed(written)
+    assert (found if isinstance(value, Answer) else found.value) == value
 
 
 @pytest.mark.parametrize("kind", ERRORS)

@@ -220,10 +220,11 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     if isinstance(kind, type) and issubclass(kind, Answer) and kind not in (Answer, Table)
 }
 
-# Tags of answers that are of one class now: its tag, and what stands in their `value` where they are not clear.
-MERGED: Final[Mapping[str, tuple[str, str]]] = {
-    "Decided": ("Classified", "boundary"),
-    "Zoned": ("Classified", "between"),
+# Tags of answers that are of one class now: its tag, and their fields in the words of today.
+MERGED: Final[Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]]] = {
+    "Decided": ("Classified", lambda said: said | {"clear": said["value"] != "boundary"}),
+    "Leader": ("ChosenKey", lambda said: {"value" if name == "key" else name: each for name, each in said.items()}),
+    "Zoned": ("Classified", lambda said: said | {"clear": said["value"] != "between"}),
 }
 
 # Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
@@ -346,8 +347,8 @@ def _read(written: dict[str, Any]) -> Any:
     if written.keys() == {"of", "fields"}:
         tag, said = written["of"], written["fields"]
         if tag in MERGED:
-            tag, unclear = MERGED[tag]
-            said = said | {"clear": said["value"] != unclear}
+            tag, read = MERGED[tag]
+            said = read(said)
         kind = _classes()[tag]
         if kind is Neighbors:
             return Neighbors.of_stored(said["value"])

@@ -121,6 +121,8 @@ class ServiceConfig(StrictOptions):
     def _files(cls, datasets: Mapping[str, DatasetOptions]) -> Mapping[str, DatasetOptions]:
         if nowhere := [name for name, said in datasets.items() if said.file is None]:
             raise ValueError(f"{nowhere[0]} has no file")
+        if elsewhere := [name for name, said in datasets.items() if said.engine is not None]:
+            raise ValueError(f"{elsewhere[0]} names an engine, which only commands can ask: leave engine out")
         return datasets
 
     def place(self, said: str) -> str:
