@@ -94,8 +94,6 @@ def mwem_error_up(
 
     >>> round(mwem_error_up(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
     0.538
-    >>> round(published_mwem_error(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
-    1.519
     """
     margins = mwem_margins_up(queries=queries, rounds=rounds, epsilon=epsilon, rho=rho, confidence=confidence)
     return _error(_base(cells, rounds), margins, whole(size, "size"))
