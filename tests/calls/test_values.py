@@ -159,6 +159,12 @@ def test_candidates_to_cover_are_read_as_they_were(candidates):
     assert written(read(written(call))) == written(call)
 
 
+@pytest.mark.parametrize("candidates", [[], None, "age > 3", [1, 2]])
+def test_candidates_that_are_none_are_told_before_how_they_are_tested(candidates):
+    with pytest.raises(InvalidParameter, match="candidates are"):
+        Greedy(candidates, above=1, epsilon=1)
+
+
 def test_what_is_left_out_is_as_what_is_said():
     cells = {"clinic": ["north"]}
     said = PMW(prepaid=True, universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)

@@ -473,8 +473,9 @@ class Greedy(sharp.Valued[Hits]):
             if self.mechanism == "best":
                 raise InvalidParameter("candidates that are counted are chosen in turn: leave mechanism= out")
         else:
+            algorithms = listed(self.candidates)
             check_own_epsilon(self)
-            if any("chosen" in algorithm.parameters for algorithm in listed(self.candidates)):
+            if any("chosen" in algorithm.parameters for algorithm in algorithms):
                 raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
         check_most(self._most, len(self._all), "candidates")
 

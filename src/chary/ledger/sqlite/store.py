@@ -423,7 +423,7 @@ def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
 
 
 def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
-    """SqliteTransactions the public answer of a settled call and count it."""
+    """Keep the public answer of a settled call and count it."""
     connection.execute(schema.add_answer, {"call": entry.call, "answer": answer})
     sums = {"calls": 1, "hits": entry.hits, "tests": entry.tests, "main": entry.main, "delta": entry.delta}
     kind = {"of_dataset": entry.dataset, "of_kind": entry.label}
