@@ -313,6 +313,8 @@ def test_keys_are_read_from_a_file(call, visits, tmp_path):
         ("ask visits.csv --count", "a kind comes after the file"),
         ("ask visits.csv schedule", "there is no kind of call named 'schedule'"),
         ("ask visits.csv nothing", "chary ask --help lists all"),
+        ("ask visits.csv label", "ask it in Python"),
+        ("ask visits.csv rerun", "chary rerun --help"),
     ],
 )
 def test_a_kind_is_named(call, line, told):

@@ -310,8 +310,12 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     def __post_init__(self) -> None:
         super().__post_init__()
         said, groups = [self.above is not None, self.low is not None, self.high is not None], self._counted.keys
-        if groups is not None and (any(said) or len(groups) < 2):
-            raise InvalidQuery('classify at least two groups, by no threshold: count().by("clinic", ["a", "b"])')
+        if groups is not None and any(said):
+            raise InvalidQuery(
+                "of groups the largest is told, by no threshold: leave above=, low= and high= out, or the groups"
+            )
+        if groups is not None and len(groups) < 2:
+            raise InvalidQuery('classify at least two groups, such as count().by("clinic", ["a", "b"])')
         if groups is None and said not in ([True, False, False], [False, True, True]):
             raise InvalidParameter("give one threshold, above=, or two, low= and high=; groups need none")
         if len(self.thresholds) == 2 and self.thresholds[0] >= self.thresholds[1]:

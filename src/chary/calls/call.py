@@ -354,14 +354,14 @@ MEANINGS: Final[Mapping[str, str]] = {
     "gap": "Stop where the next one is more than this below the last.",
     "grid": "The common step of the questions.",
     "held": "The number of the call that held its outcome back.",
-    "high": "At or above it the answer is high; larger values count as this where values are clipped.",
+    "high": "Larger values count as this.",
     "hits": "It ends after so many hits; for a test, how many must fit into the budget.",
     "interval": "With which probability intervals hold, for which two thirds of epsilon pay; such as 0.95.",
     "k": "How many at most.",
     "lead": "Also publish how far the chosen one is ahead.",
     "max_groups_per_unit": "chary keeps at most this many groups of each unit.",
     "longest": "Longer rows are shortened to this, in halves of the ranges.",
-    "low": "Below it the answer is low; smaller values count as this where values are clipped.",
+    "low": "Smaller values count as this.",
     "measure": "classes or databases: what the synthetic databases are drawn from.",
     "mechanism": "Which mechanism answers (default: the best one).",
     "misses": "Which part of what it takes is for misses (default: the best one).",
@@ -406,6 +406,31 @@ MEANINGS: Final[Mapping[str, str]] = {
     "workload": "Which sums of the cells are asked: a name, lists of columns, or weights.",
     "within": "Instead of epsilon: how near to the bar all tests must be right.",
 }
+
+# Where a kind of call means less, or more, by a name than others do.
+_OWN_MEANINGS: Final[Mapping[tuple[str, str], str]] = {
+    ("choose", "high"): "For Gaussian noise: larger values count as this.",
+    ("choose", "low"): "For Gaussian noise: smaller values count as this.",
+    ("choose", "noise"): "For Gaussian noise, instead of epsilon: its standard deviation.",
+    ("classify", "above"): "One threshold: told is whether it is reached; what is not clear is a hit.",
+    ("classify", "high"): "The higher of two thresholds: from it on the answer is high.",
+    ("classify", "low"): "The lower of two thresholds: below it the answer is low.",
+    ("greedy", "mechanism"): "turn, or for algorithms of your own, in Python, best.",
+    ("majority", "mechanism"): "Which mechanism answers.",
+    ("quantiles", "step"): "Answers are multiples of this.",
+    ("select", "room"): "For algorithms of your own, in Python: hold what is not published, in so many bytes each.",
+    ("widen", "above"): "The threshold, lower than before: at or above it is a hit.",
+}
+
+
+def meaning(kind: str, field: str) -> str:
+    """What a field of a kind of call means, in one line; nothing where that is not said.
+
+    >>> meaning("quantiles", "step")
+    'Answers are multiples of this.'
+    """
+    return _OWN_MEANINGS.get((kind, field)) or MEANINGS.get(field, "")
+
 
 # What is told when a call cannot be right.
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self, cast
 import numpy as np
 
 from chary.accounting import accuracy, calibration, events, gaussian_selection
-from chary.answers import Answer, Key, NoisyNumber, scalar
+from chary.answers import Answer, Key, NoisyNumber, in_json, scalar
 from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Call, Shorthand, call
@@ -51,6 +51,9 @@ class Winner(Answer):
     def value(self) -> Any:
         """The key; one of one column is a scalar."""
         return scalar(self.key)
+
+    def figures(self) -> dict[str, Any]:
+        return super().figures() | {"key": in_json(self.value)}
 
     @property
     def interval_says(self) -> str:
@@ -224,13 +227,18 @@ class Choose(Call[ChosenKey | Winner]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
-            raise InvalidQuery('choose is for at least two public keys: count().by("clinic", ["a", "b"])')
+            raise InvalidQuery(
+                'choose needs a count or a sum with at least two public keys, such as count().by("clinic", ["a", "b"])'
+            )
         gaussian = self.mechanism == "gaussian"
-        if {self.low is not None, self.high is not None} != {gaussian}:
-            raise InvalidParameter('bounds of the values are for mechanism="gaussian", and needed: low=0, high=5000')
+        if not gaussian and (self.low is not None or self.high is not None):
+            raise InvalidParameter('low= and high= are for mechanism="gaussian" alone: add it, or leave them out')
+        if gaussian and (self.low is None or self.high is None):
+            raise InvalidParameter('mechanism="gaussian" needs bounds of the values, such as low=0 and high=5000')
         if (self.noise is None) == (self.epsilon is None) or not (gaussian or self.noise is None):
             raise InvalidParameter(
-                "give epsilon=, or to Gaussian noise its standard deviation in the query's units: noise=100"
+                'give epsilon=, or with mechanism="gaussian" the standard deviation of its noise in the units of the '
+                "query: noise=100"
             )
         if self.lead and self.mechanism not in (None, "laplace"):
             raise InvalidParameter('a lead is published with mechanism="laplace" alone: leave mechanism= out')

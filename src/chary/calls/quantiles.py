@@ -104,8 +104,8 @@ class _Terms(TypedDict, total=False):
 
 @call("quantiles", subject="numbers", offered=True)
 class Quantiles(Call[AnswerT]):
-    """One quantile of a column, such as the median (at=0.5), or several together (at=(0.25, 0.5)), out of the multiples
-    of `step` between the bounds.
+    """One quantile of a column, such as the median at 0.5, or several together, such as the quartiles, out of the
+    multiples of `step` between the bounds.
 
     Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it, by inverse sensitivity
     (docs/quantiles.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1` rounds for

@@ -34,6 +34,8 @@ class Widen(Call[Any]):
     or a candidate that `failed`.
     """
 
+    # A condition is code, which no command line can say.
+    stated = "above"
     held: Whole
     _: KW_ONLY
     above: Exact | None = None

@@ -251,6 +251,7 @@ def run(arguments: list[str] | None = None) -> int:
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
         told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        told = told.replace(": Value error, ", ": ")  # said by who checks what is typed, of no use to who typed it
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

@@ -12,7 +12,7 @@ import typer
 
 from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
-from chary.calls.call import MEANINGS
+from chary.calls.call import MEANINGS, meaning
 from chary.calls.fields import of_code
 from chary.cli import commands, output, session
 from chary.data.columns import classify
@@ -49,7 +49,7 @@ def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[F
     named = (field for field in declared(kind) if field.name not in (*QUESTIONS, "epsilon"))
     own = [field for field in named if _unwrapped(field.type) != typed.Condition]
     own.sort(key=lambda field: field.default is not MISSING)
-    return [changed.get(field.name) or _option(field) for field in own]
+    return [changed.get(field.name) or _option(field, kind.kind) for field in own]
 
 
 def declared(kind: Any) -> tuple[Field[Any], ...]:
@@ -77,8 +77,19 @@ def typed_as(field: str) -> str:
 
 # A call, which is shown as it is, or what one says of a field.
 _SAID: Final = re.compile(
-    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)=(?P<value>\{[^{}]*\}|[\w.]+\([^()]*\)|["']?[\w-]*(?:[./]\w+)*["']?)"""
+    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)="""
+    r"""(?P<value>\{[^{}]*\}|[\w.]+\([^()]*\)|"[^"]*"|'[^']*'|["']?[\w-]*(?:[./]\w+)*["']?)"""
 )
+# Whole calls and queries, which a command line says in other words: with which options it can, and how.
+_WHOLE: Final = [
+    ("max_rows_per_unit", re.compile("^max_rows_per_unit is"), "--max-rows-per-unit is"),
+    ("keys", re.compile(r"""count\(\)\.by\("(\w+)", \["(\w+)", "(\w+)"\]\)"""), r"--count --by \1 --keys \2,\3"),
+    (
+        "epsilon",
+        re.compile(r"""session\.release\(count\('([^']*)'\), epsilon=([\d.e-]+)\)"""),
+        r'chary release FILE --count --where "\1" --epsilon \2',
+    ),
+]
 
 
 # A name with its value in a dictionary.
@@ -92,8 +103,12 @@ def spoken(told: str, options: Iterable[str]) -> str:
     'give --tests as well, such as --tests 100, or --epsilon'
     >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", ["columns"])
     'declare --columns age=BIGINT,day=DATE'
+    >>> spoken('condition="age >= 65", or count().by("clinic", ["a", "b"])', ["condition", "keys"])
+    '--condition "age >= 65", or --count --by clinic --keys a,b'
     """
     known = frozenset(options)
+    for needed, written, said_here in _WHOLE:
+        told = written.sub(said_here, told) if needed in known else told
 
     def typed_out(said: re.Match[str]) -> str:
         field = said["field"] or ""
@@ -101,12 +116,13 @@ def spoken(told: str, options: Iterable[str]) -> str:
         if name not in known:
             return said[0]
         value = _PAIRED.sub(r"\1=\2", said["value"]).strip("\"'{}").replace(", ", ",")
+        value = f'"{value}"' if " " in value else value
         return flag(name) if value in ("", "True") else f"{flag(name)} {value}"
 
     return _SAID.sub(typed_out, told)
 
 
-def _option(field: Field[Any]) -> FieldOption:
+def _option(field: Field[Any], of: str) -> FieldOption:
     if field.name in _SEVERAL:
         return _SEVERAL[field.name]
     kind = _unwrapped(field.type)
@@ -116,7 +132,7 @@ def _option(field: Field[Any]) -> FieldOption:
     annotation, read = _stated(field, kind)
     default = _default(field, kind)
     name, shown = typed_as(field.name), annotation if default is not None else annotation | None
-    parameter = stating(name, shown, MEANINGS[field.name], default)
+    parameter = stating(name, shown, meaning(of, field.name), default)
     return FieldOption(field.name, (parameter,), lambda said, asked: read(said[name], said, asked))
 
 
@@ -382,12 +398,12 @@ class Form:
 def forms() -> list[Form]:
     """Every kind of call that a command line can state, by its name."""
     known = [kind for _, kind in sorted(kinds().items()) if kind.typed and not of_code(kind)]
-    return [Form(kind, {} if kind.stated is None else {kind.stated: _must(kind.stated)}) for kind in known]
+    return [Form(kind, {} if kind.stated is None else {kind.stated: _must(kind.stated, kind.kind)}) for kind in known]
 
 
-def _must(name: str) -> FieldOption:
+def _must(name: str, of: str) -> FieldOption:
     """An option that may not be left out."""
-    return FieldOption(name, (stating(name, str, MEANINGS[name]),), lambda said, _: said[name])
+    return FieldOption(name, (stating(name, str, meaning(of, name)),), lambda said, _: said[name])
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:

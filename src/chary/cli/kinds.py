@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answers import NoisyNumbers
-from chary.calls import Call, IndividualTests, Release, ReleaseIf, ThresholdTest
+from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
@@ -54,8 +54,18 @@ class KindGroup(app.DoorGroup):
             return [DEFAULT, *args]
         told = "a kind comes after the file, as in: chary ask FILE test --count --above 500"
         if len(args) > 1 and not args[1].startswith("-"):
-            told = f"there is no kind of call named {args[1]!r}; chary ask --help lists all"
+            told = _unknown(args[1])
         raise typer.BadParameter(told)
+
+
+def _unknown(name: str) -> str:
+    """What is told of a kind that has no command here."""
+    known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
+    if known is None:
+        return f"there is no kind of call named {name!r}; chary ask --help lists all"
+    if known is Rerun:
+        return "that has a command of its own: chary rerun --help"
+    return f"a command line cannot say what {known.__name__} takes: ask it in Python, from chary.calls"
 
 
 def asked(stated: Stated, *, plot: Picture = None) -> Found:

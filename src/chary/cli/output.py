@@ -76,6 +76,8 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
 def show_answer(figures: Mapping[str, Any]) -> None:
     """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
     told = _with_intervals(for_people(figures))
+    if isinstance(told.get("class"), bool):
+        told["class"] = "at or above" if told["class"] else "below"
     # That no value was published says something; that no error is known does not.
     kept = {name: value for name, value in told.items() if value is not None or name in _VALUES}
     show_pairs({name: value for name, value in kept.items() if name not in (*_PRICE, _SAYS)})

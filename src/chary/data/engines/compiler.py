@@ -431,7 +431,9 @@ def _by_edges(rows: Any, schema: Schema, asked: Count | Sum, query: Any, place: 
 def _sum_steps(value: Any, kind: TypeClass, asked: Sum, dialect: Dialect) -> Any:
     if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
         hint = declare(asked.column, kind, "DOUBLE")
-        raise InvalidQuery(f"sum needs a column of numbers; {asked.column!r} is {kind.words}{hint}")
+        raise InvalidQuery(
+            f"sums, means and quantiles need a column of numbers; {asked.column!r} is {kind.words}{hint}"
+        )
     low, high = (int(edge / asked.grid) for edge in asked.bounds)
     stands_in = None if asked.missing is None else int(asked.missing / asked.grid)
     if kind is TypeClass.INTEGER and asked.grid == 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import MEANINGS, SUBJECTS, Call, read
+from chary.calls.call import MEANINGS, SUBJECTS, Call, meaning, read
 from chary.calls.run import Opening, Run, titled
 from chary.client.wire import problem
 from chary.core.quote import Quote, warns
@@ -108,7 +108,7 @@ def form_of(kind: str) -> CallForm:
         field_of(
             name,
             each,
-            meaning=MEANINGS.get(name, ""),
+            meaning=meaning(kind, name),
             required=name in required,
             common=name in required | _COMMON,
         )
