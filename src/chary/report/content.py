@@ -16,7 +16,7 @@ from chary.core.charges import spent_of
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.data.queries.bodies import query_of
-from chary.data.queries.stored import current
+from chary.data.queries.stored import current, options_of
 from chary.errors import CharyError, LedgerError
 from chary.filters import Budget, Filter
 from chary.ledger import Balance, CallRecord, Ledger, State, Terms
@@ -219,13 +219,13 @@ _LONGEST: Final = 400
 _KEYS: Final = 6
 
 
-def question_told(body: Mapping[str, Any]) -> str:
-    """What was asked, in a line.
+def question_told(body: Mapping[str, Any], kind: str = "") -> str:
+    """What was asked, in a line; the kind that a ledger holds may say what its body does not, such as a mechanism.
 
     >>> question_told({"query": {"kind": "count", "where": "age >= 65", "by": None}, "above": "500", "epsilon": "1/50"})
     'count where age >= 65, above 500, epsilon 0.02'
     """
-    query = body.get("query")
+    body, query = {**body, **(options_of(kind) if body else {})}, body.get("query")
     asked = [_query(query)] if isinstance(query, Mapping) else []
     if isinstance(body.get("values"), Mapping):
         asked.append(_query(body["values"]))
@@ -415,7 +415,7 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
         call.analyst,
         call.kind,
         titled(call.kind),
-        question_told(body),
+        question_told(body, call.kind),
         entry.damage or outcome_told(rebuilt.answer, body),
         values_of_answer(rebuilt, confidence),
         entry.share,

@@ -53,3 +53,20 @@ def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opene
     found = report(session).datasets[0]
     assert found.calls[-1].call == stored.number
     assert found.calls[-1].outcome
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("mode", "mechanism inverse"),
+        ("noisy_max_gaussian", "mechanism gaussian"),
+        ("choose_with_lead", "mechanism laplace, lead true"),
+        ("label_clear", "clear true"),
+        ("sparse_weights", "prepaid true"),
+    ],
+)
+def test_a_report_says_what_a_stored_kind_says_and_its_body_does_not(opened, recipe, words):
+    with session_for(recipe, opened) as session:
+        EVERY[recipe](session, recipe)("monday")
+        (dataset,) = report(session).datasets
+    assert words in dataset.calls[0].question

@@ -84,7 +84,7 @@ def newest(served: Served, who: Principal, before: int | None, limit: int) -> li
 def _replay(served: Served, history: History, record: CallRecord) -> Replay:
     body = history.body(record)
     entry = entry_of(record, history.accounts)
-    asked = (entry, titled(record.kind), content.question_told(body))
+    asked = (entry, titled(record.kind), content.question_told(body, record.kind))
     opens = record.kind in run_kinds()
     if record.answer is None or entry.damage:
         return Replay(*asked, entry.damage, None, (), opens)
