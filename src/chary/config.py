@@ -173,7 +173,8 @@ def checked(model: type[ModelT], said: Mapping[str, Any], place: str) -> ModelT:
         return model.model_validate(dict(said))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-    where = [str(part) for part in first["loc"] if part != "shared"]
+    # Of a choice of types the place has words of the library, which has nothing to do with what was written.
+    where = [str(part) for part in first["loc"] if part != "shared" and not set(str(part)) & set("[()")]
     if first["type"] == "extra_forbidden" and first["loc"][0] in ("shared", "dataset"):
         of = RowOptions if first["loc"][0] == "shared" else DatasetOptions
         known = sorted(name.replace("_", "-") for name in of.model_fields)
