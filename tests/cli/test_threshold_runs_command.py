@@ -91,7 +91,7 @@ def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
     options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
     asked = f"choose {visits} {options} --epsilon 0.1 --mechanism gaussian --low 0 --high 6000 --request one"
     found = figures(asked)
-    assert found["key"] in (["a"], ["b"], ["c"])
+    assert found["key"] in ("a", "b", "c")
     assert found["noise"] > 0
     with chary.open(
         str(visits),
@@ -102,7 +102,7 @@ def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
     ) as session:
         keyed = chary.count().by("clinic", ["a", "b", "c"])
         same = Choose(keyed, mechanism="gaussian", low=0, high=6000, epsilon="0.1")
-        assert list(session.ask(same, request="one").key) == found["key"]
+        assert session.ask(same, request="one").value == found["key"]
         assert len(session.history) == 1
 
 
