@@ -16,7 +16,7 @@ for `chary serve`, which reads it by itself.
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,6 +36,16 @@ class StrictOptions(BaseModel):
     """Options under their names in a chary.toml, with dashes; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+
+
+class Placed(StrictOptions):
+    """What has paths, which are relative to the folder of the chary.toml."""
+
+    folder: Path
+
+    def place(self, said: str) -> str:
+        """Where a path leads; URLs are as they are."""
+        return said if "://" in said else str(self.folder / said)
 
 
 def _text(value: Any) -> Any:
@@ -79,6 +89,11 @@ def dialect(said: Mapping[str, Any]) -> CSVFormat | None:
     return CSVFormat(**values) if said else None
 
 
+def named(options: Iterable[str]) -> dict[str, str]:
+    """Options such as "delimiter=;" by their names."""
+    return dict(option.partition("=")[::2] for option in options)
+
+
 def _columns(value: Any) -> Any:
     return declared(value) if isinstance(value, str) else value
 
@@ -89,7 +104,7 @@ def _names(value: Any) -> Any:
 
 def _named(value: Any) -> Any:
     texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return dict(each.partition("=")[::2] for each in value) if texts else value
+    return named(value) if texts else value
 
 
 class RowOptions(StrictOptions):
@@ -133,17 +148,12 @@ class DatasetOptions(RowOptions):
     file: Text | None = None
 
 
-class Config(StrictOptions):
+class Config(Placed):
     """A whole chary.toml."""
 
-    folder: Path
     shared: RowOptions
     dataset: Mapping[str, DatasetOptions]
     service: Mapping[str, Any]
-
-    def place(self, said: str) -> str:
-        """A path relative to the folder of the chary.toml; URLs are as they are."""
-        return said if "://" in said else str(self.folder / said)
 
     def options(self, dataset: str | None) -> DatasetOptions:
         """What holds for a dataset, or for a file that none is about."""
@@ -162,8 +172,8 @@ def read(place: Path) -> Config:
     service, datasets = table.pop("service", {}), table.pop("dataset", {})
     if not isinstance(datasets, dict) or not all(isinstance(each, dict) for each in datasets.values()):
         raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
-    named = {name: _dashed(each) for name, each in datasets.items()}
-    said = {"folder": place.parent, "shared": _dashed(table), "dataset": named, "service": service}
+    own = {name: _dashed(each) for name, each in datasets.items()}
+    said = {"folder": place.parent, "shared": _dashed(table), "dataset": own, "service": service}
     return checked(Config, said, str(place))
 
 

@@ -270,7 +270,18 @@ def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDra
 _STORED: Final = ("classify", "decide", "between")
 
 
-@call("classify", subject="thresholds", raced=True, by_hits=True, tells="class")
+@call(
+    "classify",
+    subject="thresholds",
+    raced=True,
+    by_hits=True,
+    tells="class",
+    meanings={
+        "above": "One threshold: told is whether it is reached; what is not clear is a hit.",
+        "high": "The higher of two thresholds: from it on the answer is high.",
+        "low": "The lower of two thresholds: below it the answer is low.",
+    },
+)
 class Classify(sharpness.HowSharply[answers.Classified]):
     """Where a query lies, which is free while it is clear; what is not clear is charged.
 

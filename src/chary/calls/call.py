@@ -85,6 +85,7 @@ class Call(ABC, Generic[AnswerT]):
     typed: ClassVar[bool]
     offered: ClassVar[bool]
     tells: ClassVar[str]
+    meanings: ClassVar[Mapping[str, str]]
     # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
 
@@ -228,6 +229,7 @@ def call(
     typed: bool = True,
     offered: bool = False,
     tells: str = "value",
+    meanings: Mapping[str, str] | None = None,
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
@@ -237,7 +239,8 @@ def call(
     that is asked `again` tells a single value as time goes on. One that is sized `by_hits` may be as precise as leaves
     room for the hits that are to be paid for. No command line states one that is not `typed`: only a program can bring
     votes, a black box, or several algorithms or queries. Most people come for what is `offered`. A command tells
-    the value of an answer under the name `tells`.
+    the value of an answer under the name `tells`. `meanings` say what fields mean in this kind, where `MEANINGS` say
+    more, or less.
     """
 
     def declare(declared: KindT) -> KindT:
@@ -245,6 +248,7 @@ def call(
         declared.kind, declared.subject, declared.raced = kind, subject, raced
         declared.publishes, declared.again, declared.by_hits = publishes, again, by_hits
         declared.typed, declared.offered, declared.tells = typed, offered, tells
+        declared.meanings = meanings or {}
         declared.name = name or "_".join(words).lower()
         # PMW and MWEM stay as they are written.
         later = (word if word[1:].isupper() else word.lower() for word in words[1:])
@@ -407,29 +411,14 @@ MEANINGS: Final[Mapping[str, str]] = {
     "within": "Instead of epsilon: how near to the bar all tests must be right.",
 }
 
-# Where a kind of call means less, or more, by a name than others do.
-_OWN_MEANINGS: Final[Mapping[tuple[str, str], str]] = {
-    ("choose", "high"): "For Gaussian noise: larger values count as this.",
-    ("choose", "low"): "For Gaussian noise: smaller values count as this.",
-    ("choose", "noise"): "For Gaussian noise, instead of epsilon: its standard deviation.",
-    ("classify", "above"): "One threshold: told is whether it is reached; what is not clear is a hit.",
-    ("classify", "high"): "The higher of two thresholds: from it on the answer is high.",
-    ("classify", "low"): "The lower of two thresholds: below it the answer is low.",
-    ("greedy", "mechanism"): "turn, or for algorithms of your own, in Python, best.",
-    ("majority", "mechanism"): "Which mechanism answers.",
-    ("quantiles", "step"): "Answers are multiples of this.",
-    ("select", "room"): "For algorithms of your own, in Python: hold what is not published, in so many bytes each.",
-    ("widen", "above"): "The threshold, lower than before: at or above it is a hit.",
-}
-
 
 def meaning(kind: str, field: str) -> str:
     """What a field of a kind of call means, in one line; nothing where that is not said.
 
-    >>> meaning("quantiles", "step")
-    'Answers are multiples of this.'
+    >>> meaning("release", "epsilon"), meaning("release", "nothing")
+    ('Epsilon of this call (of each key that is tested).', '')
     """
-    return _OWN_MEANINGS.get((kind, field)) or MEANINGS.get(field, "")
+    return _KINDS[kind].meanings.get(field) or MEANINGS.get(field, "")
 
 
 # What is told when a call cannot be right.

@@ -187,7 +187,16 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     return ceil(_LOSSES[by](unit, candidates, beta)) - 1
 
 
-@call("choose", subject="selection", tells="key")
+@call(
+    "choose",
+    subject="selection",
+    tells="key",
+    meanings={
+        "high": "For Gaussian noise: larger values count as this.",
+        "low": "For Gaussian noise: smaller values count as this.",
+        "noise": "For Gaussian noise, instead of epsilon: its standard deviation.",
+    },
+)
 class Choose(Call[ChosenKey | Winner]):
     """The key whose answer is the largest, up to noise, of a keyed query; its value is not published.
 
@@ -406,7 +415,13 @@ class MostCommon(Shorthand[ChosenKey | Winner]):
         return Choose(counts, epsilon=self.epsilon, mechanism=self.mechanism)
 
 
-@call("majority", subject="selection")
+@call(
+    "majority",
+    subject="selection",
+    meanings={
+        "mechanism": "Which mechanism answers.",
+    },
+)
 class Majority(Call[YesOrNo]):
     """Whether more units satisfy the condition than do not, up to noise; a tie is settled by a fair coin.
 

@@ -102,7 +102,14 @@ class _Terms(TypedDict, total=False):
     interval: Number | None
 
 
-@call("quantiles", subject="numbers", offered=True)
+@call(
+    "quantiles",
+    subject="numbers",
+    offered=True,
+    meanings={
+        "step": "Answers are multiples of this.",
+    },
+)
 class Quantiles(Call[AnswerT]):
     """One quantile of a column, such as the median at 0.5, or several together, such as the quartiles, out of the
     multiples of `step` between the bounds.

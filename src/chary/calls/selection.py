@@ -434,7 +434,14 @@ def check_most(k: int, candidates: int, words: str) -> None:
 # Greedy choice: candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
 
 
-@call("greedy", subject="selection", by_hits=True)
+@call(
+    "greedy",
+    subject="selection",
+    by_hits=True,
+    meanings={
+        "mechanism": "turn, or for algorithms of your own, in Python, best.",
+    },
+)
 class Greedy(sharp.Valued[Hits]):
     """Candidates chosen one after another, each by what it adds to those that were chosen before.
 
@@ -569,7 +576,15 @@ def _reaches(bar: Fraction, outcome: Any) -> bool:
 # All candidates that reach a bar, paid by what is published.
 
 
-@call("select", subject="selection", publishes=True, by_hits=True)
+@call(
+    "select",
+    subject="selection",
+    publishes=True,
+    by_hits=True,
+    meanings={
+        "room": "For algorithms of your own, in Python: hold what is not published, in so many bytes each.",
+    },
+)
 class Select(sharp.Valued[Selected]):
     """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
     private algorithms.

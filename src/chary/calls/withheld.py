@@ -13,7 +13,14 @@ from chary.core.transaction import Spine, numbered
 from chary.errors import InvalidParameter, NotWithheld
 
 
-@call("widen", subject="thresholds", publishes="revise")
+@call(
+    "widen",
+    subject="thresholds",
+    publishes="revise",
+    meanings={
+        "above": "The threshold, lower than before: at or above it is a hit.",
+    },
+)
 class Widen(Call[Any]):
     """Publish what an earlier call withheld if it meets another condition; no data are read, also after a restart.
 

@@ -130,14 +130,14 @@ class _Doors(Mapping[str, Lazy]):
     @cached_property
     def _all(self) -> Mapping[str, Lazy]:
         brought = {name: told for each in entry_points(group="chary.commands") for name, told in each.load().items()}
-        made = {name: Lazy(name, line, panel, found(place)) for name, (panel, place, line) in sorted(brought.items())}
-        return {**made, **self._own}
+        new = sorted((name, told) for name, told in brought.items() if name not in self._own)
+        return {**self._own, **{name: Lazy(name, line, panel, found(at)) for name, (panel, at, line) in new}}
 
     def __getitem__(self, name: str) -> Lazy:
         return self._own[name] if name in self._own else self._all[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._own, *(name for name in self._all if name not in self._own)])
+        return iter(self._all)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -250,8 +250,10 @@ def run(arguments: list[str] | None = None) -> int:
             code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
-        told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-        told = told.replace(": Value error, ", ": ")  # said by who checks what is typed, of no use to who typed it
+        told = str(error)
+        if isinstance(error, typer.TyperException):
+            # "Value error" is said by the library that checks what is typed, and is of no use to who typed it.
+            told = error.format_message().replace(": Value error, ", ": ")
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

@@ -120,7 +120,7 @@ def declared(columns: str | None) -> dict[str, str] | None:
 
 def dialect(said: list[str] | None) -> CSVFormat | None:
     """The dialect that `--csv-format` options say."""
-    return config.dialect(dict(option.partition("=")[::2] for option in said or ()))
+    return config.dialect(config.named(said or ()))
 
 
 def check_public_size(source: SourceOptions) -> None:

@@ -8,7 +8,7 @@ from typing import Final, cast, final
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
 from chary.ledger import accounts, entries, records
-from chary.ledger.store import PAGE, Key, Progress, Store, Transaction, Wanted
+from chary.ledger.store import PAGE, Asked, Key, Progress, Store, Transaction, Wanted, key_of
 
 # Above the numbers of all entries.
 _END: Final = 2**62
@@ -138,7 +138,7 @@ class Ledger:
             entry = entries.settling(end.entries + 1, held, price, hits, tests, answer)
             records.masked(secret, "secret")
             # Whoever lost the claim on the key while the call ran must not answer it a second time.
-            if held.request is not None and _answered(state, Key(held.dataset, held.analyst, held.request)):
+            if (first := _first(state, held)) is not None and first.settled:
                 raise entries.answered()
             if not all(state.same_secret(call, known) for call, known in before.items()):
                 raise records.SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
@@ -324,21 +324,18 @@ class Ledger:
         self.store.close()
 
 
+def _first(state: Transaction, entry: entries.ChainEntry) -> Asked | None:
+    """The first call under the request key of an entry."""
+    return None if entry.request is None else state.asked(key_of(entry))
+
+
 def _check_unclaimed(state: Transaction, entry: entries.ChainEntry) -> None:
     """Raise why the entry's request key cannot be used now, if it cannot."""
-    if entry.request is None:
-        return
-    key = Key(entry.dataset, entry.analyst, entry.request)
-    first = state.asked(key)
+    first = _first(state, entry)
     if first is None:
         return
     entries.same_question(first.entry, entry.label, entry.body)
     if first.settled:
         raise entries.answered()
-    if state.running(key):
+    if state.running(key_of(entry)):
         raise entries.in_flight()
-
-
-def _answered(state: Transaction, key: Key) -> bool:
-    found = state.asked(key)
-    return found is not None and found.settled

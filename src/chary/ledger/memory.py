@@ -14,7 +14,7 @@ from chary.ledger import entries, records, verification
 from chary.ledger.accounts import Account, Books, Purse
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head, Kind
-from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted
+from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted, key_of
 
 
 class MemoryStore:
@@ -124,8 +124,7 @@ class MemoryTransaction:
 
     def claim(self, entry: ChainEntry, sealed: str) -> Claim:
         """By the number of the call."""
-        key = Key(entry.dataset, entry.analyst, entry.request or "")
-        self._requests.setdefault(key, []).append(entry)
+        self._requests.setdefault(key_of(entry), []).append(entry)
         self._running.add(entry.number)
         return Claim(partial(self._running.discard, entry.number))
 

@@ -24,6 +24,11 @@ class Key(NamedTuple):
     request: str
 
 
+def key_of(entry: ChainEntry) -> Key:
+    """The request key of the entry of a call that has one."""
+    return Key(entry.dataset, entry.analyst, entry.request or "")
+
+
 class Standing(NamedTuple):
     """The end of the chain, and the purses a charge is compared with; `known` is whether the analyst has a row."""
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
-from chary.config import DatasetOptions, StrictOptions, checked, read
+from chary.config import DatasetOptions, Placed, StrictOptions, checked, read
 from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import is_address
 from chary.service.auth.tokens import roles_of
@@ -109,10 +109,9 @@ class ServiceOptions(StrictOptions):
         return proxies
 
 
-class ServiceConfig(StrictOptions):
+class ServiceConfig(Placed):
     """A whole chary.toml, as the service reads it."""
 
-    folder: Path
     service: ServiceOptions = Field(default_factory=lambda: ServiceOptions())
     dataset: Mapping[str, DatasetOptions]
 
@@ -124,10 +123,6 @@ class ServiceConfig(StrictOptions):
         if elsewhere := [name for name, said in datasets.items() if said.engine is not None]:
             raise ValueError(f"{elsewhere[0]} names an engine, which only commands can ask: leave engine out")
         return datasets
-
-    def place(self, said: str) -> str:
-        """A path relative to the folder of the chary.toml; URLs are as they are."""
-        return said if "://" in said else str(self.folder / said)
 
     def file(self, dataset: str) -> str:
         """Where the rows of a dataset are, as the chary.toml has it."""

@@ -16,14 +16,14 @@ from sqlalchemy import Connection, text
 
 from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import entries, verification
+from chary.ledger import entries
 from chary.ledger.claims import Claim
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.protocols import Kept
 from chary.ledger.sql.schema import FORMAT
-from chary.ledger.sql.store import SqlStore
+from chary.ledger.sql.store import SqlStore, check_opened
 from chary.ledger.witness import Bookmark, raw
 
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.
@@ -459,12 +459,7 @@ def postgres_store(target: str, timeout: float, witness: str | Path | None = Non
     store = SqlStore(server, AdvisoryClaims(partial(Wire, address, timeout, plain=True), lambda: server.wire), upkeep)
     try:
         prepare(server.wire, address, timeout)
-        with server.reading() as connection:
-            verification.check(upkeep, connection)
-            server.bookmark.follow(connection)
-        if server.bookmark.witness is not None:
-            with server.writing() as connection:
-                server.bookmark.call(connection)
+        check_opened(server, upkeep)
     except BaseException:
         store.close()
         raise

@@ -12,6 +12,19 @@ from chary.ledger.store import Progress
 from chary.ledger.witness import Witness
 
 
+def check_opened(transactions: Transactions, upkeep: Upkeep) -> None:
+    """What is checked whenever a ledger is opened: its totals, its end, and its witness if it has one.
+
+    Errors: `LedgerCorrupted` if it is damaged or an older copy than was witnessed.
+    """
+    with transactions.reading() as connection:
+        verification.check(upkeep, connection)
+        transactions.bookmark.follow(connection)
+    if transactions.bookmark.witness is not None:
+        with transactions.writing() as connection:
+            transactions.bookmark.call(connection)
+
+
 class SqlStore:
     """See `Store`. An engine brings transactions, claims on running calls, and the upkeep of what follows from the
     entries."""

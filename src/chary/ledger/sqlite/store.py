@@ -17,12 +17,12 @@ from sqlalchemy.schema import ExecutableDDLElement
 
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger import records, verification
+from chary.ledger import records
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, seal, terms_of
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Kept, Upkeep
-from chary.ledger.sql.store import SqlStore
+from chary.ledger.sql.store import SqlStore, check_opened
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
 from chary.ledger.witness import Bookmark, check_apart, raw
@@ -455,12 +455,7 @@ def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
             add_seal(connection)
             add_lacking(connection)
             add_indexes(connection)
-    with store.reading() as connection:
-        verification.check(upkeep, connection)
-        store.bookmark.follow(connection)
-    if store.bookmark.witness is not None:
-        with store.writing() as connection:
-            store.bookmark.call(connection)
+    check_opened(store, upkeep)
 
 
 # A ledger in a file: durable, hash-chained, shared by any number of processes.
