@@ -3,12 +3,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 60
 REQUESTS ?= 10000
+SINCE ?= HEAD
 ENGINES ?= spark
 export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo dist test test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo dist test changed test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -20,6 +21,10 @@ dist: $(VENV)/run.stamp
 
 test: $(VENV)/dev.stamp
 	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# The tests that what changed since a commit can concern.
+changed: $(VENV)/dev.stamp
+	.ci/in-memory $(BIN)/python -m tests.changed $(SINCE) --numprocesses auto --dist worksteal
 
 # Needs Java 17 for Spark, and programs of PostgreSQL for PostgreSQL; what is missing is skipped, and said.
 test-engines: $(VENV)/engines.stamp

@@ -21,7 +21,7 @@ from chary.session import STEPS
 # Processes are copies of one that has read the modules, and done nothing else.
 PROCESS = multiprocessing.get_context("forkserver")
 PROCESS.set_forkserver_preload([__name__])
-START, ARRIVING, PROCESSES = 300, 100, 2
+START, ARRIVING = 300, 100
 EPSILON, ROWS = 1, 3000
 REQUEST = "the one question"
 BOX = CountsBox(chary.count("ward <= 1"))
@@ -31,7 +31,6 @@ PUBLIC = {
     "dataset": "wards",
     "budget": chary.Budget(epsilon=1000, delta=1e-6),
 }
-WARDS = [f"ward = {ward} AND half = {half}" for ward in range(4) for half in (0, 1)]
 
 
 def killer(step):
@@ -107,19 +106,6 @@ def test_a_killed_ask_is_paid_and_leaves_the_histogram_whole(tmp_path, step):
     assert sound(tmp_path)
 
 
-def test_processes_that_ask_at_once_lose_no_change(tmp_path):
-    call, price = begun(tmp_path)
-    together = PROCESS.Barrier(PROCESSES)
-    children = [started(many, tmp_path, call, number, together) for number in range(PROCESSES)]
-    assert [ended(child) for child in children] == [0] * PROCESSES
-    hard = 1 + sum(int((tmp_path / f"hard {number}").read_text()) for number in range(PROCESSES))
-    spent, changes, bits = known(tmp_path, call)
-    assert changes == hard
-    assert spent == pytest.approx(hard * price)
-    assert known(tmp_path, call)[2] == bits
-    assert sound(tmp_path)
-
-
 def stored_rows(folder):
     with duckdb.connect(str(folder / "wards.duckdb")) as connection:
         connection.execute(f"CREATE TABLE wards AS SELECT range % 3 AS ward FROM range({START})")
@@ -189,13 +175,6 @@ def ask(folder, call, step):
 
 def look(folder, call):
     (folder / "seen").write_text(known(folder, call)[2])
-
-
-def many(folder, call, number, together):
-    with asked_rows(folder) as session:
-        weights = session.resume(call)
-        together.wait(timeout=120)
-        (folder / f"hard {number}").write_text(str(sum(weights.ask(condition).hard for condition in WARDS * 2)))
 
 
 def append(folder, call, step):
