@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
+from chary.addresses import is_url
 from chary.data import CSVFormat
 from chary.errors import InvalidParameter
 
@@ -45,7 +46,7 @@ class Placed(StrictOptions):
 
     def place(self, said: str) -> str:
         """Where a path leads; URLs are as they are."""
-        return said if "://" in said else str(self.folder / said)
+        return said if is_url(said) else str(self.folder / said)
 
 
 def _text(value: Any) -> Any:

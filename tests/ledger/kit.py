@@ -3,8 +3,8 @@
 import sqlite3
 from pathlib import Path
 
+from chary.addresses import Address
 from chary.ledger import Amount, Ledger, Reservation, Terms, canonical, open_ledger
-from chary.ledger.postgresql.address import Address
 
 QUESTION = canonical({"where": "age >= 65", "above": 500})
 ANSWER = canonical({"above": True})

@@ -6,10 +6,10 @@ import stat
 
 import pytest
 
+from chary.addresses import Address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import open_ledger
 from chary.ledger.locations import back_up, move
-from chary.ledger.postgresql.address import Address
 
 from .damage_kit import told
 from .kit import KEPT, ask, filled, place

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import Amount, open_ledger
 from chary.ledger.records import CapReached
 from chary.ledger.sql.transaction import secret_digest
@@ -65,9 +65,9 @@ def test_paths_and_urls_name_the_same_file(path):
         ledger.close()
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/base", "://", "sqlite:///x?a=b"])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "://", "sqlite:///x?a=b"])
 def test_other_urls_are_refused(url):
-    with pytest.raises(LedgerError):
+    with pytest.raises(InvalidParameter, match="URL"):
         open_ledger(url)
 
 

@@ -10,11 +10,11 @@ from alembic.migration import MigrationContext
 from sqlalchemy import select
 
 import chary
+from chary.addresses import Address
 from chary.cli.app import run
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked, RequestInFlight
 from chary.ledger import Amount, ledger_exists, open_ledger
 from chary.ledger.locations import _TABLES, _rows, bare
-from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Wire
 from chary.ledger.postgresql.schema import LAYOUTS, laid_out, prepare
 from chary.ledger.records import CapReached
@@ -24,30 +24,6 @@ from tests.session.kit import PUBLIC, USUAL, visits
 
 from .damage_kit import told
 from .kit import QUESTION, ask, filled, terms
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://",
-        "postgresql:///",
-        "postgresql://host/base?schema=Upper",
-        "postgresql://host/base?schema=a-b",
-        "postgresql://host/base?schema=public",
-        "postgresql://host/base?schema=pg_x",
-        "postgresql://host:port/base",
-        "mysql://host/base",
-    ],
-)
-def test_other_urls_are_refused(url):
-    with pytest.raises(LedgerError):
-        Address.parse(url)
-
-
-def test_a_password_is_never_shown():
-    address = Address.parse("postgresql://ann:pw4711@host/base?sslmode=require&password=pw4711")
-    assert "4711" not in f"{address!r} {address} {address.shown}"
-    assert address.options["password"] == "pw4711"
 
 
 def test_a_server_that_is_not_there_is_told_at_once():

@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 import chary
+from chary.addresses import Address
 from chary.calls import SparseVector
 from chary.errors import LedgerError
 from chary.ledger import Amount, Reservation, canonical, open_ledger
 from chary.ledger.entries import ChainEntry, Kind, noting, opening, reserving, seal, settling, sharing, voiding
-from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
 from tests.session.kit import PUBLIC, USUAL, visits
 

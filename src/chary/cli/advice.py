@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chary.addresses import without_password
 from chary.advise import Advice
 from chary.advise.advise import advice_within
 from chary.advise.advise import advise as advice_for
@@ -85,7 +86,7 @@ def advise(
 def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:
     """Advice for what is left of a dataset of a ledger."""
     if not ledger_exists(file):
-        raise InvalidParameter(f"there is no ledger {file}")
+        raise InvalidParameter(f"there is no ledger {without_password(file)}")
     ledger = open_ledger(file)
     try:
         held = config.one_dataset(ledger, dataset)

@@ -6,13 +6,13 @@ from contextlib import closing
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_type_hints
-from urllib.parse import urlsplit
 
 import typer
 from typer.models import ArgumentInfo
 
+from chary.addresses import database_of, is_server
 from chary.cli.output import check_csv, show_json, show_tables, write_csv
-from chary.data.source import Folder, is_address
+from chary.data.source import Folder
 
 # The one place that makes a command: of its options, and of a hook that yields what is to be shown.
 #
@@ -125,7 +125,7 @@ class SourceOptions:
     @property
     def on_server(self) -> bool:
         """Whether the rows are in a table of a server."""
-        return is_address(self.file)
+        return is_server(self.file)
 
     @property
     def there(self) -> bool:
@@ -139,7 +139,7 @@ class SourceOptions:
         >>> SourceOptions(file="postgresql://ann:pw@db.example/clinic").shown, SourceOptions(file="visits.csv").shown
         ('clinic', 'visits.csv')
         """
-        return (urlsplit(self.file).path.strip("/") or "server") if self.on_server else self.file
+        return database_of(self.file) if self.on_server else self.file
 
 
 @dataclass(kw_only=True)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
+from chary.addresses import is_server, is_url, place_of, without_password
 from chary.cli.commands import BudgetOptions, SourceOptions
 from chary.config import NAME, UNITS, Config, read
 from chary.data import CSVFormat, Neighbors
-from chary.data.source import Folder, is_address
+from chary.data.source import Folder
 from chary.errors import InvalidParameter
-from chary.ledger import Ledger, Terms, ledger_exists, open_ledger, whereabouts
+from chary.ledger import Ledger, Terms, ledger_exists, open_ledger
 from chary.ledger.records import parsed
 from chary.session.opening import kept_as, usual_ledger, usual_name
 
@@ -77,7 +78,7 @@ def _meant(config: Config, name: str, file: str) -> bool:
     if kept is None or _by_name(name, file):
         return _by_name(name, file)
     place = config.place(kept)
-    return place == file if is_address(place) or is_address(file) else Path(place).resolve() == Path(file).resolve()
+    return place == file if is_server(place) or is_server(file) else Path(place).resolve() == Path(file).resolve()
 
 
 def _by_name(name: str, file: str) -> bool:
@@ -166,9 +167,9 @@ class Settings:
 
 def _recorded(found: dict[str, Any]) -> dict[str, Any]:
     """What the ledger holds of these rows: their unit and neighbours, and how a CSV is read."""
-    if found["ledger"] is None and is_address(found["file"]):
+    if found["ledger"] is None and is_server(found["file"]):
         return {}
-    place = whereabouts(found["ledger"] or usual_ledger(found["file"]))
+    place = place_of(found["ledger"] or usual_ledger(found["file"]))
     if found["series"] is not None or not ledger_exists(place):
         return {}
     with closing(open_ledger(place)) as ledger:
@@ -198,7 +199,7 @@ _SQLITE: Final = b"SQLite format 3\0"
 
 def is_ledger(named: str) -> bool:
     """Whether a word names a ledger, and not rows: a file of SQLite, or the URL of a schema of a server."""
-    if "://" in named:
+    if is_url(named):
         return "?" in named and "schema=" in named
     try:
         with Path(named).open("rb") as file:
@@ -209,11 +210,11 @@ def is_ledger(named: str) -> bool:
 
 def ledger_at(named: str) -> str | Path:
     """The ledger that a word names; where nothing else is found, the file of that name, whether it is there or not."""
-    if "://" in named or is_ledger(named):
-        return whereabouts(named)
+    if is_url(named) or is_ledger(named):
+        return place_of(named)
     kept = said(None, named, off=False)
     if (place := kept.options.get("ledger")) is not None:
-        return whereabouts(str(place))
+        return place_of(str(place))
     beside = Path(f"{kept.file or named}.ledger")
     return beside if kept.file is not None or ledger_exists(beside) else Path(named)
 
@@ -231,9 +232,10 @@ def one_dataset(ledger: Ledger, named: str | None) -> Terms:
 def check_rows(named: str, known: tuple[str, ...]) -> None:
     """Refuse a word that names no rows, with the datasets that a chary.toml does name."""
     if is_ledger(named):
+        named = without_password(named)
         rows = named.removesuffix(".ledger")
         raise InvalidParameter(f"{named} is a ledger: name the rows it is of" + (f", {rows}" if rows != named else ""))
-    if "://" in named or is_address(named) or Path(named).exists() or Folder.named(named) is not None:
+    if is_url(named) or Path(named).exists() or Folder.named(named) is not None:
         return
     told = f"{NAME} names {', '.join(known)}" if known else f"there is no {NAME} that names datasets"
     raise InvalidParameter(f"there is no file and no dataset {named!r}; {told}")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from chary.addresses import Address, place_of, without_password
 from chary.answers import Spending
 from chary.calls.call import named
 from chary.cli import config, output
@@ -14,10 +15,9 @@ from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.core.charges import spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
-from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
 from chary.ledger.locations import back_up
 from chary.ledger.locations import move as moving
-from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.schema import role_statements
 from chary.numbers import counted, percent, priced
 from chary.session import opening, statement
@@ -95,7 +95,7 @@ def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
 
     Example: chary ledger move visits.ledger postgresql://owner@db.example/privacy?schema=visits
     """
-    yield _head(moving(config.ledger_at(source), whereabouts(to), with_open_calls=with_open_calls))
+    yield _head(moving(config.ledger_at(source), place_of(to), with_open_calls=with_open_calls))
 
 
 @app.command()
@@ -122,7 +122,7 @@ def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None
 def _open(file: str) -> Ledger:
     place = config.ledger_at(file)
     if not ledger_exists(place):
-        raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {place}")
+        raise InvalidParameter(f"there is no ledger {without_password(place)}")
     return open_ledger(place)
 
 

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from chary.addresses import without_password
 from chary.errors import InvalidParameter
 from chary.numbers import ACCOUNTANTS, between, percent, priced, shown
 
@@ -56,8 +56,7 @@ def again(typed: Sequence[str], words: Sequence[str]) -> str:
     >>> again(["test", "postgresql://ann:secret@db.example/clinic", "--where", "age >= 65"], ["--hits", "20"])
     "chary test postgresql://ann@db.example/clinic --where 'age >= 65' --hits 20"
     """
-    shown = [re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", word) for word in typed]
-    return shlex.join(["chary", *shown, *words])
+    return shlex.join(["chary", *map(without_password, typed), *words])
 
 
 def show_json(value: Any) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import typer
 from rich.progress import Progress
 
+from chary.addresses import Address, without_password
 from chary.calls import Run
 from chary.calls.weights import HistogramState, PMWRun, PrepaidPMWRun
 from chary.charts import check_picture, plotter, writable
@@ -20,7 +21,6 @@ from chary.cli.rows import Stated, on_rows
 from chary.cli.session import check_public_size, ledger_of
 from chary.errors import InvalidParameter
 from chary.ledger import ledger_exists
-from chary.ledger.postgresql.address import Address
 from chary.numbers import percent, whole
 from chary.report import PublicReport
 from chary.report import report as public_report
@@ -81,9 +81,9 @@ def _targets(ledger: str | Path, asked: list[str], out: Path | None, *, as_json:
     if len(asked) > 1:
         raise InvalidParameter("--out names one file: ask for one of --html, --pdf, --md and --csv, or leave --out out")
     if out.suffix.lower() not in (".html", ".pdf", ".md", ".csv") or asked not in ([], [out.suffix.lower()[1:]]):
+        form, place = (asked or ["html"])[0], without_password(ledger)
         raise InvalidParameter(
-            f"--out ends in .html, .pdf, .md or .csv, as in chary report {ledger} --{(asked or ['html'])[0]} "
-            f"--out report.{(asked or ['html'])[0]}"
+            f"--out ends in .html, .pdf, .md or .csv, as in chary report {place} --{form} --out report.{form}"
         )
     return [out]
 
@@ -166,7 +166,7 @@ def _synthetic(
     whole(rows, "rows")
     whole(seed, "seed", least=0)
     if not ledger_exists(kept):
-        raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary pmw opens one")
+        raise InvalidParameter(f"there is no ledger {without_password(kept)}, so no histogram: chary pmw opens one")
     weights = _opened(stated.session, call)
     table = weights.state.synthetic(rows=rows, seed=seed)
     _write(table, to)

@@ -10,10 +10,10 @@ from functools import cached_property
 from math import fsum
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 import typer
 
+from chary.addresses import without_password
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
 from chary.cli import answers, commands, output
@@ -292,7 +292,7 @@ def _init(stated: Stated) -> commands.Found:
     Example: chary init visits.csv --unit patient_id --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6
     """
     source, place = stated.source, Path(NAME)
-    if source.on_server and urlsplit(source.file).password:
+    if without_password(source.file) != source.file:
         raise InvalidParameter("a chary.toml is no place for a password: leave it to ~/.pgpass")
     if (source.unit is not None) + source.each_row + (source.series is not None) != 1:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")

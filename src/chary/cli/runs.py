@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.accounting import Findings, Procedure
+from chary.addresses import place_of
 from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
 from chary.calls.thresholds import keyed
@@ -24,7 +25,7 @@ from chary.cli.forms import KEYWORD, FieldOption, Form, declared, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.data import Query
 from chary.errors import BudgetExceeded, InvalidParameter
-from chary.ledger import State, open_ledger, whereabouts
+from chary.ledger import State, open_ledger
 from chary.numbers import exact
 from chary.report.content import findings_in
 from chary.session import findings
@@ -165,7 +166,7 @@ def _findings(
 def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Findings, tuple[Any, ...] | None]:
     """What was published, and the labels of a series, which only its rows have."""
     if config.is_ledger(stated.source.file):
-        with closing(open_ledger(whereabouts(stated.source.file))) as ledger:
+        with closing(open_ledger(place_of(stated.source.file))) as ledger:
             return findings_in(ledger, config.one_dataset(ledger, dataset), run), None
     if dataset is not None:
         raise InvalidParameter("--dataset is for ledgers: leave it out, or name the ledger instead of the rows")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chary import config
+from chary.addresses import place_of
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
@@ -21,7 +22,7 @@ from chary.data.queries.keys import key_text
 from chary.data.source import DUCKDB
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
-from chary.ledger import ledger_exists, whereabouts
+from chary.ledger import ledger_exists
 from chary.numbers import positive
 from chary.session import Session, open, open_counts
 from chary.session.opening import usual_ledger
@@ -102,7 +103,7 @@ def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
         raise InvalidParameter(
             "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
         )
-    return whereabouts(budget.ledger or usual_ledger(source.file))
+    return place_of(budget.ledger or usual_ledger(source.file))
 
 
 def sized(call: CallOptions) -> Fraction | None:

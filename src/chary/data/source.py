@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chary.addresses import is_server, server_url
 from chary.data.csv_reader import CSVFormat
 from chary.errors import InvalidParameter, SchemaMismatch, quietly
 from chary.numbers import flag
@@ -101,7 +102,6 @@ _ENDINGS: Final = {
     "parquet": PARQUET,
     "duckdb": DUCKDB,
 }
-_SERVERS: Final = ("postgresql://", "postgres://")
 # A name with at most two numbers: whatever else an engine takes for a type could carry SQL.
 _TYPE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?")
 
@@ -149,9 +149,9 @@ class RowSource:
         """
         if type(source).__name__ == SESSION:
             return cls._of_session(source, table, said)
-        if is_address(source) and engine is not None:
+        if is_server(source) and engine is not None:
             raise InvalidParameter("a table of a server is asked there: leave engine= out")
-        if is_address(source):
+        if is_server(source):
             return cls._of_address(source, table, types, said)
         folder = Folder.named(source) if engine is None and isinstance(source, (str, Path)) else None
         listed = _paths(source if folder is None else folder.files(), engine)
@@ -180,21 +180,12 @@ class RowSource:
         if not isinstance(table, str) or not table:
             raise InvalidParameter('a server holds many tables: say which one, such as table="clinic.visits"')
         _check_texts("postgresql", frozenset(), types, said, False)
-        return cls("postgresql", table=table, said=said, address=address)
+        return cls("postgresql", table=table, said=said, address=server_url(address))
 
     @property
     def dialect(self) -> CSVFormat:
         """How this CSV is written."""
         return self.said or (CSVFormat.of(self.paths[0]) if self.kind == "csv" else CSVFormat())
-
-
-def is_address(source: object) -> bool:
-    """Whether a source is named by the URL of a server, rather than by a path.
-
-    >>> is_address("postgresql://reader@db.example/clinic"), is_address("visits.csv"), is_address(Path("visits.csv"))
-    (True, False, False)
-    """
-    return isinstance(source, str) and source.startswith(_SERVERS)
 
 
 def _paths(source: Any, engine: Any) -> list[Any]:

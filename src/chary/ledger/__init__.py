@@ -7,7 +7,7 @@ hash-chained file that many processes may share, in a schema of a server that ma
 from chary.amounts import Amount
 from chary.ledger.entries import Head
 from chary.ledger.ledger import Ledger
-from chary.ledger.locations import IN_MEMORY, ledger_exists, open_ledger, whereabouts
+from chary.ledger.locations import IN_MEMORY, ledger_exists, open_ledger
 from chary.ledger.records import (
     Balance,
     CallRecord,
@@ -42,5 +42,4 @@ __all__ = [
     "canonical",
     "ledger_exists",
     "open_ledger",
-    "whereabouts",
 ]

@@ -9,16 +9,16 @@ from typing import Final
 
 from sqlalchemy import Connection, Table, bindparam, func, select, update
 
+from chary.addresses import Address, file_of, is_server
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import entries, records, verification
 from chary.ledger.ledger import Ledger
 from chary.ledger.memory import MemoryStore
-from chary.ledger.postgresql.address import Address, is_address
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Transactions, Upkeep
 from chary.ledger.sqlite import store as sqlite
 from chary.ledger.sqlite.files import create, engine_of
-from chary.ledger.sqlite.store import SqliteUpkeep, file_of, lay_out
+from chary.ledger.sqlite.store import SqliteUpkeep, lay_out
 from chary.ledger.store import Progress
 from chary.ledger.witness import holds
 
@@ -27,21 +27,12 @@ IN_MEMORY: Final = ":memory:"
 # Where a ledger is: a file, or a schema of a server; and how it is opened.
 
 
-def whereabouts(text: str) -> str | Path:
-    """What a text names: a URL stays as it is, anything else is the path of a file.
-
-    >>> whereabouts("postgresql://db.example/privacy")
-    'postgresql://db.example/privacy'
-    """
-    return text if "://" in text else Path(text)
-
-
 def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None) -> Ledger:
     """Open, or make, the ledger at a path, or at a URL that begins with `sqlite:` or `postgresql:`; ":memory:" is a new
     one that nobody else has, for throwaway sessions.
 
     Errors: those of `sqlite_store` and `postgres_store`, `LedgerError` where the driver of PostgreSQL is missing, and
-    `InvalidParameter` for a ledger in memory with a witness.
+    `InvalidParameter` for another URL and for a ledger in memory with a witness.
 
     >>> import tempfile
     >>> from chary.ledger import Amount, Terms
@@ -59,7 +50,7 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Pat
         if witness is not None:
             raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
         return Ledger(MemoryStore())
-    if not is_address(target):
+    if not is_server(target):
         return Ledger(sqlite.sqlite_store(target, timeout, witness))
     _driver()
     from chary.ledger.postgresql.store import postgres_store  # noqa: PLC0415
@@ -69,7 +60,7 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Pat
 
 def ledger_exists(target: str | Path) -> bool:
     """Whether there is a ledger, or at least a file, by that name; nothing is made."""
-    if not is_address(target):
+    if not is_server(target):
         return file_of(target).exists()
     _driver()
     from chary.ledger.postgresql.schema import laid_out  # noqa: PLC0415
@@ -79,12 +70,12 @@ def ledger_exists(target: str | Path) -> bool:
 
 def shown(target: str | Path) -> str:
     """A place as people are told of it, without passwords."""
-    return Address.parse(str(target)).shown if is_address(target) else str(file_of(target).absolute())
+    return Address.parse(str(target)).shown if is_server(target) else str(file_of(target).absolute())
 
 
 def bare(target: str | Path, timeout: float = 30.0) -> tuple[Transactions, Upkeep]:
     """Transactions on a ledger, made if it is not there, whatever state it is in; only for moving one."""
-    if not is_address(target):
+    if not is_server(target):
         path = file_of(target)
         create(path, timeout, lambda new: lay_out(new, timeout))
         return sqlite.SqliteTransactions(path, timeout), SqliteUpkeep()
@@ -126,7 +117,7 @@ def back_up(source: str | Path, to: str | Path) -> entries.Head:
     on a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved."""
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to copy")
-    if not is_address(source):
+    if not is_server(source):
         sqlite.back_up(source, Path(to), _TIMEOUT)
     else:
         store, upkeep = bare(source)

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from chary.addresses import without_password
 from chary.charts import plotter, writable
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.ledger import Ledger, ledger_exists, open_ledger
@@ -125,7 +126,7 @@ def report(
     if isinstance(ledger, Ledger):
         return _report(ledger, each, dataset, {}, tell or _quiet)
     if not ledger_exists(ledger):
-        raise InvalidParameter(f"there is no ledger {ledger}")
+        raise InvalidParameter(f"there is no ledger {without_password(ledger)}")
     opened = open_ledger(ledger)
     try:
         return _report(opened, each, dataset, {}, tell or _quiet)

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
+from chary.addresses import is_server
 from chary.config import DatasetOptions, Placed, StrictOptions, checked, read
 from chary.errors import InvalidParameter
-from chary.ledger.postgresql.address import is_address
 from chary.service.auth.tokens import roles_of
 from chary.session.opening import usual_ledger
 
@@ -134,7 +134,7 @@ class ServiceConfig(Placed):
 
     def shared(self, dataset: str) -> bool:
         """Whether the rows of a dataset are those of a server, so that each process sees what another one appends."""
-        return is_address(self.file(dataset))
+        return is_server(self.file(dataset))
 
     def secret(self, webhook: str) -> bytes:
         """The secret for the signatures of a webhook; `InvalidParameter` for a short or missing one."""

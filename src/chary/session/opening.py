@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 from chary import noise
 from chary.accounting import Event
+from chary.addresses import database_of, file_of, is_server
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
 from chary.data import CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
 from chary.data.source import Folder
-from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
-from chary.ledger.postgresql.address import is_address
-from chary.ledger.sqlite import files, store
+from chary.ledger.sqlite import files
 from chary.ledger.witness import check_apart
 from chary.numbers import Number, exact, plain, positive
 from chary.session.session import Session, check_types, entry_budget, read_as
@@ -47,13 +45,13 @@ class Place:
         """
         if not isinstance(self.ledger, (str, Path)) or str(self.ledger) == IN_MEMORY:
             return False
-        if not is_address(self.ledger):
-            check_apart(store.file_of(self.ledger), self.witness)
+        if not is_server(self.ledger):
+            check_apart(file_of(self.ledger), self.witness)
         if ledger_exists(self.ledger):
             return False
         if self.witness is not None and Path(self.witness).exists():
             raise LedgerCorrupted("the ledger is gone, its witness is there: restore the newest copy of the ledger")
-        return is_address(self.ledger) or self._has_folder(store.file_of(self.ledger))
+        return is_server(self.ledger) or self._has_folder(file_of(self.ledger))
 
     def _has_folder(self, file: Path) -> bool:
         if not os.access(file.absolute().parent, os.W_OK | os.X_OK):
@@ -82,8 +80,8 @@ def usual_name(source: Any, table: str | None) -> str:
     >>> usual_name("stops.duckdb", "stops"), usual_name("stops.duckdb", "days")
     ('stops', 'stops.days')
     """
-    if is_table_address(source):
-        return _with_table(urlsplit(source).path.strip("/") or "server", table)
+    if is_server(source):
+        return _with_table(database_of(source), table)
     folder = Folder.named(source) if isinstance(source, (str, Path)) else None
     source = source if folder is None else Path(folder.path).resolve()
     path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
@@ -109,7 +107,7 @@ def usual_ledger(source: Any) -> str:
     >>> usual_ledger("a/visits.csv"), usual_ledger("visits/"), usual_ledger("visits/2026-*.parquet")
     ('a/visits.csv.ledger', 'visits.ledger', 'visits.ledger')
     """
-    if not isinstance(source, (str, Path)) or is_table_address(source):
+    if not isinstance(source, (str, Path)) or is_server(source):
         raise InvalidParameter(
             "beside these rows there is no place for a ledger: say where it is, such as ledger='visits.ledger'"
         )
@@ -335,11 +333,11 @@ def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
 
     They are looked at without a lock. Rows that are no files, and throwaway ledgers, have nothing beside them.
     """
-    if not isinstance(source, (str, Path)) or is_table_address(source) or not isinstance(place.ledger, (str, Path)):
+    if not isinstance(source, (str, Path)) or is_server(source) or not isinstance(place.ledger, (str, Path)):
         return
     if str(place.ledger) == IN_MEMORY:
         return
-    rows, own = Path(source).absolute(), None if is_address(place.ledger) else store.file_of(place.ledger).absolute()
+    rows, own = Path(source).absolute(), None if is_server(place.ledger) else file_of(place.ledger).absolute()
     folders = {rows.parent, rows if rows.is_dir() else rows.parent, rows.parent if own is None else own.parent}
     for other in _ledgers(folders):
         if (own is None or other.resolve() != own.resolve()) and dataset in files.datasets_in(other):

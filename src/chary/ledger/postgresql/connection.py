@@ -11,8 +11,8 @@ from psycopg import sql
 from sqlalchemy import Connection, Engine, NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from chary.addresses import Address
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
-from chary.ledger.postgresql.address import Address
 
 # What errors of the server mean for a ledger; nothing of what they quote is kept, for it may be a secret.
 

@@ -9,8 +9,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
+from chary.addresses import Address
 from chary.errors import InvalidParameter, LedgerError
-from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.records import label
 

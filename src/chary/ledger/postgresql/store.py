@@ -14,11 +14,11 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
+from chary.addresses import Address
 from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import entries
 from chary.ledger.claims import Claim
-from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.protocols import Kept

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, create_mock_engine, func, inspect, make_url, select, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import Connection, create_mock_engine, func, inspect, select, text
 from sqlalchemy.schema import ExecutableDDLElement
 
+from chary.addresses import file_of
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import records
@@ -98,21 +98,6 @@ def add_indexes(connection: Connection) -> None:
     """Make the indexes that earlier versions did not, unless another process has just done so."""
     for index in schema.ADDED:
         index.create(connection, checkfirst=True)
-
-
-def file_of(target: str | Path) -> Path:
-    """The file behind a path or a URL; only SQLite files so far."""
-    if "\0" in str(target):
-        raise LedgerError("there is no file with a NUL in its name")
-    if isinstance(target, Path) or "://" not in target:
-        return Path(target)
-    try:
-        url = make_url(target)
-    except ArgumentError:
-        raise LedgerError("the ledger's URL cannot be read") from None
-    if url.get_backend_name() != "sqlite" or url.query or url.database in (None, "", ":memory:"):
-        raise LedgerError("a ledger's URL must be sqlite:///path; for one in memory say :memory:")
-    return Path(str(url.database))
 
 
 # The file under a ledger: durable, one writer at a time, safe across threads, forks and interrupts.

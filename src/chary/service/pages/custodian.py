@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from chary.addresses import is_url
 from chary.amounts import Amount
 from chary.client.wire import problem, status_of
 from chary.core.charges import accounts_of
@@ -170,7 +171,7 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
     said, ledger = service.config.service, service.config.ledger(on.served.name)
     copies = {f"chary ledger backup {shlex.quote(ledger)} COPY.ledger": ledger}
     copies |= {f"sqlite3 {shlex.quote(said.store)} '.backup COPY.db'": said.store}
-    return [_SERVER if "://" in place else command for command, place in copies.items()]
+    return [_SERVER if is_url(place) else command for command, place in copies.items()]
 
 
 def _capped(on: Asking, analyst: str, amount: Amount, basic: int) -> Capped:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -11,13 +10,14 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import URL, Column, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy import URL, Column, Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.exc import DisconnectionError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.schema import CreateColumn
 
+from chary.addresses import Address, file_of, is_server
 from chary.client.wire import Refusal
-from chary.errors import InvalidParameter, LedgerError
+from chary.errors import LedgerError
 from chary.service.store.tables import LAYOUT, TABLES, TOKENS
 
 # The service's own database: a file by default, or a schema of a PostgreSQL server, which many machines share.
@@ -38,9 +38,9 @@ class ServiceStore:
     """
 
     def __init__(self, place: str | Path) -> None:
-        self.on_server = "://" in str(place) and not str(place).startswith("sqlite")
+        self.on_server = is_server(place)
         with _translated():
-            self._engine = server_engine(str(place)) if self.on_server else _file(str(place))
+            self._engine = server_engine(str(place)) if self.on_server else _file(place)
         self._ahead, self._read_again = 0.0, -inf
         # A statement that reads needs no transaction around it.
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -128,11 +128,10 @@ def _translated() -> Iterator[None]:
         raise LedgerError(f"the service's database refused ({type(error).__name__})") from None
 
 
-def _file(place: str) -> Engine:
-    url = make_url(place if "://" in place else f"sqlite:///{place}")
-    if url.database and not url.database.startswith((":memory:", "file:")):
-        _keep_private(Path(url.database))
-    return _writing_first(create_engine(url))
+def _file(place: str | Path) -> Engine:
+    file = file_of(place)
+    _keep_private(file)
+    return _writing_first(create_engine(URL.create("sqlite", database=str(file))))
 
 
 def _keep_private(place: Path) -> None:
@@ -207,8 +206,6 @@ def _held(connection: Connection, newest: int) -> int:
 # The service's own database on a PostgreSQL server: a schema of its own, and locks that processes share.
 
 _USUAL: Final = "chary_service"
-_SCHEMES: Final = ("postgresql", "postgresql+psycopg")
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HELD_UP: Final = text("SELECT set_config('lock_timeout', :most, :here)")
 _LOCKED: Final = text("SELECT pg_advisory_lock(:number)")
 _ALONE: Final = text("SELECT pg_advisory_xact_lock(:number)")
@@ -223,13 +220,19 @@ def server_engine(place: str) -> Engine:
 
     Errors: `InvalidParameter` for what is no such URL.
     """
-    url, schema = _read(place)
-    engine = create_engine(url, pool_size=8, max_overflow=8, pool_timeout=_PATIENCE_MS / 1000)
+    address = Address.parse(place, _USUAL, public=True)
+    engine = create_engine(
+        "postgresql+psycopg://",
+        connect_args=address.options,
+        pool_size=8,
+        max_overflow=8,
+        pool_timeout=_PATIENCE_MS / 1000,
+    )
 
     def connected(connection: Any, record: Any) -> None:
         record.info["used"] = time.monotonic()
         with connection.cursor() as cursor:
-            cursor.execute(f"SET search_path TO {schema}")
+            cursor.execute(f"SET search_path TO {address.schema}")
             cursor.execute(f"SET lock_timeout TO {_PATIENCE_MS}")
             cursor.execute("SET default_transaction_isolation TO 'read committed'")
         connection.commit()
@@ -239,7 +242,7 @@ def server_engine(place: str) -> Engine:
     event.listen(engine, "checkin", _used)
     with engine.begin() as connection:
         alone(connection, "tables")
-        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {address.schema}"))
     return engine
 
 
@@ -263,19 +266,6 @@ def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
 def server_clock(connection: Connection) -> float:
     """Seconds since 1970 by the server's clock, which is one for all machines."""
     return float(connection.execute(_CLOCK).scalar_one())
-
-
-def _read(place: str) -> tuple[URL, str]:
-    url: URL | None = None
-    with suppress(ArgumentError, ValueError):
-        url = make_url(place)
-    if url is None or url.drivername not in _SCHEMES or not url.database:
-        raise InvalidParameter("store is a file, or postgresql://user@host/database?schema=name")
-    said = url.query.get("schema", _USUAL)
-    schema = said if isinstance(said, str) else said[-1]
-    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
-        raise InvalidParameter("the schema of a store is a name of small letters, digits and underscores")
-    return url.set(drivername=_SCHEMES[1]).difference_update_query(["schema"]), schema
 
 
 def _number(name: str) -> int:
