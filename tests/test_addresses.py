@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chary.addresses import Address, file_of, is_server, place_of, without_password
-from chary.cli.app import run
+from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.service.store.store import ServiceStore
 

@@ -7,7 +7,7 @@ import pytest
 import scipy
 from tests.paths import beside
 
-from chary.mechanisms.additive import Laplace
+from chary.mechanisms import Laplace
 from chary.mechanisms.gaussian import RestartingThreshold
 from chary.mechanisms.threshold_tests import ThresholdLaw
 from chary.noise import Seeded

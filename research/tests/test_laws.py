@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import exact_total, halted_epsilon_up, noisy_max_epsilon_up, sparse_noise
-from chary.mechanisms.threshold_tests import SparseVectorMachine
+from chary.mechanisms import SparseVectorMachine
 from chary.noise import Seeded
 from chary_research.experiments.gaussian_losses import QUERIES, STEPS, UNITS, drawn_halt, drawn_maximum, run_terms
 from chary_research.experiments.schedules import KEYS, rows_by_key

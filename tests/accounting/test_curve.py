@@ -4,8 +4,16 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from chary.accounting import MenuCall, exact_delta, exact_total, lattice_curves, published_total, target_total
-from chary.accounting.charging_curve import delta_up, exact_tail_total
+from chary.accounting import (
+    MenuCall,
+    exact_delta,
+    exact_tail_total,
+    exact_total,
+    lattice_curves,
+    published_total,
+    target_total,
+)
+from chary.accounting.charging_curve import delta_up
 from chary.accounting.composition import convex_upper
 from chary.accounting.menu_curve import _options
 from chary.errors import InvalidParameter

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from chary.accounting.accuracy import (
-    discrete_chance_up,
-    linear_loss_down,
-    loss_down,
-    published_loss_down,
-    variance_down,
-)
+from chary.accounting import discrete_chance_up, linear_loss_down, loss_down, published_loss_down, variance_down
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, bits_distances
 from chary.noise import ExponentialLaw

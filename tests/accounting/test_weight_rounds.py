@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chary.accounting import Approximate, Pure, ZeroConcentrated
+from chary.accounting import Approximate, Pure, ZeroConcentrated, hard_answers_up
 from chary.accounting.numerics import precise
-from chary.accounting.weights import Allowance, ExactRounds, PublishedRounds, hard_answers_up, weight_rounds
+from chary.accounting.weights import Allowance, ExactRounds, PublishedRounds, weight_rounds
 from chary.errors import InvalidParameter
 
 SIZES, START = 10**6, 200

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting.sparse_vector import tuned_shares
+from chary.accounting import tuned_shares
 from chary.accounting.weights import weight_rounds
 from chary.errors import InvalidParameter
 

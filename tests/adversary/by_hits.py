@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 
 from chary import count
-from chary.calls import PMW, GrowingTests, IndividualTests
-from chary.calls.growing_tests import GrowingRoundState, GrowingRun, HitsLaw
+from chary.calls import PMW, GrowingRun, GrowingTests, IndividualTests
+from chary.calls.growing_tests import GrowingRoundState, HitsLaw
 from chary.calls.individual import CounterMemory, IndividualRun
 from chary.calls.public_histograms import HistogramMemory, SharpHits
 from chary.calls.sharpness import HitTerms

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from chary import count
-from chary.calls.selection import TopK, top_keys
-from chary.calls.thresholds import OnChange, ReleaseIf, rounded, tested_keys
+from chary.calls import OnChange, ReleaseIf, TopK
+from chary.calls.selection import top_keys
+from chary.calls.thresholds import rounded, tested_keys
 from chary.core.plan import Data, laplace_for, laplace_for_each
 from chary.data import NeighborRelation
 from chary.mechanisms import BarTests

@@ -6,9 +6,9 @@ from functools import cache
 from types import SimpleNamespace
 
 from chary import Algorithm, count
-from chary.calls.compute import RunAlgorithm, run_once
-from chary.calls.thresholds import ReleaseIf, asked_release, released_if, revision
-from chary.calls.withheld import Widen
+from chary.calls import ReleaseIf, RunAlgorithm, Widen
+from chary.calls.compute import run_once
+from chary.calls.thresholds import asked_release, released_if, revision
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from tests.adversary.kit import Ask, Result, World

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest
 from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters

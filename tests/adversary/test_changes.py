@@ -6,8 +6,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
-from chary.accounting import ZeroConcentrated
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest, ZeroConcentrated
 from chary.calls import Select
 from chary.filters import RenyiFilter
 from tests.adversary.changes import Changes

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest
 from chary.calls import ReleaseIf, ThresholdTest
 from chary.filters import RenyiFilter
 from tests.adversary import sharp

@@ -7,7 +7,7 @@ from math import isclose
 import pyarrow as pa
 import pytest
 
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest
 from chary.accounting.sharp_widths import draw_table
 from chary.audit.auditor import audit_case, worst_cases
 from chary.audit.enumeration import LOST, Enumeration, TooMany

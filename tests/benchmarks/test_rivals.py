@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from chary import Budget
-from chary.accounting import BoundaryCall
-from chary.accounting.composition import optimal_total
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import BoundaryCall, SharpTest, optimal_total
 from chary.accounting.sharp_widths import draw_table
 from chary.filters import RenyiFilter
 from chary.mechanisms.boundaries import LabelDraws

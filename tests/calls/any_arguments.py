@@ -26,7 +26,8 @@ from random import Random
 
 import chary
 from chary import Algorithm, Budget
-from chary.calls.call import adapter, kinds
+from chary.calls import kinds
+from chary.calls.call import adapter
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.noise import Seeded

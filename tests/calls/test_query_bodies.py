@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import chary
 from chary import InvalidInput, InvalidQuery, count, histogram, mean
 from chary.calls import kinds
+from chary.data import Values
 from chary.data.queries.bodies import body_of, query_of
 from chary.data.queries.stored import MECHANISM, current, stored
-from chary.data.series import Values
 from chary.service.core.requests import Wish
 
 names = st.sampled_from(["age", "cost", "a b", "Ünit"])

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from chary.audit import Audited
 from chary.audit import auditor as all_kinds
-from chary.audit.findings import Audited
-from chary.cli.app import BAD_INPUT, OK, run
+from chary.cli import run
+from chary.cli.app import BAD_INPUT, OK
 
 
 def test_it_shows_what_was_claimed_beside_what_was_shown(capsys):

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.accounting.gaussian_noise import gaussian_delta
+from chary.accounting import gaussian_delta
 from chary.cli import demo, run
-from chary.demo import story
+from chary.demo import BUDGET, story
 from chary.demo.panel import INDICATORS, YEARS, alarms, indicators, of_year, people, true_counts
-from chary.demo.story import BAR, BUDGET, HITS, TESTS, Rivals
+from chary.demo.story import BAR, HITS, TESTS, Rivals
 from chary.ledger import open_ledger
 from tests.paths import ROOT
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chary.accounting.composition import group_privacy_up, sampler_delta_up
+from chary.accounting import group_privacy_up, sampler_delta_up
 from chary.cli import run
 
 

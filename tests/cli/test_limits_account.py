@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting import exact_total, loss_down, zero_concentrated_rho_down
-from chary.accounting.charging_curve import hits_needed, not_prior_q
+from chary.accounting import exact_total, loss_down, not_prior_q, sharp_width, zero_concentrated_rho_down
+from chary.accounting.charging_curve import hits_needed
 from chary.accounting.local_reports import local_channels, people_needed
 from chary.accounting.schedules import Law, epochs_rows, every_rows, population_risk_up, static_rows
-from chary.accounting.sharp_widths import laplace_width, sharp_width
+from chary.accounting.sharp_widths import laplace_width
 from chary.accounting.weights import published_weights_rows, sparse_weights_rows
 from chary.filters import Budget, largest_call
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.sharp_widths import sharp_width
+from chary.accounting import sharp_width
 from tests.accounting.sharp.laws import allowed
 from tests.paths import reference
 

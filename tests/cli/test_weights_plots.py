@@ -12,7 +12,8 @@ import chary
 from chary import Bins
 from chary.calls import PMW, WeightedAnswer
 from chary.errors import InvalidParameter
-from chary.growth.plots import KINDS, draw_answers, draw_synthetic, marginal
+from chary.growth import draw_answers, draw_synthetic
+from chary.growth.plots import KINDS, marginal
 
 ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"

@@ -26,7 +26,7 @@ from chary.errors import CharyError
 from chary.growth import CountsBox
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
-from chary.report.public_report import report
+from chary.report import report
 from chary.session import STEPS, findings
 from tests.conformance.runs import FAR, RUNS
 from tests.session.interruption_kit import Interruption, Stop

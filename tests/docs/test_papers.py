@@ -8,7 +8,8 @@ from functools import lru_cache
 import pytest
 import typer
 
-from chary.cli.app import app, run
+from chary.cli import run
+from chary.cli.app import app
 from tests.paths import ROOT
 
 PAGE = ROOT / "docs" / "papers.md"

@@ -1,8 +1,7 @@
 """What is asked of every engine: each form of a query, by neighbours and by what limits the part of a unit."""
 
 import chary
-from chary.data import Predicate, count, histogram, mean, ordered
-from chary.data.queries.moments import second_moments
+from chary.data import Predicate, count, histogram, mean, ordered, second_moments
 from chary.data.queries.ordered import Elements
 from tests.engines.cells import DATES, KEYS, MOMENTS
 

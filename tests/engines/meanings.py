@@ -7,9 +7,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 
-from chary.data import Sum
-from chary.data.queries.histogram import Binned
-from chary.data.queries.moments import SecondMoments
+from chary.data import Binned, SecondMoments, Sum
 from tests.data import oracle
 from tests.data.oracle import missing, truth
 

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import count, histogram, ordered
-from chary.data.queries.moments import second_moments
+from chary.data import EntryLimit, count, histogram, ordered, second_moments
 from chary.data.queries.ordered import Elements
-from chary.data.rows import EntryLimit, Rooms
+from chary.data.rows import Rooms
 from chary.data.table import living
 from chary.errors import CharyError, EngineError, SchemaMismatch
 from tests.engines import meanings

@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import NeighborRelation, count, histogram, mean, ordered
-from chary.data.predicates.predicate import Predicate
-from chary.data.queries.moments import second_moments
+from chary.data import NeighborRelation, Predicate, count, histogram, mean, ordered, second_moments
 from chary.data.queries.ordered import Elements
 from tests.engines.openers import DIFFERENT
 

@@ -4,9 +4,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import NeighborRelation, count, histogram, ordered
-from chary.data.predicates.predicate import Predicate
-from chary.data.queries.moments import second_moments
+from chary.data import NeighborRelation, Predicate, count, histogram, ordered, second_moments
 from chary.data.queries.ordered import Elements
 from chary.errors import CharyError, InvalidQuery, SchemaMismatch
 from tests.engines.cells import SCHEMA

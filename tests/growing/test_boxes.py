@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Algorithm, InvalidParameter, InvalidQuery, NeighborRelation, count, histogram
-from chary.accounting.accuracy import rank_errors_up
+from chary.accounting import rank_errors_up
 from chary.accounting.schedules import Law
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox
 

@@ -11,9 +11,8 @@ from scipy.stats import chi2
 
 from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
+from chary.learning import Categorical, CountingBayes, Span
 from chary.learning import search as candidate_module
-from chary.learning.features import Categorical, Span
-from chary.learning.naive_bayes import CountingBayes
 from chary.learning.search import Candidate, one_row_each
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, OperatingSystem, Seeded

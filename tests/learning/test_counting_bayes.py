@@ -11,8 +11,7 @@ import pytest
 from sklearn.base import clone
 
 from chary.errors import InvalidParameter
-from chary.learning.features import Categorical, Cuts, Span
-from chary.learning.naive_bayes import CountingBayes
+from chary.learning import Categorical, CountingBayes, Cuts, Span
 from chary.noise import Seeded
 
 FEATURES = [Span("age", 0, 100), Cuts("gain", [1, "2.5"]), Categorical("sex", ["f", "m"])]

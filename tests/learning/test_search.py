@@ -12,10 +12,8 @@ import chary
 from chary import Budget
 from chary.accounting import Extendable, Targeted
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter
+from chary.learning import Categorical, CountingBayes, Cuts, PrivateSearch, Span
 from chary.learning import search as module
-from chary.learning.features import Categorical, Cuts, Span
-from chary.learning.naive_bayes import CountingBayes
-from chary.learning.search import PrivateSearch
 from chary.noise import Seeded
 from tests.learning.learners import SECRET, Majority
 from tests.paths import beside

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from chary.errors import InvalidParameter
-from chary.learning.pate import draw_shards, equal_shards, number_units
+from chary.learning import draw_shards, equal_shards
+from chary.learning.pate import number_units
 from chary.noise import Seeded
 
 ALPHA = 1e-6

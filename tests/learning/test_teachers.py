@@ -12,9 +12,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from chary.errors import InvalidParameter
-from chary.learning import Teachers, digits
+from chary.learning import Teachers, digits, draw_shards
 from chary.learning.classifiers import Constant, choose, learn
-from chary.learning.pate import draw_shards
 from chary.noise import Seeded
 
 CLASSES = ("low", "high")

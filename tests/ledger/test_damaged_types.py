@@ -10,7 +10,7 @@ import chary
 from chary import Budget, count
 from chary.errors import CharyError, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, open_ledger
-from chary.report.public_report import report
+from chary.report import report
 from chary.session.statement import entries
 from tests.session.kit import visits
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 import chary
 from chary.addresses import Address
-from chary.cli.app import run
+from chary.cli import run
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked, RequestInFlight
 from chary.ledger import Amount, ledger_exists, open_ledger
 from chary.ledger.locations import _TABLES, _rows, bare

@@ -11,7 +11,8 @@ import pytest
 from chary.accounting import Repeated, ZeroConcentrated
 from chary.accounting.continual import PrefixTree, best_tree, root_length, root_weights
 from chary.errors import InvalidParameter
-from chary.mechanisms.additive import Gaussian, Laplace, unpadded
+from chary.mechanisms import Gaussian, Laplace
+from chary.mechanisms.additive import unpadded
 from chary.mechanisms.continual import BinaryTree, RootFactorisation
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, p_value

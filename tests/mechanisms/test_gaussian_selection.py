@@ -8,10 +8,10 @@ from scipy import stats
 
 from chary.accounting import above_threshold_epsilons_up, noisy_max_epsilon_up
 from chary.errors import InvalidParameter
+from chary.mechanisms import GaussianMax, GaussianThreshold
 from chary.mechanisms import gaussian as module
-from chary.mechanisms.gaussian import GaussianMax, GaussianThreshold
-from chary.noise import OperatingSystem, Seeded
-from chary.noise.gaussian import Deviate, Normals
+from chary.noise import Deviate, OperatingSystem, Seeded
+from chary.noise.gaussian import Normals
 from tests.mechanisms.gaussian_laws import grid_pairs, log_stopping, log_stopping_afresh, log_winner
 from tests.noise.helpers import Scripted
 

@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
+from chary.accounting import SharpTest
+from chary.accounting.sharp_tests import ONE, SharpTable
 from chary.accounting.sharp_widths import draw_table
 from chary.mechanisms.boundaries import LabelDraws
 from chary.noise import OperatingSystem, Seeded

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chary.accounting.weights import hard_answers_up, weights_alpha, weights_epsilon
+from chary.accounting import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript, WeightVector
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Set

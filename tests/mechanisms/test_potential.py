@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chary.accounting.weights import hard_answers_up
+from chary.accounting import hard_answers_up
 from chary.mechanisms.weights import Change, MultiplicativeWeights, WeightVector
 
 CELLS = 12

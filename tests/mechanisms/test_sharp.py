@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp_tests import BITS, ONE, SharpTable, SharpTest, sharp_table
+from chary.accounting import SharpTest, sharp_table
+from chary.accounting.sharp_tests import BITS, ONE, SharpTable
 from chary.errors import InvalidParameter
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.noise import OperatingSystem, Seeded

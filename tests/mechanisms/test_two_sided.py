@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp_tests import TwoSidedTable, sharp_table
+from chary.accounting import sharp_table
+from chary.accounting.sharp_tests import TwoSidedTable
 from chary.errors import InvalidParameter
 from chary.mechanisms.threshold_tests import TwoSidedSampler
 from chary.noise import OperatingSystem, Seeded

@@ -29,7 +29,7 @@ from chary.client.wire import in_typed
 from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
-from chary.report.public_report import report
+from chary.report import report
 from chary.session import open_votes
 from tests.golden.make import told as told_of
 from tests.net import kept

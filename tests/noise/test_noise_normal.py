@@ -10,9 +10,9 @@ from flint import arb
 from scipy import integrate, stats
 
 from chary.errors import InvalidParameter
-from chary.noise import OperatingSystem, Seeded
+from chary.noise import Deviate, OperatingSystem, Seeded, deviate, normals, reaches
 from chary.noise import gaussian as module
-from chary.noise.gaussian import Deviate, accepts, deviate, normals, reaches
+from chary.noise.gaussian import accepts
 
 from .helpers import ALPHA, Scripted, ball, p_value, spread
 

@@ -10,8 +10,7 @@ from matplotlib import colors
 from chary import InvalidParameter, count, histogram
 from chary.accounting import Publication, Support
 from chary.answers import NoisyNumber, NoisyNumbers
-from chary.calls import ContinualCount
-from chary.calls.answers import WatchResult
+from chary.calls import ContinualCount, WatchResult
 from chary.charts import Chart, Spot
 from chary.cli import run
 from chary.growth import draw_counts

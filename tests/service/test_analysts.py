@@ -12,11 +12,11 @@ from sqlalchemy import insert
 import chary
 from chary import BudgetExceeded, NotWithheld, count
 from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Widen
-from chary.client.remote import connect
+from chary.client import connect
 from chary.client.wire import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import open_ledger
-from chary.report.public_report import report
+from chary.report import report
 from chary.service.store.tables import REQUESTS
 from tests.service.kit import serve_dataset, serve_visits, token_of
 from tests.session.kit import PUBLIC, USUAL, visits

@@ -6,7 +6,7 @@ import chary
 from chary import Budget, InvalidQuery, count
 from chary.answers import Answer
 from chary.calls import Run, SparseVector
-from chary.client.remote import connect
+from chary.client import connect
 from chary.data import Votes
 from chary.noise import Seeded
 from chary.session import open_votes

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from chary import Budget
-from chary.calls.call import read
+from chary.calls import read
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.service.core.requests import readable_kinds

@@ -8,10 +8,10 @@ from sqlalchemy import event
 import chary
 from chary import Budget, count
 from chary.amounts import Amount
-from chary.client.remote import connect
+from chary.client import connect
 from chary.errors import LedgerLocked
 from chary.ledger import open_ledger
-from chary.report.public_report import PublicReport
+from chary.report import PublicReport
 from chary.service.core import datasets
 from chary.service.core.datasets import ChargesSoFar
 from tests.ledger.long import lengthened

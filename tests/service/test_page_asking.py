@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from chary.calls.call import read
+from chary.calls import read
 from chary.charts import Chart, Spot
 from chary.service.core.requests import readable_kinds
 from chary.service.pages.charts import specification

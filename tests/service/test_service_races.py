@@ -17,7 +17,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, count
 from chary.calls import Release
-from chary.client.remote import connect, connect_async
+from chary.client import connect, connect_async
 from chary.client.wire import Refusal
 from chary.service.auth.rate_limits import MOST
 from chary.service.auth.tokens import BearerTokens

@@ -16,7 +16,7 @@ import pytest
 
 from chary import BudgetExceeded, count
 from chary.calls import Release, ThresholdTest
-from chary.client.remote import connect
+from chary.client import connect
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
 from chary.service.store.store import ServiceStore

@@ -16,8 +16,8 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.calls import PMW, GrowingTests, Release, SparseVector, ThresholdTest
-from chary.client.remote import connect
-from chary.client.webhooks import check_webhook, signed
+from chary.client import check_webhook, connect
+from chary.client.webhooks import signed
 from chary.core import transaction as spine
 from chary.errors import BudgetExceeded, CharyError, EngineError, InvalidParameter
 from chary.noise import Seeded

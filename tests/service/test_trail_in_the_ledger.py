@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import count
 from chary.calls import ThresholdTest
-from chary.client.remote import connect
+from chary.client import connect
 from chary.ledger import open_ledger
 from tests.ledger.kit import raw
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for

@@ -36,13 +36,11 @@ from chary.calls.run import Opening
 from chary.calls.selection import stored
 from chary.calls.sketch import Line
 from chary.data.queries.ordered import Mark
-from chary.mechanisms import Distinct, HiddenThreshold, Laplace
+from chary.mechanisms import Distinct, Held, HiddenThreshold, Laplace
 from chary.mechanisms.continual import BinaryTree
 from chary.mechanisms.sketches import Counters
-from chary.mechanisms.threshold_tests import Held
 from chary.mechanisms.weights import Change, Transcript
-from chary.noise import Seeded
-from chary.noise.gaussian import Deviate
+from chary.noise import Deviate, Seeded
 from tests.calls import samples
 from tests.calls.samples import CLINICS, EXTREME, OTHERS, RUN, SAMPLES, SIXTIES, extended, fixed, reselected
 

@@ -8,7 +8,7 @@ import pytest
 from chary import Budget, BudgetExceeded, count
 from chary.accounting import Pure
 from chary.amounts import Amount
-from chary.calls.call import Call
+from chary.calls import Call
 from chary.core.plan import PerHit, Plan, Result, reading
 from chary.errors import CharyError, LedgerError
 from chary.filters import Price

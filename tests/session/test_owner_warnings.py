@@ -20,7 +20,7 @@ from chary.errors import InvalidParameter, OwnerWarning
 from chary.ledger import open_ledger
 from chary.ledger.locations import move
 from chary.noise import Seeded
-from chary.report.public_report import report
+from chary.report import report
 from chary.session.opening import usual_ledger
 
 TYPES = {"day": "TIMESTAMP", "age": "BIGINT", "note": "VARCHAR"}

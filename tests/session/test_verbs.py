@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from chary.calls import kinds
-from chary.client.remote import AsyncRemote, Remote, connect_async
+from chary.client import AsyncRemote, Remote, connect_async
 from chary.session import Session
 from tests.calls.test_values import ordered
 

@@ -12,7 +12,8 @@ from chary.accounting.noise_laws import GUARD, ONE, Mass, level_down, share_up
 from chary.accounting.numerics import precise, scaled_tail
 from chary.errors import InvalidParameter
 from chary.mechanisms import Gaussian, Laplace
-from chary.noise.source import LARGEST_SCALE, LARGEST_VARIANCE, SMALLEST_SCALE, SMALLEST_VARIANCE
+from chary.noise import SMALLEST_SCALE, SMALLEST_VARIANCE
+from chary.noise.source import LARGEST_SCALE, LARGEST_VARIANCE
 from tests.accounting.enclosures import many_digits, number
 from tests.accounting.inference.laws import gaussian_sum, gaussian_table, laplace_table
 

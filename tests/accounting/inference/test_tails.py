@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting import Silence, false_alarms_up, margin_up, one_sided_noise, sparse_noise
-from chary.accounting.sharp_tests import SharpTails, sharp_table
+from chary.accounting import Silence, false_alarms_up, margin_up, one_sided_noise, sharp_table, sparse_noise
+from chary.accounting.sharp_tests import SharpTails
 from chary.accounting.sparse_vector import SparseTails
 
 FAR = 2500

@@ -7,7 +7,8 @@ from itertools import pairwise
 import flint
 import pytest
 
-from chary.accounting.sharp_tests import ONE, SharpTest, tail_down
+from chary.accounting import SharpTest, tail_down
+from chary.accounting.sharp_tests import ONE
 from chary.accounting.sharp_widths import clear_depth, draw_chain, draw_table
 from chary.errors import InvalidParameter
 from chary.mechanisms.boundaries import LabelDraws

@@ -4,9 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting import capacity_down
-from chary.accounting.sharp_tests import SharpTest, sharp_table
-from chary.accounting.sharp_widths import AgreedNumber, half_width, laplace_width, sharp_width
+from chary.accounting import SharpTest, capacity_down, sharp_table, sharp_width
+from chary.accounting.sharp_widths import AgreedNumber, half_width, laplace_width
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, largest_call
 

@@ -5,9 +5,8 @@ import math
 import pytest
 from scipy.stats import norm
 
-from chary.accounting import sparse_half_width_up
-from chary.accounting.sharp_tests import SharpTest
-from chary.accounting.sharp_widths import half_width, sharp_menu, sharp_width
+from chary.accounting import SharpTest, sharp_width, sparse_half_width_up
+from chary.accounting.sharp_widths import half_width, sharp_menu
 from chary.errors import InvalidParameter
 
 BUDGET = {"epsilon": 1, "delta": "1e-6"}

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from chary.accounting.sharp_tests import next_miss_up, tail_down
+from chary.accounting import next_miss_up, tail_down
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import PRICES, allowed, forbidden
 from tests.paths import reference

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from chary.accounting import SharpTest, sharp_width
-from chary.accounting.sharp_tests import ONE, chance_chain, next_miss_up, sharp_table
+from chary.accounting import SharpTest, next_miss_up, sharp_table, sharp_width
+from chary.accounting.sharp_tests import ONE, chance_chain
 from tests.accounting.sharp.laws import PRICES
 
 ROUNDS = 4000

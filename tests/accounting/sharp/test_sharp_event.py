@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting import Event, Joint, Pure, Repeated, ZeroConcentrated
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import Event, Joint, Pure, Repeated, SharpTest, ZeroConcentrated
 from chary.errors import NotPriced
 from chary.filters import Budget, ExactFilter, PureFilter, RenyiFilter
 from tests.accounting.sharp.test_sharp_adversaries import neighbours

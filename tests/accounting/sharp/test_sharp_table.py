@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary.accounting.sharp_tests import ONE, SharpTest, chance_chain, next_miss_up, sharp_table
+from chary.accounting import SharpTest, next_miss_up, sharp_table
+from chary.accounting.sharp_tests import ONE, chance_chain
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import PRICES, allowed
 

@@ -6,16 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.sharp_tests import (
-    ONE,
-    Inequalities,
-    SharpTest,
-    TwoSidedTable,
-    chance_chain,
-    least_price,
-    sharp_table,
-    stretch,
-)
+from chary.accounting import SharpTest, sharp_table
+from chary.accounting.sharp_tests import ONE, Inequalities, TwoSidedTable, chance_chain, least_price, stretch
 from chary.accounting.sharp_widths import half_width
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import allowed, forbidden

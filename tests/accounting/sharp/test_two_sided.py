@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.sharp_tests import EDGE_BITS, TwoSidedTable, sharp_table
+from chary.accounting import sharp_table
+from chary.accounting.sharp_tests import EDGE_BITS, TwoSidedTable
 from tests.accounting.sharp.laws import PRICES, allowed, forbidden
 
 CHANGES = [-3, 0, 1, 9, 40]

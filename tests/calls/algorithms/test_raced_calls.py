@@ -11,9 +11,8 @@ import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When
+from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When, kinds
 from chary.calls import compute as racing
-from chary.calls.call import kinds
 from chary.core.plan import Result
 from chary.filters import Listing
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even

@@ -28,9 +28,8 @@ from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
 from chary.calls.gaussian_runs import RunState
 from chary.errors import RequestConflict
-from chary.mechanisms.gaussian import GaussianThreshold
-from chary.noise import Seeded
-from chary.noise.gaussian import Deviate
+from chary.mechanisms import GaussianThreshold
+from chary.noise import Deviate, Seeded
 from tests.mechanisms.gaussian_laws import log_stopping
 from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent
 

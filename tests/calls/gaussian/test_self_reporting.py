@@ -13,7 +13,7 @@ from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian_runs import ReportingProgress
-from chary.mechanisms.gaussian import GaussianThreshold
+from chary.mechanisms import GaussianThreshold
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, error_texts, shows_data, spent
 

@@ -6,7 +6,7 @@ import scipy.stats
 
 import chary
 from chary import Budget, BudgetExceeded, count, mean
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.calls import GrowingTests
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced

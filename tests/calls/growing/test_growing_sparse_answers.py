@@ -12,8 +12,8 @@ from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
-from chary.calls import GrowingTests
-from chary.calls.growing_tests import GrowingRoundState, GrowingRun, RoundsLaw
+from chary.calls import GrowingRun, GrowingTests
+from chary.calls.growing_tests import GrowingRoundState, RoundsLaw
 from chary.core.plan import Data
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced
 from chary.filters import Price

@@ -3,8 +3,8 @@
 import pytest
 
 from chary import Budget, count
-from chary.calls import GrowingTests
-from chary.calls.growing_tests import GrowingRun, RoundMoved
+from chary.calls import GrowingRun, GrowingTests
+from chary.calls.growing_tests import RoundMoved
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges
 from tests.session.interruption_kit import in_between
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps

@@ -14,10 +14,9 @@ import chary
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
 from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
-from chary.calls import Rerun
-from chary.calls.releases import Release, released
-from chary.calls.schedules import BlackBox, run_of
-from chary.calls.thresholds import ReleaseIf
+from chary.calls import BlackBox, Release, ReleaseIf, Rerun
+from chary.calls.releases import released
+from chary.calls.schedules import run_of
 from chary.core.plan import Data
 from chary.filters import Price
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import chary
 from chary import Budget, BudgetExceeded, count
 from chary.accounting import Targeted, hit_price_up
-from chary.calls import IndividualTests, ThresholdTest
-from chary.calls.individual import CounterMemory, IndividualRun, LivingCount
+from chary.calls import IndividualTests, LivingCount, ThresholdTest
+from chary.calls.individual import CounterMemory, IndividualRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation, RowTable
 from chary.data.engines.allowances import LivingAnswers

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from chary import Budget, count
-from chary.accounting.sharp_tests import SharpTest
+from chary.accounting import SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.calls import IndividualTests
 from chary.errors import InvalidParameter, NotPriced

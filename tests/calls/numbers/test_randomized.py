@@ -8,10 +8,9 @@ from scipy import stats
 
 from chary import Budget, InvalidParameter, InvalidQuery, count
 from chary.accounting import Pure
-from chary.calls import RandomizedValues
+from chary.calls import RandomizedCounts, RandomizedValues
 from chary.calls.call import of_record
 from chary.calls.history import History
-from chary.calls.local_reports import RandomizedCounts
 from chary.calls.run import titled
 from chary.mechanisms import RandomizedResponse
 from chary.noise import Seeded

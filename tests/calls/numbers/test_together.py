@@ -17,7 +17,7 @@ from chary.data import NeighborRelation, RowTable
 from chary.data.queries import overlap as joint_change
 from chary.data.queries.overlap import JointChange
 from chary.filters import PureFilter
-from chary.report.public_report import report
+from chary.report import report
 from chary.session import findings
 from tests.session.kit import CLINICS, NO_NOISE, PUBLIC, spent, visits
 

@@ -11,8 +11,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, count, mean
 from chary.accounting import Approximate, Asymmetric, Pure
-from chary.calls import Release, SparseVector
-from chary.calls.sparse_vector import SparseTest, SparseWatch
+from chary.calls import Release, SparseTest, SparseVector, SparseWatch
 from chary.data import NeighborRelation, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.mechanisms import OneSidedMachine, SparseVectorMachine

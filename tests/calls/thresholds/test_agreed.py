@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, count, mean
-from chary.accounting.sharp_tests import sharp_table
+from chary.accounting import sharp_table
 from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
 from chary.core.plan import Data
 from chary.core.transaction import ATTEMPTS, Spine

@@ -6,7 +6,7 @@ import pytest
 import chary
 from chary import Budget, count, mean
 from chary.calls import ReleaseIf, ThresholdTest, WatchResult
-from chary.calls.answers import TestedKeys as Found
+from chary.calls import TestedKeys as Found
 from chary.calls.call import named, of_record
 from chary.calls.run import titled
 from chary.client.wire import in_typed, of_typed

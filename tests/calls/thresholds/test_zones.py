@@ -9,8 +9,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
-from chary.calls import Classify
-from chary.calls.answers import Classified
+from chary.calls import Classified, Classify
 from chary.calls.boundaries import classifier
 from chary.calls.call import of_record
 from chary.calls.choices import chooser

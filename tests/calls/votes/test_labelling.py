@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
-from chary.calls import Agreement, Label
+from chary.calls import Agreement, Label, Labelled
 from chary.calls.call import of_record
-from chary.calls.choices import Labelled, agreement_test, label_choice, label_event
+from chary.calls.choices import agreement_test, label_choice, label_event
 from chary.calls.run import titled
 from chary.data import Votes
 from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict

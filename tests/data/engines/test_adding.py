@@ -9,12 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered
+from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered, second_moments
 from chary.data.engines.duckdb import engine as adding
 from chary.data.engines.duckdb import engine as ordering
 from chary.data.engines.duckdb.append import GROWN
 from chary.data.engines.duckdb.engine import EnginePlan
-from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
 

@@ -6,12 +6,11 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import Neighbors, count, ordered
+from chary.data import EntryLimit, NeighborRelation, Neighbors, count, ordered
 from chary.data.engines.duckdb.engine import DuckDB
 from chary.data.engines.protocol import Engine, EngineRows
-from chary.data.neighbors import NeighborRelation
 from chary.data.queries.ordered import Elements
-from chary.data.rows import EntryLimit, Rooms, StepColumns
+from chary.data.rows import Rooms, StepColumns
 from chary.data.source import RowSource
 from chary.errors import CharyError, EngineError, SchemaMismatch
 

@@ -5,9 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary.data import NeighborRelation, RowTable, count
+from chary.data import EntryLimit, NeighborRelation, RowTable, count
 from chary.data.queries.ordered import Elements
-from chary.data.rows import EntryLimit
 from chary.errors import CharyError, InvalidParameter, SchemaMismatch
 
 ROWS = NeighborRelation("replace", None)

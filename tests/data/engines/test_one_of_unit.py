@@ -5,11 +5,10 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import NeighborRelation, RowTable, count, mean
+from chary.data import NeighborRelation, RowTable, count, mean, second_moments
 from chary.data.engines import compiler as evaluation
 from chary.data.engines import compiler as moments
 from chary.data.engines.compiler import Preference, is_packed
-from chary.data.queries.moments import second_moments
 
 NEIGHBOURS = NeighborRelation("replace", "u")
 KEYS = {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 2}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chary.learning.linear import PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge, PrivateSVC
+from chary.learning import PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge, PrivateSVC
 from chary.noise import Seeded
 
 ENDLESS = 10**12

@@ -7,8 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from chary.learning import Categorical, PrivateLogisticRegression, Span
-from chary.learning.growth import TrainingBox
+from chary.learning import Categorical, PrivateLogisticRegression, Span, TrainingBox
 from chary.learning.losses import Hinge, Logistic, Quantile, SmoothedHinge, SquaredError, SquaredHinge
 
 ALPHA = 1e-6

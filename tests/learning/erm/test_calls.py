@@ -11,10 +11,9 @@ import chary
 from chary import Budget
 from chary.calls import RunAlgorithm
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery
+from chary.learning import Categorical, Cuts, PrivateLogisticRegression, PrivateRidge, Span, design_matrix
 from chary.learning import algorithm as module
 from chary.learning.algorithm import sample
-from chary.learning.features import Categorical, Cuts, Span, design_matrix
-from chary.learning.linear import PrivateLogisticRegression, PrivateRidge
 from chary.noise import OperatingSystem, Seeded
 from tests.session.kit import NO_NOISE, PLENTY, spent
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.learning.features import Categorical, Cuts, Span, clipped, design_matrix, width
+from chary.learning import Categorical, Cuts, Span, design_matrix
+from chary.learning.features import clipped, width
 
 FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"]), Cuts("gain", [1, 5000])]
 ROWS = pd.DataFrame(

@@ -9,8 +9,8 @@ from scipy import stats
 
 from chary import InvalidParameter
 from chary.calls import Rerun
-from chary.learning import PrivateRidge, PrivateSVC
-from chary.learning.growth import FallingLam, TrainingBox
+from chary.learning import PrivateRidge, PrivateSVC, TrainingBox
+from chary.learning.growth import FallingLam
 from chary.noise import Seeded
 from tests.session.kit import PUBLIC
 

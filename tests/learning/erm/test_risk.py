@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chary.errors import InvalidParameter
-from chary.learning.linear import PrivateLogisticRegression
+from chary.learning import PrivateLogisticRegression
 from chary.learning.losses import Logistic
 from chary.learning.optimum import Objective, Problem, audited_optimum
 from chary.learning.risk_bounds import choose_lam, excess_risk_up

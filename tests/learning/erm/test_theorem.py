@@ -10,14 +10,8 @@ from scipy import optimize, stats
 from chary import InvalidParameter
 from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.schedules import zeta_up
-from chary.learning.risk_bounds import (
-    Assumptions,
-    descent_law,
-    gaussian_law,
-    growing_risk_up,
-    published_shape,
-    static_risk_up,
-)
+from chary.learning import Assumptions, growing_risk_up, published_shape, static_risk_up
+from chary.learning.risk_bounds import descent_law, gaussian_law
 
 FLAT = Assumptions(dimension=20, smoothness=1)
 CURVED = replace(FLAT, lam="0.1")

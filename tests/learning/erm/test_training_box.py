@@ -10,10 +10,8 @@ from scipy import optimize
 from chary import Budget, InvalidParameter, NeighborRelation, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
-from chary.calls import Rerun
-from chary.calls.schedules import ScheduledRun
-from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix
-from chary.learning.growth import TrainingBox
+from chary.calls import Rerun, ScheduledRun
+from chary.learning import PrivateRidge, PrivateSVC, Span, TrainingBox, design_matrix
 from chary.noise import Seeded
 
 from .growing_kit import BOXES, EVERY, FEATURES, logistic, people

@@ -9,8 +9,7 @@ from scipy import stats
 from chary import InvalidParameter, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.calls import RunAlgorithm
-from chary.learning import Categorical, PrivateRidge
-from chary.learning.growth import TrainingBox
+from chary.learning import Categorical, PrivateRidge, TrainingBox
 from chary.learning.optimum import gaussian_cells, grid_for
 from chary.noise import Seeded
 from tests.session.kit import spent

@@ -4,7 +4,7 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import Choose, GrowingTests, Quantiles
-from chary.report.public_report import report
+from chary.report import report
 from chary.session import findings
 from tests.session.kit import CLINICS
 from tests.session.public_report.pages import asked

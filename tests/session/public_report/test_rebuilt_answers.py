@@ -3,12 +3,11 @@
 import pytest
 
 from chary import Budget
-from chary.calls import QuantileAnswer, QuantileAnswers, Run
-from chary.calls.schedules import ScheduledRun
+from chary.calls import QuantileAnswer, QuantileAnswers, Run, ScheduledRun
 from chary.data import Votes
 from chary.ledger import open_ledger
+from chary.report import report
 from chary.report.content import history_of
-from chary.report.public_report import report
 from chary.session import open_votes
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from chary import Budget, InvalidParameter, LedgerError, count
 from chary.errors import LedgerCorrupted
 from chary.ledger import open_ledger
-from chary.report.public_report import report
+from chary.report import report
 from tests.session.public_report.pages import FORMS, HOSTILE, Page, asked
 
 

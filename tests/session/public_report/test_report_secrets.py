@@ -11,8 +11,8 @@ import pytest
 import chary
 from chary import count
 from chary.ledger import Ledger, open_ledger
-from chary.mechanisms.threshold_tests import Held
-from chary.report.public_report import report
+from chary.mechanisms import Held
+from chary.report import report
 from tests.golden.test_kept_ledgers import HERE, VERSIONS, WITH_LEFT
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.public_report.pages import FORMS, NEVER, asked, secrets

@@ -9,7 +9,7 @@ from matplotlib.text import Text
 
 from chary.accounting import intervals as publications
 from chary.data.predicates import predicate as parsing
-from chary.report.public_report import report
+from chary.report import report
 from tests.session.public_report.pages import asked
 
 CALLS = 3_000
