@@ -13,8 +13,12 @@ class Majority(ClassifierMixin, BaseEstimator):
 
     columns = ()
 
-    def __init__(self, epsilon=None, neighbors="add_remove", source=None, flip=False, mode="fine"):
-        self.epsilon, self.neighbors, self.source, self.flip, self.mode = epsilon, neighbors, source, flip, mode
+    def __init__(self, epsilon=None, neighbors="add_remove", unsafe_noise=None, flip=False, mode="fine"):
+        self.epsilon, self.neighbors, self.unsafe_noise = epsilon, neighbors, unsafe_noise
+        self.flip, self.mode = flip, mode
+
+    def check(self):
+        pass
 
     def fit(self, rows, labels):
         if self.mode == "raises":

@@ -62,7 +62,9 @@ def test_the_noise_is_as_wide_as_the_counts_can_change(neighbors, sides):
     model = learner(epsilon="0.1", neighbors=neighbors)
     exact = learner().fit(rows, labels).counts_
     large = exact > 1_000
-    noise = [clone(model).set_params(source=source).fit(rows, labels).counts_[large] - exact[large] for _ in range(300)]
+    noise = [
+        clone(model).set_params(unsafe_noise=source).fit(rows, labels).counts_[large] - exact[large] for _ in range(300)
+    ]
     scale, drawn = sides * 4 / 0.1, np.abs(np.concatenate(noise))
     assert drawn.size == 300 * 8
 
@@ -75,7 +77,7 @@ def test_the_noise_is_as_wide_as_the_counts_can_change(neighbors, sides):
 
 
 def test_counts_are_clipped_at_zero():
-    model = learner(epsilon="0.01", source=Seeded(1)).fit(*people(3))
+    model = learner(epsilon="0.01", unsafe_noise=Seeded(1)).fit(*people(3))
     assert model.counts_.min() == 0 < model.counts_.max()
 
 
@@ -125,7 +127,7 @@ def test_no_rows_and_unknown_labels_are_fine():
 
 def test_it_is_rebuilt_from_its_state():
     rows, labels = people(100)
-    model = learner(epsilon=1, source=Seeded(2)).fit(rows, labels)
+    model = learner(epsilon=1, unsafe_noise=Seeded(2)).fit(rows, labels)
     again = clone(model).restore(model.state())
     assert again.log_weights(rows).tolist() == model.log_weights(rows).tolist()
     with pytest.raises(InvalidParameter, match="other parameters"):
@@ -149,8 +151,10 @@ def test_it_is_rebuilt_from_its_state():
 )
 def test_what_cannot_be_right_is_refused(options, message):
     given = {"features": FEATURES, "classes": CLASSES, "epsilon": 1} | options
-    with pytest.raises(InvalidParameter, match=message):
-        CountingBayes(**given)
+    model = CountingBayes(**given)
+    for refused in (model.check, lambda: model.fit(AWKWARD, ["no"] * 9)):
+        with pytest.raises(InvalidParameter, match=message):
+            refused()
 
 
 @pytest.mark.parametrize(

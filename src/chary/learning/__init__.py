@@ -10,13 +10,19 @@ try:
 except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
-from chary.learning.algorithm import LinearAlgorithm
 from chary.learning.classifiers import Split, digits, split
 from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
-from chary.learning.features import Categorical, Cuts, Span, design_matrix
+from chary.learning.estimator import PrivateEstimator, PrivatePipeline
+from chary.learning.features import Categorical, Cuts, PublicFeatures, Span, design_matrix
 from chary.learning.growth import Improving, TrainingBox, TrainingRun, draw_curve
 from chary.learning.holdout import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
-from chary.learning.linear import PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge, PrivateSVC
+from chary.learning.linear import (
+    LinearAlgorithm,
+    PrivateLogisticRegression,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+    PrivateSVC,
+)
 from chary.learning.median_slope import MedianSlope
 from chary.learning.naive_bayes import CountingBayes
 from chary.learning.pate import Learned, Student, Teachers, draw_shards, equal_shards, teach, train_student
@@ -55,12 +61,15 @@ __all__ = [
     "LinearAlgorithm",
     "MedianSlope",
     "Overfitting",
+    "PrivateEstimator",
     "PrivateLearner",
     "PrivateLogisticRegression",
+    "PrivatePipeline",
     "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSVC",
     "PrivateSearch",
+    "PublicFeatures",
     "Released",
     "ReusableHoldout",
     "Reused",

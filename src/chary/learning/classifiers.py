@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from chary.errors import InvalidParameter
+from chary.learning.features import NO_TABLE, numbered
 from chary.numbers import whole
 
 # Scikit-learn classifiers, trained and asked such that nothing of the data shows in errors or warnings.
@@ -105,13 +106,13 @@ def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
 
 def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:
     """Numbers in two dimensions; `InvalidParameter`, without a value in it, when they are not."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
+    array: NDArray[Any] = np.empty(0)
+    with suppress(TypeError, ValueError, OverflowError):
+        given = np.asarray(values)
+        array = array if np.iscomplexobj(given) else given.astype(np.float64, copy=False)
     if array.ndim != 2 or features not in (None, array.shape[1]):
         columns = "columns" if features is None else f"the {features} columns of the training rows"
-        raise InvalidParameter(f"{name} must be a table of numbers: one row each, {columns}")
+        raise InvalidParameter(f"{name} must be a table of numbers: one row each, {columns}. {NO_TABLE}")
     return array
 
 
@@ -168,19 +169,10 @@ def encode(labels: Labels, classes: Classes) -> Choices:
     >>> encode(["no", "yes", "no"], ("no", "yes"))
     array([0, 1, 0])
     """
-    numbers = {label: number for number, label in enumerate(classes)}
-    try:
-        found = [numbers.get(label, -1) for label in _plain(labels)]
-    except TypeError:
-        found = [-1]
-    if -1 in found:
+    found = numbered(labels, classes) - 1
+    if (found < 0).any():
         raise InvalidParameter("the labels must be one-dimensional, each one of the declared classes")
-    return np.array(found, dtype=np.int64)
-
-
-def _plain(labels: Labels) -> Iterable[Hashable]:
-    listed: Iterable[Hashable] = labels.tolist() if hasattr(labels, "tolist") else labels
-    return listed
+    return found
 
 
 # Labelled rows in three parts: private ones for teachers, public points to be labelled, and a test set.

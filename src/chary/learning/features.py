@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from chary.errors import InvalidParameter
 from chary.learning.losses import Floats
@@ -17,11 +18,14 @@ from chary.numbers import Number, checked, exact, float_or_nan, set_fields
 
 # Public descriptions of columns: which cell each value falls into, whatever the value.
 
+# What is no table, as scikit-learn words it.
+NO_TABLE: Final = "Reshape your data if it has one dimension. Complex data not supported, nor sparse."
+
 Cells = NDArray[np.int64]
 Column = str | int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Feature(ABC):
     """A column whose values are told apart by cells; cell 0 holds what is missing, is no number or was not foreseen.
 
@@ -42,8 +46,12 @@ class Feature(ABC):
         """What it is, in JSON."""
         return [type(self).__name__, self.column]
 
+    def __repr__(self) -> str:
+        kind, *given = self.body()
+        return f"{kind}({', '.join(map(repr, given))})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Span(Feature):
     """Numbers between public bounds, in `bins` cells of equal width; numbers outside count as the nearest bound.
 
@@ -75,7 +83,7 @@ class Span(Feature):
         return Fraction(self.low), Fraction(self.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cuts(Feature):
     """Numbers told apart by public cut points: a cell below the first one, and one from each point on.
 
@@ -101,7 +109,7 @@ class Cuts(Feature):
         return [*super().body(), [str(point) for point in self.points]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Categorical(Feature):
     """Values of a public list.
 
@@ -147,7 +155,7 @@ def listed(values: Any) -> list[Any]:
         if hasattr(values, method):
             with suppress(ValueError, OverflowError):
                 return list(getattr(values, method)())
-    return [_single(value) for value in values]
+    return [_single(value) for value in (values if hasattr(values, "__iter__") else np.asarray(values, dtype=object))]
 
 
 def _single(value: Any) -> Any:
@@ -159,8 +167,25 @@ def _single(value: Any) -> Any:
 
 
 def take(table: Any, column: Column) -> Any:
-    """One column of an Arrow table, a frame or a mapping, by name; of an array of rows, by number."""
-    return table[column] if isinstance(column, str) else table[:, column]
+    """One column of an Arrow table, a frame or a mapping, by name; of rows of values, by number.
+
+    Errors: `InvalidParameter` where there is none; what is raised there differs between libraries.
+    """
+    rows = table if isinstance(column, str) else array_of(table)
+    try:
+        return rows[column] if isinstance(column, str) else rows[:, column]
+    except Exception:
+        size = "" if isinstance(column, str) else f": X has {rows.shape[1]} feature(s)"
+        missing = InvalidParameter(f"the rows have no column {column!r}{size}")
+    raise missing
+
+
+def array_of(table: Any) -> NDArray[Any]:
+    """Rows of values in two dimensions; `InvalidParameter` for anything else."""
+    rows = np.asarray(table)
+    if rows.ndim != 2 or np.iscomplexobj(rows):
+        raise InvalidParameter(f"X must be a table. {NO_TABLE}")
+    return rows
 
 
 def _between(values: Any, points: Sequence[float]) -> Cells:
@@ -210,6 +235,31 @@ def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
     return np.column_stack([_columns(rows, feature) for feature in features])
 
 
+@dataclass(eq=False, repr=False)
+class PublicFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """`design_matrix` as a step of a scikit-learn `Pipeline`: it learns nothing from the rows.
+
+    >>> PublicFeatures([Span("age", 0, 100), "height"]).fit_transform({"age": [20, 75], "height": [1.5, None]}).tolist()
+    [[-0.6, 1.5], [0.5, 0.0]]
+    """
+
+    features: Sequence[Column | Feature]
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Check the features; the rows are not read."""
+        named(self.features)
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """One row of numbers for each row."""
+        return design_matrix(X, self.features)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit, tags.no_validation = False, True
+        return tags
+
+
 def width(features: Sequence[Column | Feature]) -> int:
     """How many numbers a row becomes.
 
@@ -249,19 +299,10 @@ def _width(feature: Column | Feature) -> int:
 
 def _columns(rows: Any, feature: Column | Feature) -> Floats:
     if not isinstance(feature, Feature):
-        return np.nan_to_num(floats(_taken(rows, feature)), nan=0.0)[:, None]
-    values = _taken(rows, feature.column)
+        return np.nan_to_num(floats(take(rows, feature)), nan=0.0)[:, None]
+    values = take(rows, feature.column)
     if isinstance(feature, Span):
         low, high = float(feature.low), float(feature.high)
         return np.nan_to_num((2 * np.clip(floats(values), low, high) - low - high) / (high - low), nan=0.0)[:, None]
     cells = feature.code(values, bins=1)
     return np.asarray(cells[:, None] == np.arange(1, feature.size(1)), dtype=np.float64)
-
-
-def _taken(rows: Any, column: Column) -> Any:
-    """A column; what is raised where there is none differs between libraries."""
-    try:
-        return take(rows, column)
-    except Exception:
-        missing = InvalidParameter(f"the rows have no column {column!r}")
-    raise missing

@@ -1,10 +1,10 @@
 """Empirical risk minimisation on growing data: models that are trained again as rows arrive (ERMG)."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,8 +19,10 @@ from chary.charts import check_picture
 from chary.core.plan import Plan
 from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
-from chary.learning import algorithm, linear, losses, optimum, risk_bounds
+from chary.learning import linear, optimum, risk_bounds
+from chary.learning.estimator import Json
 from chary.learning.features import Column, Feature, design_matrix, width
+from chary.learning.losses import Floats
 from chary.noise import Source
 from chary.numbers import Number, checked, failing, positive, set_fields, whole, work_out
 
@@ -64,59 +66,18 @@ class FallingLam:
         return float(self.lam) * math.pow(self.at, POWER)
 
 
-@dataclass(frozen=True)
-class FallingTrainer:
-    """A model whose lam is worked out from the number of rows when it is trained."""
-
-    model: linear.PrivateLinear
-    falling: FallingLam
-    share: Fraction
-
-    @property
-    def epsilon(self) -> Number | None:
-        return self.model.epsilon
-
-    @property
-    def delta(self) -> Number:
-        return self.model.delta
-
-    @property
-    def rho(self) -> Number | None:
-        return self.model.rho
-
-    def targets(self, labels: Any) -> losses.Floats:
-        return self.model.targets(labels)
-
-    def trained(self, rows: losses.Floats, targets: losses.Floats, source: Source) -> dict[str, Any]:
-        return regularised(self.model, self.falling, self.share, len(rows)).trained(rows, targets, source)
-
-    def body(self) -> dict[str, Any]:
-        return self.model.body() | {"falling": [str(self.falling.lam), str(self.falling.at)]}
-
-
-@dataclass(frozen=True)
-class FallingClassifier(FallingTrainer):
-    """One whose labels are listed."""
-
-    model: linear.PrivateClassifier
-
-    @property
-    def classes(self) -> Sequence[Hashable]:
-        return self.model.classes
-
-
-def falling_trainer(model: linear.PrivateLinear, falling: FallingLam, share: Fraction) -> FallingTrainer:
-    """The trainer of a model, for a run with this epsilon."""
-    if isinstance(model, linear.PrivateClassifier):
-        return FallingClassifier(model, falling, share)
-    return FallingTrainer(model, falling, share)
-
-
 def regularised(model: linear.PrivateLinear, falling: FallingLam, share: Number, size: int) -> linear.PrivateLinear:
     """The model with the lam that so many rows and this epsilon have."""
     lam = positive(model.lam, "lam") + falling.added(epsilon=share, size=size)
     made: linear.PrivateLinear = clone(model).set_params(lam=lam)
     return made
+
+
+def train_falling(
+    model: linear.PrivateLinear, falling: FallingLam, share: Number, rows: Floats, targets: Floats, source: Source
+) -> Json:
+    """What the model learns with the lam that so many rows have."""
+    return regularised(model, falling, share, len(rows)).trained(rows, targets, source)
 
 
 # Empirical risk minimisation on growing data: a model that is trained again as rows arrive (ERMG, [GROW] 3.2.1).
@@ -204,11 +165,11 @@ class TrainingBox(schedules.BlackBox):
             raise InvalidParameter(f"a run of this training has an epsilon of at most {most}")
         model = self.at(epsilon)
         made = model.algorithm(features=self.features, label=self.label)
-        if self._falling is not None:
-            trainer = falling_trainer(model, self._falling, epsilon)
-            made = algorithm.LinearAlgorithm.of(
-                trainer, self.features, self.label, name=made.name, unit=None, size=None
-            )
+        if (falling := self._falling) is not None:
+            trained = partial(train_falling, model, falling, epsilon)
+            run = partial(linear.train, model.targets, trained, self.features, self.label, None, None)
+            told = {"falling": [str(falling.lam), str(falling.at)]}
+            made = replace(made, run=run, parameters={**made.parameters, **told})
         return compute.run_once(compute.RunAlgorithm(made))
 
     def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:

@@ -1,28 +1,45 @@
-"""Private linear models as scikit-learn estimators: training, the guarantee, prediction."""
+"""Private linear models as scikit-learn estimators and as calls of a session: the guarantee, training, prediction."""
 
+import re
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from numbers import Real
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from chary.accounting import zero_concentrated_rho_down
+from chary.calls import Algorithm
+from chary.data import Neighbors, Reading, Rows
 from chary.errors import InvalidParameter
-from chary.learning import classifiers, descent, losses
-from chary.learning.algorithm import LinearAlgorithm
-from chary.learning.features import Column, Feature, clipped, floats, numbered, width
+from chary.learning import classifiers, descent, losses, search
+from chary.learning.estimator import Json, PrivateEstimator
+from chary.learning.features import (
+    Categorical,
+    Column,
+    Feature,
+    clipped,
+    design_matrix,
+    floats,
+    named,
+    numbered,
+    width,
+)
+from chary.learning.losses import Floats
 from chary.learning.optimum import Objective, Problem, audited_optimum, cells, gaussian_cells, grid_for
-from chary.noise import OperatingSystem, Source
+from chary.noise import Source, uniform_integers
 from chary.numbers import Number, failing, positive, probability, whole, work_out
 
 # What private linear models share: training, the guarantee, predicting.
-
-Json = dict[str, Any]
 
 # Clipped rows are too long by some d roundings of 2**-53 at most: 2**-30 holds that for eight million columns.
 ROUNDING: Final = 1 + Fraction(1, 2**30)
@@ -32,7 +49,8 @@ LARGEST: Final = 10**50
 TYPICAL_ROWS: Final = 1 << 20
 
 
-class PrivateLinear(BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinear(PrivateEstimator):
     """What private linear models share: weights that minimise `mean(loss) + lam/2 |w|^2`, released once.
 
     Guarantee: `coef_` and `intercept_` are (epsilon, delta)-DP, or with `rho` in place of both rho-zCDP, when one row
@@ -54,15 +72,17 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
     2^34 rows, with `length` 2^25, which is as many as it can sum up exactly.
     """
 
-    epsilon: Number | None
-    delta: Number
     lam: Number
     radius: Number
-    fit_intercept: bool
-    steps: int
-    rho: Number | None
-    length: Number | None
-    unsafe_noise: Source | None
+    delta: Number = 0
+    fit_intercept: bool = True
+    steps: int = 80
+    rho: Number | None = None
+    length: Number | None = None
+
+    @property
+    def _unknown(self) -> str:
+        return "y must hold numbers"
 
     @property
     @abstractmethod
@@ -70,7 +90,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """The loss, which is public."""
 
     @abstractmethod
-    def targets(self, labels: Any) -> losses.Floats:
+    def targets(self, labels: Any) -> Floats:
         """Labels as targets of the loss, NaN for what is none."""
 
     def problem(self, size: int, features: int) -> Problem:
@@ -95,18 +115,16 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         epsilon = positive(self.epsilon or 0, "epsilon")
         return zero_concentrated_rho_down(epsilon=epsilon, delta=delta) if delta else None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Train on rows (n x d, finite numbers) and one label each."""
-        self._checked()
-        rows = classifiers.matrix(X, "X")
-        if not len(rows) or not rows.shape[1] or np.shape(y) != (len(rows),):
-            raise InvalidParameter("X needs at least one row and one column, and y one label for each row")
-        targets = self.targets(y)
-        if not np.isfinite(rows).all() or np.isnan(targets).any():
-            raise InvalidParameter("X must hold finite numbers, and y labels of the declared kind")
-        return self.restore(self.trained(rows, targets, self.unsafe_noise or OperatingSystem()))
+    def read(self, X: Any, y: Any) -> tuple[Floats, Floats]:  # noqa: N803
+        """Finite numbers (n x d), and the targets of labels that are of the declared kind."""
+        rows, targets = self._matrix(X, reset=True), self.targets(y)
+        if not len(rows) or targets.shape != (len(rows),):
+            raise InvalidParameter("X needs at least one row, and y one label for each row")
+        if np.isnan(targets).any():
+            raise InvalidParameter(self._unknown)
+        return rows, targets
 
-    def trained(self, rows: losses.Floats, targets: losses.Floats, source: Source) -> Json:
+    def trained(self, rows: Floats, targets: Floats, source: Source) -> Json:
         """What is learnt from rows and targets, in JSON. A row whose target is NaN counts as zeros."""
         problem = self.problem(*rows.shape)
         known = np.isfinite(targets)
@@ -126,12 +144,21 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self.coef_)
         return self
 
-    def decision_function(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
+    def _predicted(self, X: Any) -> Floats:  # noqa: N803
         """The linear function of each row, clipped like those of training."""
         check_is_fitted(self, "coef_")
-        rows = clipped(classifiers.matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
-        found: losses.Floats = rows @ self.coef_ + self.intercept_
-        return found
+        found: Floats = clipped(self._matrix(X, reset=False), positive(self.radius, "radius")) @ self.coef_
+        return found + self.intercept_
+
+    def _matrix(self, X: Any, *, reset: bool) -> Floats:  # noqa: N803
+        """Rows as numbers, finite; `reset` in training, else as many columns, of the same names, as there."""
+        rows = classifiers.matrix(X, "X")
+        self._keep_columns(X, reset=reset)
+        if not rows.shape[1]:
+            raise InvalidParameter(f"X has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required.")
+        if not np.isfinite(rows).all():
+            raise InvalidParameter("X must hold finite numbers: no NaN, no inf")
+        return rows
 
     def algorithm(
         self,
@@ -141,13 +168,41 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         name: str = "linear model",
         unit: str | None = None,
         size: int | None = None,
-    ) -> LinearAlgorithm:
+    ) -> "LinearAlgorithm":
         """The training as a call of a session: `model.restore(session.ask(RunAlgorithm(model.algorithm(...))).value)`.
 
         See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
         """
-        self._checked(TYPICAL_ROWS if size is None else whole(size, "size"), width(features))
-        return LinearAlgorithm.of(clone(self), features, label, name=name, unit=unit, size=size)
+        rows = None if size is None else whole(size, "size")
+        self.check(rows or TYPICAL_ROWS, width(features))
+        names = named(features)
+        if not isinstance(label, str):
+            raise InvalidParameter('name the column to predict: label="ill"')
+        if label in names:
+            raise InvalidParameter(f"the label {label!r} is one of the columns it would be predicted from")
+        columns = dict.fromkeys([*map(str, names), label, *([] if unit is None else [unit])])
+        described = [feature.body() if isinstance(feature, Feature) else feature for feature in features]
+        told = {"features": described, "label": label, "unit": unit, "size": rows}
+        model = clone(self)
+        return LinearAlgorithm(
+            name,
+            partial(train, model.targets, model.trained, features, label, unit, rows),
+            self.epsilon,
+            self.delta,
+            list(columns),
+            self.body() | told,
+            rho=self.rho,
+            unit=unit,
+            rows_declared=rows,
+            listed=self._listed(features, label),
+            numeric=[
+                str(name) for name, each in zip(names, features, strict=True) if not isinstance(each, Categorical)
+            ],
+        )
+
+    def _listed(self, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
+        """The columns whose values are listed, with these."""
+        return {str(each.column): each.values for each in features if isinstance(each, Categorical)}
 
     def body(self) -> Json:
         """Its public parameters, in JSON; none that was left out."""
@@ -156,7 +211,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         plain = {name: value if isinstance(value, (bool, int)) else str(value) for name, value in told.items()}
         return {"learner": type(self).__name__} | plain
 
-    def _perturbed(self, problem: Problem, optimum: losses.Floats, source: Source) -> losses.Floats:
+    def _perturbed(self, problem: Problem, optimum: Floats, source: Source) -> Floats:
         rho, center = self.concentrated, [Fraction(weight) for weight in optimum.tolist()]
         if rho is None:
             scale = problem.sensitivity / positive(self.epsilon or 0, "epsilon")
@@ -172,14 +227,14 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
             return descent.NoisyDescent(problem, rho, self.steps)
         return descent.BallDescent(problem, rho, self.steps)
 
-    def _inputs(self, rows: losses.Floats) -> losses.Floats:
+    def _inputs(self, rows: Floats) -> Floats:
         short = clipped(rows, positive(self.radius, "radius"))
         return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
 
     def _width(self, features: int) -> int:
         return features + bool(self.fit_intercept)
 
-    def _checked(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
+    def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
         """Refuse what cannot be trained on so many rows of so many numbers, before anything is charged or read."""
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("say how private the model is as one of epsilon= (with a delta=) and rho=")
@@ -199,30 +254,48 @@ def _in_range(value: Number, name: str) -> None:
         raise InvalidParameter(f"{name} must be between 1e-50 and 1e50: sizes beyond do not fit into float64")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
     """A private linear model of two public classes; the second one is where the linear function is positive."""
 
     classes: Sequence[Hashable]
 
+    @property
+    def _unknown(self) -> str:
+        declared = list(self.classes)
+        return f"Unknown label type: the declared classes are {declared}. Only binary classification is supported."
+
     def restore(self, state: Json) -> Self:
         self.classes_ = np.array(self.classes)
         return super().restore(state)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """The linear function of each row, clipped like those of training."""
+        return self._predicted(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The class of each row."""
         second = self.decision_function(X) > 0
         chosen: NDArray[Any] = self.classes_[second.astype(np.int64)]
         return chosen
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
     def body(self) -> Json:
         return super().body() | {"classes": list(self.classes)}
 
-    def targets(self, labels: Any) -> losses.Floats:
+    def targets(self, labels: Any) -> Floats:
         """-1 and 1 for the two classes, NaN for other labels."""
         return np.array([np.nan, -1.0, 1.0])[numbered(labels, self.classes)]
 
-    def _checked(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
-        super()._checked(rows, features)
+    def _listed(self, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
+        return super()._listed(features, label) | {label: self.classes}
+
+    def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
+        super().check(rows, features)
         if len(classifiers.checked_classes(self.classes)) != 2:
             raise InvalidParameter("classes must be the two labels, public: classes=['no', 'yes']")
 
@@ -237,6 +310,7 @@ LOSSES: Final[dict[str, type[losses.SmoothedHinge] | type[losses.SquaredHinge]]]
 WIDEST: Final = Fraction(1, 2)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLogisticRegression(PrivateClassifier):
     """Logistic regression with differential privacy. scikit-learn's `C` is `1 / (n lam)`.
 
@@ -248,42 +322,17 @@ class PrivateLogisticRegression(PrivateClassifier):
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        lam: Number,
-        radius: Number,
-        classes: Sequence[Hashable],
-        delta: Number = 0,
-        fit_intercept: bool = True,
-        steps: int = 80,
-        rho: Number | None = None,
-        length: Number | None = None,
-        unsafe_noise: Source | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lam = lam
-        self.radius = radius
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.steps = steps
-        self.rho = rho
-        self.length = length
-        self.unsafe_noise = unsafe_noise
-        self._checked()
-
     @property
     def loss_function(self) -> losses.Loss:
         return losses.Logistic()
 
-    def predict_proba(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """The probability of each of the two classes, for each row."""
         found = self.decision_function(X)
         return np.column_stack([expit(-found), expit(found)])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSVC(PrivateClassifier):
     """A linear support vector classifier with differential privacy. scikit-learn's `C` is `1 / (n lam)`.
 
@@ -298,35 +347,8 @@ class PrivateSVC(PrivateClassifier):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        lam: Number,
-        radius: Number,
-        classes: Sequence[Hashable],
-        loss: str = "smoothed_hinge",
-        smoothing: Number | None = None,
-        delta: Number = 0,
-        fit_intercept: bool = True,
-        steps: int = 80,
-        rho: Number | None = None,
-        length: Number | None = None,
-        unsafe_noise: Source | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lam = lam
-        self.radius = radius
-        self.classes = classes
-        self.loss = loss
-        self.smoothing = smoothing
-        self.fit_intercept = fit_intercept
-        self.steps = steps
-        self.rho = rho
-        self.length = length
-        self.unsafe_noise = unsafe_noise
-        self._checked()
+    loss: str = "smoothed_hinge"
+    smoothing: Number | None = None
 
     @property
     def loss_function(self) -> losses.Loss:
@@ -343,22 +365,24 @@ class PrivateSVC(PrivateClassifier):
         return LOSSES[self.loss]()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     """What private regressions share: labels are numbers, clipped to a public bound; the linear function predicts."""
 
     label_bound: Number
 
-    def predict(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
+    def predict(self, X: Any) -> Floats:  # noqa: N803
         """The label of each row, or the quantile of it that was asked for."""
-        return self.decision_function(X)
+        return self._predicted(X)
 
-    def targets(self, labels: Any) -> losses.Floats:
+    def targets(self, labels: Any) -> Floats:
         """Numbers, clipped to the bound; NaN for what is none."""
         most = float(positive(self.label_bound, "label_bound"))
-        found: losses.Floats = np.clip(floats(labels), -most, most)
+        found: Floats = np.clip(floats(labels), -most, most)
         return found
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRidge(PrivateRegressor):
     """Least squares with a penalty, with differential privacy. scikit-learn's `alpha` is `n lam`.
 
@@ -371,37 +395,12 @@ class PrivateRidge(PrivateRegressor):
     [0.5]
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Number | None = None,
-        lam: Number,
-        radius: Number,
-        label_bound: Number,
-        delta: Number = 0,
-        fit_intercept: bool = True,
-        steps: int = 80,
-        rho: Number | None = None,
-        length: Number | None = None,
-        unsafe_noise: Source | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lam = lam
-        self.radius = radius
-        self.label_bound = label_bound
-        self.fit_intercept = fit_intercept
-        self.steps = steps
-        self.rho = rho
-        self.length = length
-        self.unsafe_noise = unsafe_noise
-        self._checked()
-
     @property
     def loss_function(self) -> losses.Loss:
         return losses.SquaredError(positive(self.label_bound, "label_bound"))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateQuantileRegressor(PrivateRegressor):
     """Quantile regression with differential privacy; `level` 1/2 is median regression, by least absolute errors.
 
@@ -417,35 +416,8 @@ class PrivateQuantileRegressor(PrivateRegressor):
     [0.5]
     """
 
-    def __init__(
-        self,
-        *,
-        level: Number,
-        smoothing: Number,
-        epsilon: Number | None = None,
-        lam: Number,
-        radius: Number,
-        label_bound: Number,
-        delta: Number = 0,
-        fit_intercept: bool = True,
-        steps: int = 80,
-        rho: Number | None = None,
-        length: Number | None = None,
-        unsafe_noise: Source | None = None,
-    ) -> None:
-        self.level = level
-        self.smoothing = smoothing
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lam = lam
-        self.radius = radius
-        self.label_bound = label_bound
-        self.fit_intercept = fit_intercept
-        self.steps = steps
-        self.rho = rho
-        self.length = length
-        self.unsafe_noise = unsafe_noise
-        self._checked()
+    level: Number
+    smoothing: Number
 
     @property
     def loss_function(self) -> losses.Loss:
@@ -457,3 +429,102 @@ def _smoothing(width: Number, most: Fraction) -> Fraction:
     if positive(width, "smoothing") > most:
         raise InvalidParameter(f"smoothing must be at most {most}")
     return Fraction(positive(width, "smoothing"))
+
+
+# Training as a private algorithm of a session.
+
+# Names of Arrow's numeric types begin like this; below, those of DuckDB, with all their other names.
+NUMERIC: Final = ("int", "uint", "float", "decimal")
+_NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
+
+
+@dataclass(frozen=True)
+class LinearAlgorithm(Algorithm):
+    """Training as a call of a session, (epsilon, delta)-DP or rho-zCDP, as the model, under the session's relation.
+
+    How much a row counts for depends on the number of rows, so that must be public. It is under `replace` where each
+    row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each
+    `unit`, the session's column of units, one row is drawn; of more rows than `size`, so many at random; fewer are
+    filled up with rows of zeros. One unit more or less is then one row replaced.
+
+    No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
+
+    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
+    classes or categories none of which can occur in a column of its type: yes and no in a column of a CSV that is
+    declared BOOLEAN are Booleans; and for texts and dates where a feature needs numbers.
+    """
+
+    unit: str | None = None
+    rows_declared: int | None = None
+    listed: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
+    numeric: Sequence[str] = ()
+
+    def prepare(self, rows: Rows) -> Reading:
+        neighbors, unit = rows.neighbor_relation.neighbors, rows.neighbor_relation.unit
+        if neighbors is Neighbors.BOUNDED_CHANGE:
+            raise InvalidParameter("a series of counts has no rows to train on")
+        if unit != self.unit:
+            raise InvalidParameter(f"the session's units are those of {unit!r}: say unit={unit!r}")
+        if self.rows_declared is None and (neighbors is not Neighbors.REPLACE or unit is not None):
+            raise InvalidParameter("the number of units is no public number here: declare size=, how many to train on")
+        plan = super().prepare(rows)
+        for column, values in self.listed.items():
+            _can_occur(column, rows.schema[column], values)
+        for column in self.numeric:
+            _has_numbers(column, rows.schema[column])
+        return plan
+
+
+def _has_numbers(column: str, kind: str) -> None:
+    """Refuse a column that is all zeros to a feature of numbers."""
+    if _NUMBERS.fullmatch(kind) is None:
+        raise InvalidParameter(
+            f"{column!r} is of type {kind}, and the feature needs numbers: list its values with "
+            f"Categorical({column!r}, [...]), or bring a column of numbers"
+        )
+
+
+def _can_occur(column: str, kind: str, values: Sequence[Hashable]) -> None:
+    """Refuse values none of which a column of this type can hold, for then every row would count as zeros."""
+    if kind == "string":
+        possible = any(isinstance(value, str) for value in values)
+    elif kind == "boolean":
+        possible = any(value in (False, True) for value in values)
+    else:
+        possible = not kind.startswith(NUMERIC) or any(isinstance(value, Real | Decimal) for value in values)
+    if not possible:
+        told = ", ".join(map(repr, values))
+        raise InvalidParameter(f"{column!r} is of type {kind}, so none of the values {told} can occur: list others")
+
+
+def train(
+    targets: Callable[[Any], Floats],
+    trained: Callable[[Floats, Floats, Source], Json],
+    features: Sequence[Column | Feature],
+    label: str,
+    unit: str | None,
+    size: int | None,
+    rows: pa.Table,
+    source: Source,
+    /,
+    **_: Any,
+) -> dict[str, Any]:
+    """What `trained` learns; a dataset without rows is trained on as one row of zeros."""
+    kept = sample(search.one_row_each(rows, unit, source), size, source)
+    short = max(1, size or 0) - len(kept)
+    inputs = np.pad(design_matrix(kept, features), ((0, max(0, short)), (0, 0)))
+    aims = np.pad(targets(kept[label]), (0, max(0, short)), constant_values=np.nan)
+    return trained(inputs, aims, source)
+
+
+def sample(rows: pa.Table, size: int | None, source: Source) -> pa.Table:
+    """At most `size` rows, drawn at random: those with the least random keys, so that one row more displaces one.
+
+    >>> from chary.noise import OperatingSystem
+    >>> sample(pa.table({"age": [1, 2, 3]}), 2, OperatingSystem()).num_rows
+    2
+    """
+    if size is None:
+        return rows
+    keys = uniform_integers(source, search.KEYS, len(rows))
+    return rows.take(np.sort(np.argsort(keys, kind="stable")[:size]))

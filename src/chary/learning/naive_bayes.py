@@ -1,25 +1,27 @@
 """Naive Bayes from noisy counts: exact integers and exact noise, and everything else is post-processing."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.learning.classifiers import checked_classes
-from chary.learning.features import Cells, Column, Feature, numbered, take
+from chary.learning.estimator import Json, PrivateEstimator
+from chary.learning.features import Cells, Column, Feature, array_of, numbered, take
+from chary.learning.losses import Floats
 from chary.mechanisms import Laplace
-from chary.noise import OperatingSystem, Source
+from chary.noise import Source
 from chary.numbers import Number, exact, positive, whole
 
-Json = dict[str, Any]
-Floats = NDArray[np.float64]
 
-
-class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """A naive Bayes classifier of columns with public cells, trained on counts with discrete Laplace noise.
 
     Guarantee: when each privacy unit has at most one row, what `fit` learns is epsilon-DP under `neighbors`. A row adds
@@ -30,7 +32,7 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     - `features`: the columns (`Span`, `Cuts`, `Categorical`); `use`: the names of those that count, None for all.
     - `classes`: all labels there can be, public. Rows with another label are left out.
     - `bins`: cells of a `Span`. `smoothing`: added to every count.
-    - `epsilon=None` adds no noise: NOT private. `source`: where noise comes from, None for the operating system.
+    - `epsilon=None` adds no noise: NOT private. `unsafe_noise`: where noise comes from, None for the operating system.
 
     Missing and unforeseen values have a cell of their own, so no row makes it fail. A row's prediction depends on the
     noisy counts and on that row only. Errors: `InvalidParameter` for what cannot be right.
@@ -43,57 +45,53 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array(['no', 'yes'], dtype='<U3')
     """
 
-    def __init__(
-        self,
-        features: Sequence[Feature],
-        *,
-        classes: Sequence[Hashable],
-        epsilon: Number | None,
-        bins: int = 8,
-        smoothing: Number = 1,
-        use: Sequence[Column] | None = None,
-        neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-        source: Source | None = None,
-    ) -> None:
-        self.features = features
-        self.classes = classes
-        self.epsilon = epsilon
-        self.bins = bins
-        self.smoothing = smoothing
-        self.use = use
-        self.neighbors = neighbors
-        self.source = source
-        self._checked()
+    features: Sequence[Feature] = field(kw_only=False)
+    classes: Sequence[Hashable]
+    bins: int = 8
+    smoothing: Number = 1
+    use: Sequence[Column] | None = None
+    neighbors: Neighbors | str = "add_remove"
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns it reads, apart from the labels."""
         return tuple(feature.column for feature in self._used())
 
-    def fit(self, rows: Any, labels: ArrayLike) -> "CountingBayes":
-        """Count, add noise, clip; one row a privacy unit."""
-        self._checked()
-        classes, cells = numbered(labels, self.classes) - 1, self._cells(rows)
+    def read(self, X: Any, y: Any) -> tuple[list[Cells], Cells]:  # noqa: N803
+        """The cells of each column, and the number of each label's class, -1 for other labels."""
+        classes, cells = numbered(y, self.classes) - 1, self._cells(X, reset=True)
         if any(len(column) != len(classes) for column in cells):
             raise InvalidParameter("rows and labels must be equally many")
-        known = classes >= 0
-        counts = [np.bincount(classes[known], minlength=len(self.classes))]
-        for column, size in zip(cells, self._sizes(), strict=True):
-            places = classes[known] * size + column[known]
-            counts.append(np.bincount(places, minlength=size * len(self.classes)))
-        return self._learn(self._noisy(np.concatenate(counts)))
+        return cells, classes
+
+    def trained(self, rows: list[Cells], labels: Cells, source: Source) -> Json:
+        """The counts of classes, and of cells within each class, with noise, none below 0."""
+        known, classes = labels >= 0, len(self.classes)
+        counts = [np.bincount(labels[known], minlength=classes)]
+        for column, size in zip(rows, self._sizes(), strict=True):
+            counts.append(np.bincount(labels[known] * size + column[known], minlength=size * classes))
+        return {"counts": self._noisy(np.concatenate(counts), source).tolist()}
 
     def state(self) -> Json:
         """What was learnt, in JSON: the noisy counts."""
         return {"counts": self.counts_.tolist()}
 
-    def restore(self, state: Json) -> "CountingBayes":
+    def restore(self, state: Json) -> Self:
         """Take over what a model with the same parameters learnt."""
-        return self._learn(np.array(state["counts"], dtype=np.int64))
+        counts, size = np.array(state["counts"], dtype=np.int64), len(self.classes)
+        ends = np.cumsum([size, *(size * cells for cells in self._sizes())])
+        if counts.shape != (ends[-1],):
+            raise InvalidParameter("these counts are of a model with other parameters")
+        prior, *tables = np.split(counts, ends[:-1])
+        self.counts_, self.classes_ = counts, np.array(self.classes)
+        self.log_prior_ = self._log_shares(prior)
+        self.log_tables_ = [self._log_shares(table.reshape(size, -1)) for table in tables]
+        return self
 
-    def predict(self, rows: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The likeliest class for each row, the first of those that are level."""
-        chosen: NDArray[Any] = self.classes_[self.log_weights(rows).argmax(axis=0)]
+        check_is_fitted(self, "counts_")
+        chosen: NDArray[Any] = self.classes_[self.log_weights(X).argmax(axis=0)]
         return chosen
 
     def log_weights(self, rows: Any) -> Floats:
@@ -114,8 +112,16 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "smoothing": str(self.smoothing),
         }
 
-    def _cells(self, rows: Any) -> list[Cells]:
+    def _cells(self, rows: Any, *, reset: bool = False) -> list[Cells]:
+        if not all(isinstance(column, str) for column in self.columns):
+            array_of(rows)
+            self._keep_columns(rows, reset=reset)
         return [feature.code(take(rows, feature.column), self.bins) for feature in self._used()]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _sizes(self) -> list[int]:
         return [feature.size(self.bins) for feature in self._used()]
@@ -123,33 +129,19 @@ class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _used(self) -> list[Feature]:
         return [feature for feature in self.features if self.use is None or feature.column in self.use]
 
-    def _noisy(self, counts: Cells) -> Cells:
+    def _noisy(self, counts: Cells, source: Source) -> Cells:
         if self.epsilon is None:
             return counts
-        sides = 2 if self.neighbors == Neighbors.REPLACE else 1
-        times = sides * (1 + len(self._used()))
-        noisy = Laplace.for_epsilon(self.epsilon, sensitivity=1, times=times).apply(
-            counts, self.source or OperatingSystem()
-        )
+        times = (2 if self.neighbors == Neighbors.REPLACE else 1) * (1 + len(self._used()))
+        noisy = Laplace.for_epsilon(self.epsilon, sensitivity=1, times=times).apply(counts, source)
         return np.maximum(noisy, 0)
-
-    def _learn(self, counts: Cells) -> "CountingBayes":
-        size = len(self.classes)
-        ends = np.cumsum([size, *(size * cells for cells in self._sizes())])
-        if counts.shape != (ends[-1],):
-            raise InvalidParameter("these counts are of a model with other parameters")
-        prior, *tables = np.split(counts, ends[:-1])
-        self.counts_, self.classes_ = counts, np.array(self.classes)
-        self.log_prior_ = self._log_shares(prior)
-        self.log_tables_ = [self._log_shares(table.reshape(size, -1)) for table in tables]
-        return self
 
     def _log_shares(self, counts: Cells) -> Floats:
         smoothed = counts + float(exact(self.smoothing, "smoothing"))
         shares: Floats = np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
         return shares
 
-    def _checked(self) -> None:
+    def check(self) -> None:
         checked_classes(self.classes)
         if np.array(self.classes).tolist() != list(self.classes):
             raise InvalidParameter("classes must be of one kind: all strings or all whole numbers")

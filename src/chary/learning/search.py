@@ -37,7 +37,7 @@ KEYS = 2**62
 class PrivateLearner(Protocol):
     """A scikit-learn classifier (`get_params`, `set_params`) of Arrow tables whose training is private.
 
-    It has the parameters `epsilon`, `neighbors` and `source`. Guarantee needed of it: what `fit` learns, raising
+    It has the parameters `epsilon`, `neighbors` and `unsafe_noise`. Guarantee needed of it: what `fit` learns, raising
     included, is epsilon-DP under the relation when each unit has one row, with all randomness from the source; a row's
     prediction depends on what was learnt and on that row, not on the rows beside it. `CountingBayes` is one.
     """
@@ -45,6 +45,10 @@ class PrivateLearner(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns it reads, apart from the labels."""
+        ...
+
+    def check(self) -> None:
+        """Refuse parameters that cannot be right; nothing is read."""
         ...
 
     def fit(self, rows: Any, labels: Any, /) -> Any:
@@ -157,7 +161,7 @@ class Candidate:
 
     def _private(self, source: Source | None) -> Any:
         """A fresh learner of this epsilon, under this relation."""
-        imposed = {"epsilon": self.epsilon, "neighbors": str(self.neighbor_relation.neighbors), "source": source}
+        imposed = {"epsilon": self.epsilon, "neighbors": str(self.neighbor_relation.neighbors), "unsafe_noise": source}
         return clone(self.learner).set_params(**imposed)
 
     def _noisy(self, correct: int, judged: int, source: Source) -> int | float:
@@ -200,7 +204,7 @@ def one_row_each(rows: pa.Table, unit: str | None, source: Source) -> pa.Table:
 
 Hyper = dict[str, Any]
 # What the search itself sets: a grid over any of them would be one over privacy.
-IMPOSED = {"epsilon", "neighbors", "source"}
+IMPOSED = {"epsilon", "neighbors", "unsafe_noise"}
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ class PrivateSearch:
     With `runs`, random candidates run, so many in the mean, and the best one is published: one release of 3 epsilon
     (see `random_stopping`). That is the better choice where few models are ever published, see docs/model_selection.md.
 
-    - `learner`: a `PrivateLearner`, such as `CountingBayes`; its own epsilon, relation and source are replaced.
+    - `learner`: a `PrivateLearner`, such as `CountingBayes`; its own epsilon, relation and noise are replaced.
     - `grid`: the values of each hyper-parameter, in JSON. `label`: the column to be predicted.
     - `epsilon`: of each candidate, for training as well as for its score.
     - `validation`: the chance of a unit to validate rather than train.
@@ -296,7 +300,7 @@ class PrivateSearch:
         if not self.hypers:
             raise InvalidParameter('the grid is empty: give lists of values, such as {"bins": [4, 8]}')
         if not IMPOSED.isdisjoint(grid):
-            raise InvalidParameter("epsilon, relation and source are those of the search: leave them out of the grid")
+            raise InvalidParameter("epsilon, relation and noise are those of the search: leave them out of the grid")
         if len({_named(hyper) for hyper in self.hypers}) < len(self.hypers):
             raise InvalidParameter("the grid lists the same hyper-parameters twice")
         _check_rule(k, above, runs, len(self.hypers))
@@ -361,10 +365,11 @@ class PrivateSearch:
         ]
 
     def _set(self, hyper: Hyper) -> Any:
-        """A learner with these hyper-parameters; cloning it has its constructor check them."""
-        refused = None
+        """A learner with these hyper-parameters, checked."""
+        refused, learner = None, clone(self._learner)
         try:
-            return clone(clone(self._learner).set_params(**hyper))
+            learner.set_params(**hyper).check()
+            return learner
         except (ValueError, TypeError) as error:
             refused = InvalidParameter(f"the learner refuses {_named(hyper)}: {error}")
         raise refused

@@ -12,8 +12,8 @@ from chary import Budget
 from chary.calls import RunAlgorithm
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.learning import Categorical, Cuts, PrivateLogisticRegression, PrivateRidge, Span, design_matrix
-from chary.learning import algorithm as module
-from chary.learning.algorithm import sample
+from chary.learning import linear as module
+from chary.learning.linear import sample
 from chary.noise import OperatingSystem, Seeded
 from tests.session.kit import NO_NOISE, PLENTY, spent
 
@@ -165,16 +165,15 @@ def test_a_row_without_a_label_counts_as_zeros(opened, delta):
 
 @pytest.mark.parametrize(("size", "trained"), [(5, [5] * 8), (1, [1] * 8), (None, [1, *range(1, 8)])])
 def test_as_many_rows_are_trained_on_as_were_declared_whatever_there_are(size, trained):
-    class Counting:
-        def targets(self, labels):
-            return np.ones(len(labels))
+    def targets(labels):
+        return np.ones(len(labels))
 
-        def trained(self, rows, targets, source):
-            return {"rows": len(rows), "targets": len(targets)}
+    def counted(rows, targets, source):
+        return {"rows": len(rows), "targets": len(targets)}
 
     for number, expected in enumerate(trained):
         rows = pa.table({"age": pa.array(range(number), pa.int64()), "ill": ["no"] * number})
-        found = module._train(Counting(), [Span("age", 0, 9)], "ill", None, size, rows, Seeded(1))
+        found = module.train(targets, counted, [Span("age", 0, 9)], "ill", None, size, rows, Seeded(1))
         assert found == {"rows": expected, "targets": expected}
 
 
@@ -205,8 +204,8 @@ def test_changing_a_model_later_does_not_change_its_call(opened):
     model = logistic(epsilon=1)
     algorithm = called(model)
     model.set_params(epsilon=10**9)
-    inputs, labels = design_matrix(patients(50), FEATURES), algorithm.run.args[0].targets(patients(50)["ill"])
-    noisy = [algorithm.run.args[0].trained(inputs, labels, Seeded(seed))["weights"] for seed in (1, 2)]
+    inputs, labels = design_matrix(patients(50), FEATURES), algorithm.run.args[0](patients(50)["ill"])
+    noisy = [algorithm.run.args[1](inputs, labels, Seeded(seed))["weights"] for seed in (1, 2)]
     assert np.linalg.norm(np.subtract(*noisy)) > 1
 
 

@@ -55,19 +55,24 @@ def test_bad_labels_are_refused_without_showing_them(make, labels):
     ],
 )
 @pytest.mark.parametrize("make", ALL)
-def test_bad_parameters_are_refused_when_given(make, given):
-    with pytest.raises(InvalidParameter):
-        make(**given)
+def test_bad_parameters_are_refused_by_training_and_by_calls(make, given):
+    model = make(**given)
+    for refused in (
+        lambda: model.fit(GOOD, labels_for(make)),
+        lambda: model.algorithm(features=["a"], label="b", size=600),
+    ):
+        with pytest.raises(InvalidParameter):
+            refused()
 
 
 def test_bad_classes_losses_and_bounds_are_refused():
     for classes in ([], ["no"], ["no", "no"], ["a", "b", "c"], [["a"], ["b"]]):
         with pytest.raises(InvalidParameter, match="classes"):
-            logistic(classes=classes)
+            logistic(classes=classes).check()
     with pytest.raises(InvalidParameter, match="smoothed_hinge"):
-        svc(loss="hinge")
+        svc(loss="hinge").check()
     with pytest.raises(InvalidParameter, match="label_bound"):
-        ridge(label_bound=0)
+        ridge(label_bound=0).check()
 
 
 def test_parameters_set_later_are_checked_before_training():

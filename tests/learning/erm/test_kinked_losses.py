@@ -126,7 +126,7 @@ def test_the_risk_of_the_true_loss_is_below_the_promise(model):
 )
 def test_what_is_no_width_or_level_is_refused(make):
     with pytest.raises(InvalidParameter):
-        make()
+        make().check()
 
 
 def test_a_body_without_smoothing_is_what_it_was():

@@ -101,7 +101,7 @@ def test_the_question_of_a_model_without_a_rho_is_what_it_always_was():
 )
 def test_wrong_sizes_of_a_model_are_refused(given):
     with pytest.raises(InvalidParameter):
-        logistic(**given)
+        logistic(**given).check()
 
 
 @pytest.mark.parametrize(
