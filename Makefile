@@ -16,8 +16,8 @@ demo: $(VENV)/run.stamp
 
 # A wheel for machines without the checkout: pip install 'chary-0.1.0-py3-none-any.whl[service]'.
 dist: $(VENV)/run.stamp
-	rm -rf dist build/lib
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	rm -rf dist build/lib client/build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./client
 
 test: $(VENV)/dev.stamp
 	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal

@@ -14,7 +14,7 @@ import typer
 from prometheus_client import generate_latest
 
 from chary.cli.app import app
-from chary.client.wire import PROBLEMS
+from chary.client.problems import PROBLEMS
 from chary.service.config import configured
 from chary.service.state import Figures
 

@@ -13,7 +13,7 @@ import chary
 from chary import BudgetExceeded, NotWithheld, count
 from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Widen
 from chary.client import connect
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import open_ledger
 from chary.report import report

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import chary.session.session
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.calculations import Deadlines
 from chary.service.pages.fields import PREFIX
@@ -57,7 +57,7 @@ def test_what_ends_in_time_is_returned_and_its_errors_are_its_own():
 TRACED = """
 import sys
 from chary.service.core.calculations import Deadlines
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from tests.service.test_calculations import endless, never
 
 def trace(frame, event, _):

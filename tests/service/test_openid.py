@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc.jwk import RSAKey
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.auth.openid import OpenIdTokens, answered, name_of, public_keys
 from chary.service.auth.tokens import Role

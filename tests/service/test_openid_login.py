@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.auth.openid import OpenIdLogIn, OpenIdTokens, log_in_of
 from chary.service.auth.tokens import Role

@@ -18,7 +18,7 @@ import chary
 from chary import Budget, BudgetExceeded, count
 from chary.calls import Release
 from chary.client import connect, connect_async
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.service.auth.rate_limits import MOST
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.requests import Wish

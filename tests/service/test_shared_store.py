@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import SharedRates
 from chary.service.auth.tokens import BearerTokens, Principal, Role

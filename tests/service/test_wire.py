@@ -13,8 +13,9 @@ from chary import BudgetExceeded, LedgerLocked
 from chary.amounts import Amount
 from chary.answers import Answer
 from chary.calls import ChosenKey, Classified
-from chary.client import wire
-from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
+from chary.client import problems, wire
+from chary.client.problems import Refusal, error_of, problem, status_of
+from chary.client.wire import in_typed, of_typed
 from chary.data import NeighborRelation
 from chary.data.rows import fingerprint, fingerprint_of
 from chary.errors import CharyError, InvalidInput, InvalidParameter
@@ -26,8 +27,8 @@ ERRORS = [kind for kind in vars(chary.errors).values() if isinstance(kind, type)
 
 def test_clients_of_earlier_versions_know_the_names_of_problems():
     """Names on the wire stay, whatever the classes are called."""
-    assert set(wire.PROBLEMS.values()) == set(ERRORS)
-    assert list(wire.PROBLEMS) == [
+    assert set(problems.PROBLEMS.values()) == set(ERRORS)
+    assert list(problems.PROBLEMS) == [
         *("algorithm-failed", "budget-refused", "chary-error", "engine-failure", "invalid-input", "invalid-parameter"),
         *("invalid-query", "ledger-broken", "ledger-busy", "ledger-error", "ledger-mismatch", "no-price"),
         *("request-conflict", "request-in-flight", "schema-mismatch", "unknown-held", "wrong-process"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 from urllib.parse import quote as in_path
 
 import httpx
@@ -15,7 +15,8 @@ import httpx
 from chary.answers import Answer, Spending, handed_out
 from chary.calls.call import Call
 from chary.calls.run import Opening, OpenRun, Run
-from chary.client.transport import Transport, call_said, sent_rows, words_said
+from chary.client.bodies import call_said, sent_rows, words_said
+from chary.client.transport import PATIENCE, Transport, place, quiet
 from chary.client.wire import of_typed
 from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
@@ -103,8 +104,7 @@ class RemoteFigures:
         return self._transport.pages(self._at("feed"))
 
     def _at(self, path: str = "") -> str:
-        place = f"/v1/datasets/{in_path(self.dataset, safe='')}"
-        return f"{place}/{path}" if path else place
+        return place(self.dataset, path)
 
     def _budget(self, name: str) -> Spending:
         found: Spending = of_typed(self._transport.read(self._at("budget"), typed="true")["typed"][name])
@@ -171,8 +171,6 @@ class RemoteRun(Run[Any, Any]):
 
 # A session whose rows and ledger are elsewhere: the same questions, the same answers.
 
-PATIENCE: Final = 60.0
-
 
 def connect(
     url: str,
@@ -180,7 +178,7 @@ def connect(
     *,
     dataset: str | None = None,
     patience: float = PATIENCE,
-    on_step: Callable[[str], None] | None = None,
+    on_step: Callable[[str], None] = quiet,
     client: httpx.Client | None = None,
 ) -> Remote:
     """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
@@ -191,14 +189,8 @@ def connect(
 
     Errors: those of sessions; `CharyError` for a token that is not valid.
     """
-    transport = Transport(url, token, patience=patience, on_step=on_step or _quiet, client=client)
-    try:
-        return Remote(
-            transport, _chosen([each["dataset"] for each in transport.read("/v1/datasets")["items"]], dataset)
-        )
-    except BaseException:
-        transport.close()
-        raise
+    transport = Transport(url, token, patience=patience, on_step=on_step, client=client)
+    return Remote(transport, transport.chosen(dataset))
 
 
 @dataclass(frozen=True)
@@ -214,7 +206,7 @@ class Remote(Verbs, RemoteFigures):
         """Ask any call; as `Session.ask`."""
         if isinstance(call, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
-        answer: AnswerT = self._answered(self._transport.asked(self._at("calls"), call_said(call), request))
+        answer: AnswerT = self._answered(self._transport.keyed(self._at("calls"), request, json=call_said(call)))
         return answer
 
     def quote(
@@ -239,7 +231,7 @@ class Remote(Verbs, RemoteFigures):
             raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
         if not isinstance(opening, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
-        return RemoteRun(self, self._transport.asked(self._at("runs"), call_said(opening), request))
+        return RemoteRun(self, self._transport.keyed(self._at("runs"), request, json=call_said(opening)))
 
     def resume(self, call: int) -> RemoteRun:
         """Go on with a run; `NotWithheld` for a call that opened none, or one that is not yours."""
@@ -301,7 +293,7 @@ class Remote(Verbs, RemoteFigures):
 
     def question(self, run: int, body: Mapping[str, Any], request: str | None) -> Any:
         """Ask a run: `RemoteRun.ask`."""
-        return self._answered(self._transport.asked(self._at(f"runs/{run}/questions"), body, request))
+        return self._answered(self._transport.keyed(self._at(f"runs/{run}/questions"), request, json=body))
 
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
         """A quote, of a call without what else would do."""
@@ -353,18 +345,6 @@ class _RemoteCashier:
         return self.session.ask(call, request=request)
 
 
-def _chosen(known: list[str], dataset: str | None) -> str:
-    if dataset is None and len(known) == 1:
-        return known[0]
-    if dataset not in known:
-        raise InvalidParameter(f"name a dataset of this token: {', '.join(known) or 'it has none'}")
-    return dataset
-
-
-def _quiet(step: str) -> None:
-    """Nobody wants to know."""
-
-
 # The client for programs that wait for many things at once: every question is awaited.
 
 _P = ParamSpec("_P")
@@ -377,7 +357,7 @@ async def connect_async(
     *,
     dataset: str | None = None,
     patience: float = PATIENCE,
-    on_step: Callable[[str], None] | None = None,
+    on_step: Callable[[str], None] = quiet,
     client: httpx.Client | None = None,
 ) -> AsyncRemote:
     """As `chary.connect`, awaited: `session = await connect_async(url, token)`."""

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from chary.client.wire import MEDIA
+from chary.client.problems import MEDIA
 from chary.errors import CharyError
 from chary.service.api import alerts, calls, custodian, datasets, operations
 from chary.service.core import jobs, requests

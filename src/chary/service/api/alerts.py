@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.api.calls import in_json_body
 from chary.service.core import alerts, requests, scheduler

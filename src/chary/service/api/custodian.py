@@ -18,7 +18,8 @@ from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy import insert, select
 
-from chary.client.wire import Refusal, in_typed, of_typed
+from chary.client.problems import Refusal
+from chary.client.wire import in_typed, of_typed
 from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.errors import InvalidParameter, SchemaMismatch
 from chary.ledger.entries import head_of, now

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import CharyError
 from chary.service.auth.tokens import Principal
 from chary.service.core.requests import call_schemas

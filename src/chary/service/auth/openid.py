@@ -18,7 +18,7 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import GuestProtocol, Key, import_key
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.ledger.records import label
 from chary.service.auth.tokens import BearerTokens, Principal, roles_of

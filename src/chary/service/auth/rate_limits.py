@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import RATES
 

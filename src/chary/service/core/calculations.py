@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 
 # What waits to be done: of each analyst in order, of all analysts in turn, and of none too much.
 

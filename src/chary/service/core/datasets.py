@@ -18,7 +18,8 @@ from sqlalchemy import and_, insert, select
 from chary.amounts import Amount
 from chary.answers import Answer, handed_out
 from chary.calls.call import Call
-from chary.client.wire import Refusal, in_typed, of_typed
+from chary.client.problems import Refusal
+from chary.client.wire import in_typed, of_typed
 from chary.config import DatasetOptions, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered

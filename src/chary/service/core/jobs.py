@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from chary.client.wire import Refusal, problem
+from chary.client.problems import Refusal, problem
 from chary.errors import BudgetExceeded, InvalidInput, RequestConflict
 from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal

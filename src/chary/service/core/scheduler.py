@@ -14,7 +14,7 @@ from chary.answers import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights import WeightedAnswer
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.core.charges import charged_in
 from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fastapi import Depends, Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import ACTIONS, Principal
 from chary.service.core.datasets import Served

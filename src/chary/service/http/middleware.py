@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from chary.client.wire import MEDIA, Refusal, problem
+from chary.client.problems import MEDIA, Refusal, problem
 from chary.errors import CharyError, InvalidParameter
 from chary.service.state import Service
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
-from chary.client.wire import Refusal, problem, status_of
+from chary.client.problems import Refusal, problem, status_of
 from chary.errors import CharyError
 from chary.service.api.alerts import Name, stood, turned, wish_of
 from chary.service.core import alerts, scheduler

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from chary.client.wire import problem
+from chary.client.problems import problem
 from chary.errors import CharyError
 from chary.service.http.middleware import foreseen
 from chary.service.pages import alerts, ask, custodian, frame, history, login, overview, timelines

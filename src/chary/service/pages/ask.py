@@ -15,7 +15,7 @@ from fastapi.responses import RedirectResponse, Response
 from chary.answers import Answer
 from chary.calls.call import of_record
 from chary.calls.run import Run, run_kinds
-from chary.client.wire import status_of
+from chary.client.problems import status_of
 from chary.core.transaction import openings
 from chary.data import Series
 from chary.data.queries.stored import current_kind

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from chary.addresses import is_url
 from chary.amounts import Amount
-from chary.client.wire import problem, status_of
+from chary.client.problems import problem, status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
 from chary.ledger.entries import head_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from chary.calls.call import MEANINGS, SUBJECTS, Call, meaning, read
 from chary.calls.run import Opening, Run, titled
-from chary.client.wire import problem
+from chary.client.problems import problem
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery

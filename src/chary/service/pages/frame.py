@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from sqlalchemy import delete, insert, select
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.numbers import percent, plain
 from chary.report.pages import interval, moment, number

@@ -12,7 +12,7 @@ from chary.answers import Answer
 from chary.calls.history import History
 from chary.calls.run import run_kinds, titled
 from chary.charts import Chart
-from chary.client.wire import Refusal, problem, status_of
+from chary.client.problems import Refusal, problem, status_of
 from chary.core.transaction import numbered
 from chary.errors import CharyError, NotWithheld
 from chary.ledger import CallRecord, Ledger, Verification

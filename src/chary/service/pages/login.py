@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.service.http.admission import admitted, log_in_tried, recognised
 from chary.service.pages.frame import COOKIES, ROOT, Form, by_https, forgotten, log_ins, shown
 from chary.service.state import service_of

@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from sqlalchemy.schema import CreateColumn
 
 from chary.addresses import Address, file_of, is_server
-from chary.client.wire import Refusal
+from chary.client.problems import Refusal
 from chary.errors import LedgerError
 from chary.service.store.tables import LAYOUT, TABLES, TOKENS
 

@@ -1,0 +1,114 @@
+"""Bodies of requests: encoded calls, and rows that are sent."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chary import errors
+from chary.calls.call import Call, asked, read
+from chary.data import Mean, Predicate, Query
+from chary.data.queries.bodies import body_of
+from chary.data.source import RowSource
+
+# What is asked, as JSON that a service reads.
+
+
+def call_said(call: Any) -> dict[str, Any]:
+    """The body of a call; `InvalidQuery` for what brings code of its author's, which no service runs."""
+    made = asked(call)
+    try:
+        body = made.body()
+        read(body)
+    except errors.CharyError:
+        raise errors.InvalidQuery(
+            f"a service runs no code of yours, so that this {made.name} is asked of a session"
+        ) from None
+    return body
+
+
+def words_said(words: Sequence[str], question: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of a question to a run, by name."""
+    if len(question) > len(words):
+        raise errors.InvalidQuery(f"this run is asked with {', '.join(words) or 'no words'}")
+    return {name: _said(value) for name, value in [*zip(words, question, strict=False), *options.items()]}
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, (Query, Mean)):
+        return body_of(value)
+    if isinstance(value, Call):
+        return call_said(value)
+    if isinstance(value, Predicate):
+        return value.text
+    if isinstance(value, (Fraction, Decimal)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _said(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_said(inner) for inner in value]
+    if value is None or isinstance(value, (bool, int, float, str, date)):
+        return value
+    raise errors.InvalidQuery("a service runs no code of yours: ask this of a session")
+
+
+# Rows as they are sent: one Arrow stream, or the text of a CSV.
+
+ARROW: Final = "application/vnd.apache.arrow.stream"
+CSV_TEXT: Final = "text/csv"
+TSV_TEXT: Final = "text/tab-separated-values"
+
+
+def sent_rows(rows: Any) -> tuple[bytes, str]:
+    """A frame, an Arrow table or files as the body of a request, and its media type.
+
+    A CSV goes as it is written, unpacked, since the dataset's dialect and types read it; Parquet files go as Arrow.
+    `InvalidParameter` for anything else, and for several CSVs.
+
+    >>> body, media = sent_rows(pa.table({"age": [70]}))
+    >>> len(body) > 100, media
+    (True, 'application/vnd.apache.arrow.stream')
+    """
+    listed = isinstance(rows, (list, tuple)) and all(isinstance(each, (str, Path)) for each in rows)
+    if not listed and not isinstance(rows, (str, Path)):
+        return _arrow_stream(_table(rows)), ARROW
+    source = RowSource.of(rows)
+    if source.kind == "parquet":
+        mismatch = errors.SchemaMismatch("the files cannot be read as Parquet files with the same columns")
+        # The names of folders are no columns.
+        read = errors.quietly(
+            lambda: pa.concat_tables([pq.ParquetFile(path).read() for path in source.paths]), mismatch
+        )
+        return _arrow_stream(read), ARROW
+    if source.kind != "csv" or len(source.paths) > 1:
+        raise errors.InvalidParameter("send one CSV at a time, Parquet files, or a frame")
+    return _unpacked(source.paths[0]), TSV_TEXT if source.dialect.delimiter == "\t" else CSV_TEXT
+
+
+def _unpacked(path: str) -> bytes:
+    with pa.input_stream(path, compression="detect") as stream:
+        found: bytes = stream.read()
+    return found
+
+
+def _arrow_stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def _table(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if hasattr(rows, "to_arrow"):
+        return rows.to_arrow()
+    if hasattr(rows, "columns") and hasattr(rows, "to_dict"):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    raise errors.InvalidParameter("send rows of a file, an Arrow table, or a pandas or Polars frame")
