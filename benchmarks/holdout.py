@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from chary import Budget
-from chary.learning import Overfitting, draw_reuse, random_labels
+from chary_research.reuse import Overfitting, draw_reuse, random_labels
 from measuring import duration, machine, seconds, show
 
 

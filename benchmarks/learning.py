@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,13 @@ from chary.learning import (
     Teachers,
     digits,
     label_accuracy,
-    label_confident,
-    label_confident_as_reported,
     split,
     spread_points,
     teach,
 )
 from chary.learning.pate import Pupil
 from chary.noise import Seeded
+from chary_research.reported_labels import label_as_reported
 from measuring import announce, full, show
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult_all.csv.gz"
@@ -213,9 +213,9 @@ class Trial:
 
     def confident(self, method: str, way: ConfidentGnmax, asked: list[int], epsilon: int) -> list[float]:
         """The same figures for Confident-GNMax on the same votes and points."""
-        label = label_confident_as_reported if method == REPORTED else label_confident
+        label = partial(label_as_reported, way) if method == REPORTED else way.label
         total = {"epsilon": epsilon, "delta": DELTA, "unsafe_noise": Seeded(1000 + self.seed)}
-        found = label(self.votes[asked], **vars(way), **total)
+        found = label(self.votes[asked], **total)
         labels = {asked[place]: self.task.classes[number] for place, number in found.labels.items()}
         return [found.asked, found.asked, len(labels), *self.graded(labels), found.epsilon / epsilon]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from chary.accounting import BoundaryCall, Targeted, ZeroConcentrated
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import draw_table
 from chary.filters import Budget, RenyiFilter
-from chary.learning import label_confident, label_confident_as_reported
+from chary.learning import ConfidentGnmax
 from chary.noise import Seeded, discrete_laplace
+from chary_research.reported_labels import label_as_reported
 from stable_labels import NONE, DistanceToInstability, Floats, Promise, ProposeTestRelease, Votes, winners
 
 Labelling = Callable[[Votes, np.random.Generator], Votes]
@@ -106,10 +108,9 @@ def confident(budget: Budget, share: float, part: float, *, reported: bool) -> L
     def label(votes: Votes, generator: np.random.Generator) -> Votes:
         voters = int(votes[0].sum())
         sigma = max(1, round(part * voters))
-        given = {"threshold": round(share * voters), "sigma_threshold": 2 * sigma, "sigma": sigma}
-        source = Seeded(int(generator.integers(2**32)))
-        run = label_confident_as_reported if reported else label_confident
-        found = run(votes, **given, epsilon=epsilon, delta=delta, unsafe_noise=source)
+        gnmax, source = ConfidentGnmax(round(share * voters), 2 * sigma, sigma), Seeded(int(generator.integers(2**32)))
+        run = partial(label_as_reported, gnmax) if reported else gnmax.label
+        found = run(votes, epsilon=epsilon, delta=delta, unsafe_noise=source)
         labels = np.full(found.asked, NONE)
         labels[list(found.labels)] = list(found.labels.values())
         return labels

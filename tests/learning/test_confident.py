@@ -8,18 +8,21 @@ from scipy import stats
 
 from chary.accounting import epsilon_up
 from chary.errors import InvalidParameter
-from chary.learning import ConfidentGnmax, label_confident, label_confident_as_reported
+from chary.learning import ConfidentGnmax
 from chary.noise import Seeded
 from tests.learning.laws import check_law, winner_law
 
 ALPHA = 1e-6
-CALL = {"threshold": 60, "sigma_threshold": 40, "sigma": 20, "epsilon": 2, "delta": 1e-5}
+USUAL = {"threshold": 60, "sigma_threshold": 40, "sigma": 20}
+CALL = {"epsilon": 2, "delta": 1e-5}
 AGREED = [[95, 5, 0]] * 400
 SPLIT = [[34, 33, 33]] * 400
 
 
 def label(votes, seed=1, **options):
-    return label_confident(votes, unsafe_noise=Seeded(seed), **(CALL | options))
+    given = USUAL | CALL | options
+    gnmax = ConfidentGnmax(**{name: given[name] for name in USUAL})
+    return gnmax.label(votes, unsafe_noise=Seeded(seed), **{name: given[name] for name in CALL})
 
 
 def test_the_worst_case_fits_into_the_budget_and_the_next_point_does_not():
@@ -56,23 +59,6 @@ def test_nothing_fits_into_nothing():
     assert label(np.zeros((0, 3), dtype=int)).asked == 0
 
 
-def test_the_reported_cost_of_agreement_is_far_smaller():
-    guaranteed = label([[240, 10]] * 300, threshold=150)
-    reported = label_confident_as_reported([[240, 10]] * 300, unsafe_noise=Seeded(1), **(CALL | {"threshold": 150}))
-    assert guaranteed.guaranteed
-    assert not reported.guaranteed
-    assert len(guaranteed.labels) < 60
-    assert reported.asked == 300
-    assert 0 < reported.epsilon <= 2
-
-
-def test_the_reported_budget_stops_where_teachers_disagree():
-    found = label_confident_as_reported(SPLIT, unsafe_noise=Seeded(1), **(CALL | {"threshold": 0}))
-    guaranteed = label(SPLIT, threshold=0)
-    assert guaranteed.asked <= found.asked < 400
-    assert found.epsilon <= 2
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [Fraction(1), Fraction(2, 3), Fraction(3, 2)])
 def test_outcomes_follow_the_law_of_the_stated_scale(wrong):
@@ -91,14 +77,12 @@ def test_outcomes_follow_the_law_of_the_stated_scale(wrong):
      {"threshold": -1}, {"epsilon": 0}, {"delta": 0}, {"delta": 1}],
 )  # fmt: skip
 def test_parameters_outside_their_domain(options):
-    for labeller in (label_confident, label_confident_as_reported):
-        with pytest.raises(InvalidParameter):
-            labeller(AGREED, **(CALL | options))
+    with pytest.raises(InvalidParameter):
+        label(AGREED, **options)
 
 
 @pytest.mark.parametrize("votes", [[1, 2], [[1], [2]], [[1.0, 2.0]], [[-7, 9]], [["7", "9"]]])
 def test_votes_that_are_no_counts(votes):
-    for labeller in (label_confident, label_confident_as_reported):
-        with pytest.raises(InvalidParameter) as refused:
-            labeller(votes, **CALL)
-        assert "7" not in str(refused.value)
+    with pytest.raises(InvalidParameter) as refused:
+        label(votes)
+    assert "7" not in str(refused.value)

@@ -12,7 +12,7 @@ import chary
 from chary import AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.accounting import Targeted
 from chary.filters import largest_call
-from chary.learning import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
+from chary.learning import HeldOut, ReusableHoldout
 from chary.learning.holdout import AGREES, GRID, _told
 from chary.noise import Seeded
 
@@ -151,23 +151,6 @@ def test_what_cannot_be_a_holdout_is_refused(make, error):
         make()
 
 
-@pytest.fixture(scope="module")
-def overfitted():
-    return random_labels(rows=1500, variables=150, chosen=[5, 75], budget=Budget(4, "1e-6"), tolerance="0.1")
-
-
-def test_a_reused_holdout_overfits_and_a_reusable_one_does_not(overfitted):
-    naive, kept = overfitted.naive[-1], overfitted.reusable[-1]
-    assert naive.holdout > 0.5 + 4 * 0.5 / math.sqrt(1500)
-    assert kept.training > 0.57
-    assert abs(kept.holdout - 0.5) < 0.06
-    for each in (*overfitted.naive, *overfitted.reusable):
-        assert abs(each.fresh - 0.5) < 5 * 0.5 / math.sqrt(15000)
-    assert overfitted.asked == 152
-    assert 1 <= overfitted.disagreements <= 4
-    assert 0 < overfitted.share < 1
-
-
 def test_the_size_follows_the_hits():
     holdout = holding(table(1, 4), table(1, 4), hits=6)
     assert (
@@ -175,14 +158,3 @@ def test_the_size_follows_the_hits():
         < float(holdout.epsilon)
         <= float(largest_call(BUDGET, 6, "renyi"))
     )
-
-
-def test_the_picture(overfitted, tmp_path):
-    for ending in ("png", "svg"):
-        draw_reuse(overfitted, tmp_path / f"reuse.{ending}")
-    assert "reusable holdout" in (tmp_path / "reuse.svg").read_text()
-    assert isinstance(overfitted, Overfitting)
-    assert isinstance(overfitted.naive[0], Reused)
-    for wrong in (lambda: draw_reuse([], tmp_path / "a.png"), lambda: draw_reuse(overfitted, tmp_path / "a.txt")):
-        with pytest.raises(InvalidParameter):
-            wrong()

@@ -11,11 +11,11 @@ except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
 from chary.learning.classifiers import Split, digits, split
-from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
+from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels
 from chary.learning.estimator import PrivateEstimator, PrivatePipeline
 from chary.learning.features import Categorical, Cuts, PublicFeatures, Span, design_matrix
 from chary.learning.growth import Improving, TrainingBox, TrainingRun, draw_curve
-from chary.learning.holdout import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
+from chary.learning.holdout import HeldOut, ReusableHoldout
 from chary.learning.linear import (
     LinearAlgorithm,
     PrivateLogisticRegression,
@@ -39,7 +39,7 @@ from chary.learning.pate_labels import (
     label_points,
     spread_points,
 )
-from chary.learning.risk_bounds import Assumptions, growing_risk_up, published_shape, static_risk_up
+from chary.learning.risk_bounds import Assumptions, growing_risk_up, static_risk_up
 from chary.learning.search import Found, PrivateLearner, PrivateSearch, SearchQuote, SearchResult
 
 __all__ = [
@@ -60,7 +60,6 @@ __all__ = [
     "Learned",
     "LinearAlgorithm",
     "MedianSlope",
-    "Overfitting",
     "PrivateEstimator",
     "PrivateLearner",
     "PrivateLogisticRegression",
@@ -72,7 +71,6 @@ __all__ = [
     "PublicFeatures",
     "Released",
     "ReusableHoldout",
-    "Reused",
     "SearchQuote",
     "SearchResult",
     "Span",
@@ -86,16 +84,11 @@ __all__ = [
     "design_matrix",
     "digits",
     "draw_curve",
-    "draw_reuse",
     "draw_shards",
     "equal_shards",
     "growing_risk_up",
     "label_accuracy",
-    "label_confident",
-    "label_confident_as_reported",
     "label_points",
-    "published_shape",
-    "random_labels",
     "split",
     "spread_points",
     "static_risk_up",

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Where the hinge's corner is rounded off: a wider parabola would bend less and be farther from the hinge.
-HALF_WIDTH: Final = 0.5
 # The largest p/(1 + e^p) is W(1/e) = 0.278464..., rounded up.
 LAMBERT_UP: Final = Fraction("0.27847")
 # exp(-700) is no longer told from 0 beside 1, and a normal float.
@@ -53,9 +51,9 @@ class Loss(ABC):
     def mean_slope(self) -> Fraction:
         """The most that the mean of `|l'|` can be at an optimum."""
 
-    @abstractmethod
     def slope_up(self, prediction: Fraction) -> Fraction:
         """The most that `|l'|` can be where predictions are no larger than this."""
+        return self.mean_slope
 
     def norm_up(self, radius: Fraction, lam: Fraction) -> Fraction:
         """The most that an optimum's length can be."""
@@ -87,37 +85,6 @@ class Logistic(Loss):
 
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         return _shares(predictions) * _shares(-predictions)
-
-    def slope_up(self, prediction: Fraction) -> Fraction:
-        return Fraction(1)
-
-
-@dataclass(frozen=True)
-class SmoothedHinge(Loss):
-    """`max(0, 1 - t p)` with the corner rounded to a parabola within half of it (Huber), targets -1 and 1.
-
-    >>> SmoothedHinge().values(np.array([-1.0, 1.0, 1.5]), np.ones(3)).tolist()
-    [2.0, 0.125, 0.0]
-    """
-
-    curvature = Fraction(1)
-    pull = Fraction(9, 16)
-    mean_slope = Fraction(1)
-
-    def values(self, predictions: Floats, targets: Floats) -> Floats:
-        short = 1 - targets * predictions
-        bent = np.clip(short + HALF_WIDTH, 0, 1) ** 2 / 2
-        return np.where(short > HALF_WIDTH, short, bent)
-
-    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
-        found: Floats = -targets * np.clip(1 + HALF_WIDTH - targets * predictions, 0, 1)
-        return found
-
-    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
-        return (np.abs(1 - targets * predictions) <= HALF_WIDTH).astype(np.float64)
-
-    def slope_up(self, prediction: Fraction) -> Fraction:
-        return Fraction(1)
 
 
 @dataclass(frozen=True)
@@ -244,8 +211,18 @@ class Hinge(Loss):
         width = float(self.width)
         return np.where(np.abs(1 - targets * predictions) <= width, 1 / (2 * width), 0.0)
 
-    def slope_up(self, prediction: Fraction) -> Fraction:
-        return Fraction(1)
+
+@dataclass(frozen=True)
+class SmoothedHinge(Hinge):
+    """The hinge within 1/2 of its corner a parabola (Huber's), a loss of its own: it stands for no other.
+
+    >>> SmoothedHinge().values(np.array([-1.0, 1.0, 1.5]), np.ones(3)).tolist()
+    [2.0, 0.125, 0.0]
+    """
+
+    # A wider parabola would bend less and be farther from the hinge.
+    width: Fraction = Fraction(1, 2)
+    bias = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -298,9 +275,6 @@ class Quantile(Loss):
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         width = float(self.width)
         return np.where(np.abs(targets - predictions) <= width, 1 / (2 * width), 0.0)
-
-    def slope_up(self, prediction: Fraction) -> Fraction:
-        return self.mean_slope
 
 
 # Square roots of rationals between rationals.

@@ -17,7 +17,7 @@ from chary.data import Neighbors
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
 from chary.learning import classifiers, pate_labels
-from chary.learning.confident_gnmax import ConfidentGnmax, Counts, label_confident
+from chary.learning.confident_gnmax import ConfidentGnmax
 from chary.ledger import Ledger
 from chary.noise import OperatingSystem, Source, uniform_integers
 from chary.numbers import Number, whole
@@ -393,6 +393,8 @@ def teach(
         released = pate_labels.label_points(session, order, strategy, guess=guess, request=request, progress=progress)
         share, statement = session.spent.share, session.statement()
     taught = pupil.train(released.labels)
+    terms: dict[str, Any] = dict(zip(("epsilon", "delta"), budget.exact, strict=True))
+    compared = None if confident is None else confident.label(votes, **terms, unsafe_noise=unsafe_noise)
     report = pate_labels.LabelReport(
         points=len(table),
         labels=len(released.labels),
@@ -400,7 +402,7 @@ def teach(
         student_accuracy=None if test is None else taught.accuracy(*test),
         share=share,
         plain_share=plain_share(budget, strategy, released.asked),
-        confident=None if confident is None else _confident(confident, votes, budget, unsafe_noise),
+        confident=None if compared is None else len(compared.labels),
     )
     return Learned(taught, released, report, statement)
 
@@ -416,17 +418,3 @@ def plain_share(budget: Budget, strategy: pate_labels.Strategy, asked: int) -> f
     filter_: Filter = RenyiFilter.best(budget) if delta else PureFilter(budget)
     event = strategy.plain if delta else Pure(strategy.pure)
     return filter_.shares.taken(filter_.price(event).hit.times(asked))
-
-
-def _confident(gnmax: ConfidentGnmax, votes: Counts, budget: Budget, source: Source | None) -> int:
-    epsilon, delta = budget.exact
-    found = label_confident(
-        votes,
-        threshold=gnmax.threshold,
-        sigma_threshold=gnmax.sigma_threshold,
-        sigma=gnmax.sigma,
-        epsilon=epsilon,
-        delta=delta,
-        unsafe_noise=source,
-    )
-    return len(found.labels)

@@ -1,6 +1,7 @@
 """Bounds of the excess risk of private training, known before the data, static and growing (docs/ermg.md)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -192,8 +193,7 @@ def linear_pure_law(
 ) -> Law:
     """Noise of density `exp(-epsilon n |b| / moved)`, and curvature as in `linear_gaussian_law`: p = 2.
 
-    b is normal with a variance that is chi-squared of d + 1 degrees; each of the two gets half of the failures. A
-    product `x y` is at most `((k x + y/k)/2)^2`.
+    b is normal with a variance that is chi-squared of d + 1 degrees; each of the two gets half of the failures.
 
     >>> law = linear_pure_law(moved=2, steepest=1, lam=0.001, dimension=75)
     >>> round(law.error(size=1000, epsilon=1, beta="0.05"), 5)
@@ -201,10 +201,8 @@ def linear_pure_law(
     """
     a, height = _form(steepest, lam, dimension)
     wide, spread = _chi_squared(dimension + 1)
-    one, other = height + math.log(2) + slack, spread + math.log(2)
-    k = math.sqrt((_at() + other) / (_at() + one))
-    factor = moved**2 * a * steepest * 2 * wide * ((k + 1 / k) / 2) ** 2 * (1 + slack)
-    return law_up(2, factor, exp_up((k * one + other / k) / (k + 1 / k)), 1, base)
+    half, choices = _product(height + math.log(2) + slack, spread + math.log(2))
+    return law_up(2, moved**2 * a * steepest * 2 * wide * half**2 * (1 + slack), choices, 1, base)
 
 
 def linear_slope_law(
@@ -222,30 +220,30 @@ def linear_slope_law(
     if not pure:
         return law_up(1, moved * slope * (math.sqrt(2) + slack), Decimal(2), Fraction(1, 2), base)
     wide, spread = _chi_squared(dimension + 1)
-    one, other = 2 * math.log(2), spread + math.log(2)
-    k = math.sqrt((_at() + other) / (_at() + one))
-    factor = moved * slope * (math.sqrt(4 * wide) + slack) * (k + 1 / k) / 2
-    return law_up(1, factor, exp_up((k * one + other / k) / (k + 1 / k)), 1, base)
+    half, choices = _product(2 * math.log(2), spread + math.log(2))
+    return law_up(1, moved * slope * (math.sqrt(4 * wide) + slack) * half, choices, 1, base)
 
 
 def _form(steepest: float, lam: float, dimension: int) -> tuple[float, float]:
     """a, and what is added to s, least at `TIGHT`."""
-
-    def height(a: float) -> float:
-        return -(math.log1p(-1 / a) + (dimension - 1) * math.log1p(-lam / (a * steepest))) / 2
-
-    a = min(map(float, FACTORS), key=lambda a: a * (_at() + height(a)))
-    return a, height(a)
+    return least(lambda a: -(math.log1p(-1 / a) + (dimension - 1) * math.log1p(-lam / (a * steepest))) / 2)
 
 
 def _chi_squared(degrees: int) -> tuple[float, float]:
     """a and m where chi-squared of these degrees is above `2 a (s + m)` with probability e^-s at most."""
+    return least(lambda a: -degrees / 2 * math.log1p(-1 / a))
 
-    def height(a: float) -> float:
-        return -degrees / 2 * math.log1p(-1 / a)
 
+def least(height: Callable[[float], float]) -> tuple[float, float]:
+    """The a whose `a (s + height(a))` is least at `TIGHT`, and its height."""
     a = min(map(float, FACTORS), key=lambda a: a * (_at() + height(a)))
     return a, height(a)
+
+
+def _product(one: float, other: float) -> tuple[float, Decimal]:
+    """f and m where `sqrt(s + one) sqrt(s + other)` is at most `f ln(m e^s)`: `x y` is at most `((k x + y/k)/2)^2`."""
+    k = math.sqrt((_at() + other) / (_at() + one))
+    return (k + 1 / k) / 2, exp_up((k * one + other / k) / (k + 1 / k))
 
 
 def _at() -> float:
@@ -256,38 +254,6 @@ def exp_up(value: float) -> Decimal:
     """`e^v`, to be rounded up by `law_up`."""
     with precise():
         return decimal(Fraction(value)).exp()
-
-
-# The static rates of Bassily, Smith and Thakurta (2014) under pure privacy, with constants; corners or not.
-
-
-def sampled_law(*, dimension: int, lipschitz: Number = 1, diameter: Number = 1, lam: Number | None = None) -> Law:
-    """Weights drawn from a ball with density `exp(-epsilon n F(w)/(2 L D))`: the excess of the mean loss F.
-
-    What is possible, not what a model here does: no sampler of such weights is offered. epsilon-DP, since a replaced
-    row moves n F by no more than `2 L D` at one point against another. The excess is `2 L D/(epsilon n)` times a number
-    that is stochastically at most Gamma(d), for every convex F: p = 1, the rate `d/(epsilon n)`. With `lam`, for
-    lam-strongly convex F, after noise on the optimum has narrowed the ball down to where the optimum is but for half of
-    beta, with half of epsilon each: p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/ermg.md.
-
-    Errors: `InvalidParameter` for what is not positive, and for more than some 10,000 columns.
-
-    >>> law = sampled_law(dimension=20)
-    >>> round(law.error(size=10**6, epsilon=1, beta="0.05"), 6)
-    7.6e-05
-    """
-    columns, steep = whole(dimension, "dimension"), float(positive(lipschitz, "lipschitz"))
-    at = math.log(TIGHT.denominator)
-
-    def height(a: Fraction) -> float:
-        return -columns * math.log1p(float(-1 / a))
-
-    a = min(FACTORS, key=lambda a: float(a) * (at + height(a)))
-    if lam is None:
-        factor = 2 * steep * float(positive(diameter, "diameter")) * float(a)
-        return law_up(1, factor, exp_up(height(a)), 1, 0)
-    factor = 32 * (steep * float(a)) ** 2 / float(positive(lam, "lam"))
-    return law_up(2, factor, exp_up(height(a) + math.log(2)), 1, 0)
 
 
 # Laws that boxes had in earlier versions: ledgers hold them, and their schedules go on.
@@ -380,6 +346,12 @@ class Assumptions:
         """The excess risk of the middle of the ball, for which no data are needed."""
         return float(exact(self.lipschitz, "lipschitz") * exact(self.diameter, "diameter")) / 2
 
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """L, M and the radius of the ball."""
+        diameter = float(exact(self.diameter, "diameter"))
+        return float(exact(self.lipschitz, "lipschitz")), float(exact(self.smoothness, "smoothness")), diameter / 2
+
 
 def static_risk_up(assumed: Assumptions, *, size: int, epsilon: Number, beta: Number, delta: Number = 0) -> float:
     """The excess risk of one training on all rows, exceeded with probability beta at most.
@@ -425,41 +397,9 @@ def growing_risk_up(
     return min(assumed.worst, *(runs.error(law, run) for law in boxes(assumed, runs.failure(run))))
 
 
-def published_shape(
-    assumed: Assumptions,
-    *,
-    size: int,
-    epsilon: Number,
-    delta: Number = 0,
-    exponent: Number | None = None,
-) -> float:
-    """The bounds of [GROW] Table 1 UP TO CONSTANTS and logarithms of size and beta: rates to compare, no promise.
-
-    Static of [BST14], pure and with delta; with `exponent` growing, of ERMG over the pure static algorithm. All with
-    L = diameter = 1: `d/(n e)`, `sqrt(d ln(1/delta))/(n e)`, `d sqrt(ln(1/delta))/(e t^(1/2-c))`. With `lam` each is
-    squared and divided by it.
-
-    >>> ball = Assumptions(dimension=4, smoothness=1)
-    >>> published_shape(ball, size=100, epsilon=1)
-    0.04
-    >>> round(published_shape(ball, size=100, epsilon=1, delta="0.1", exponent="0.25"), 3)
-    1.919
-    """
-    rows, share, chance = whole(size, "size"), float(positive(epsilon, "epsilon")), float(failing(delta))
-    power = 1.0 if exponent is None else 0.5 - float(positive(exponent, "exponent"))
-    if exponent is not None and not (chance and power > 0):
-        raise InvalidParameter("growing data are trained on under a delta, with an exponent below 1/2")
-    root = math.sqrt(-math.log(chance)) if chance else 1.0
-    columns = math.sqrt(assumed.dimension) if chance and exponent is None else float(assumed.dimension)
-    shape = columns * root / (share * float(rows) ** power) * float(exact(assumed.lipschitz, "lipschitz"))
-    found = shape * float(exact(assumed.diameter, "diameter")) if assumed.lam is None else shape**2 / _lam(assumed)
-    return float(found)
-
-
 def boxes(assumed: Assumptions, tight: Fraction = TIGHT) -> list[Law]:
     """The laws of our black boxes that are `epsilon^2/2`-zCDP, least at the beta `tight`; p = 1 and, with a lam, 2."""
-    steep, smooth = float(exact(assumed.lipschitz, "lipschitz")), float(exact(assumed.smoothness, "smoothness"))
-    norm = float(exact(assumed.diameter, "diameter")) / 2
+    steep, smooth, norm = assumed.bounds
     found = [descent_law(lipschitz=steep, smoothness=smooth, norm=norm, dimension=assumed.dimension, tight=tight)]
     if assumed.lam is not None:
         moved = 2 * steep / _lam(assumed)
@@ -468,8 +408,7 @@ def boxes(assumed: Assumptions, tight: Fraction = TIGHT) -> list[Law]:
 
 
 def _pure_error(assumed: Assumptions, size: int, epsilon: Fraction, beta: Fraction) -> float:
-    steep, smooth = float(exact(assumed.lipschitz, "lipschitz")), float(exact(assumed.smoothness, "smoothness"))
-    norm = float(exact(assumed.diameter, "diameter")) / 2
+    steep, smooth, norm = assumed.bounds
 
     def error(lam: float, added: float) -> float:
         moved, base = 2 * steep / lam, added / 2 * norm**2

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from chary import InvalidParameter
 from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.schedules import zeta_up
-from chary.learning import Assumptions, growing_risk_up, published_shape, static_risk_up
+from chary.learning import Assumptions, growing_risk_up, static_risk_up
 from chary.learning.risk_bounds import descent_law, gaussian_law
 
 FLAT = Assumptions(dimension=20, smoothness=1)
@@ -93,20 +93,6 @@ def test_where_nothing_is_learnt_the_middle_of_the_ball_is_told():
     assert static_risk_up(wide, size=1, **DELTA) == growing_risk_up(wide, size=10**4, **GROWING) == 6
 
 
-def test_published_shapes_by_hand():
-    terms = {"size": 400, "epsilon": "0.5"}
-    root = math.sqrt(math.log(10**6))
-    assert published_shape(FLAT, **terms) == 20 / 200
-    assert published_shape(FLAT, **terms, delta="1e-6") == pytest.approx(math.sqrt(20) * root / 200)
-    growing = terms | {"delta": "1e-6", "exponent": "0.25"}
-    assert published_shape(FLAT, **growing) == pytest.approx(20 * root / (0.5 * 400**0.25))
-    for shape in (terms, terms | {"delta": "1e-6"}, growing):
-        flat = published_shape(FLAT, **shape)
-        assert published_shape(CURVED, **shape) == pytest.approx(flat**2 / 0.1)
-        scaled = replace(FLAT, lipschitz=3, diameter=2)
-        assert published_shape(scaled, **shape) == pytest.approx(6 * flat)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -122,8 +108,6 @@ def test_published_shapes_by_hand():
         lambda: growing_risk_up(FLAT, size=9, **GROWING),
         lambda: growing_risk_up(FLAT, size=10**5, **GROWING | {"delta": 0}),
         lambda: growing_risk_up(FLAT, size=10**5, **GROWING | {"exponent": "0.5"}),
-        lambda: published_shape(FLAT, size=9, epsilon=1, exponent="0.1"),
-        lambda: published_shape(FLAT, size=9, epsilon=1, delta="0.1", exponent="0.6"),
     ],
 )
 def test_bad_input_is_refused(wrong):

@@ -81,6 +81,7 @@ class TrainingRisks(Experiment):
     def _theory(self, axes: Any) -> None:
         """Table 1 for ten weights in a ball of diameter 1: the shapes without constants, and ours with them."""
         learning: Any = import_module("chary.learning")
+        published_shape = import_module("chary_research.training_bounds").published_shape
         unit, sizes = learning.Assumptions(dimension=10, smoothness=1), [10**power for power in range(4, 11)]
         forms: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
             ("once, pure", {}, {}),
@@ -88,7 +89,7 @@ class TrainingRisks(Experiment):
             ("growing, delta", {"delta": DELTA, "exponent": "0.1"}, {"delta": DELTA}),
         ]
         for number, (kind, shape, terms) in enumerate(forms):
-            shapes = [learning.published_shape(unit, size=size, epsilon=EPSILON, **shape) for size in sizes]
+            shapes = [published_shape(unit, size=size, epsilon=EPSILON, **shape) for size in sizes]
             common: dict[str, Any] = {"epsilon": EPSILON, "beta": BETA, **terms}
             if "exponent" in shape:
                 ours = [learning.growing_risk_up(unit, start=10**4, size=size, **common) for size in sizes]

@@ -4,11 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from chary.learning import ConfidentGnmax
-from chary.learning import confident_gnmax as moments
-from chary.learning.confident_gnmax import converted, likely_moments, log_doubt, log_upset
 from tests.learning.laws import check_law, log_moment, masses, moved, winner_law
+
+from chary import InvalidParameter
+from chary.learning import ConfidentGnmax
+from chary.learning.confident_gnmax import converted
+from chary.noise import Seeded
+from chary_research import reported_labels as moments
+from chary_research.reported_labels import label_as_reported, likely_moments, log_doubt, log_upset
 
 ORDERS = np.array([1.05, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0])
 VOTES = [
@@ -119,3 +122,38 @@ def test_the_epsilon_of_a_gaussian_release():
     orders = np.linspace(1.01, 200, 400_000)
     exact = orders * rho + np.log1p(-1 / orders) - np.log(1e-5 * orders) / (orders - 1)
     assert exact.min() <= best <= exact.min() + 1e-3
+
+
+CALL = {"epsilon": 2, "delta": 1e-5}
+
+
+def test_the_reported_cost_of_agreement_is_far_smaller():
+    gnmax = ConfidentGnmax(150, 40, 20)
+    guaranteed = gnmax.label([[240, 10]] * 300, unsafe_noise=Seeded(1), **CALL)
+    reported = label_as_reported(gnmax, [[240, 10]] * 300, unsafe_noise=Seeded(1), **CALL)
+    assert guaranteed.guaranteed
+    assert not reported.guaranteed
+    assert len(guaranteed.labels) < 60
+    assert reported.asked == 300
+    assert 0 < reported.epsilon <= 2
+
+
+def test_the_reported_budget_stops_where_teachers_disagree():
+    gnmax, split = ConfidentGnmax(0, 40, 20), [[34, 33, 33]] * 400
+    found = label_as_reported(gnmax, split, unsafe_noise=Seeded(1), **CALL)
+    guaranteed = gnmax.label(split, unsafe_noise=Seeded(1), **CALL)
+    assert guaranteed.asked <= found.asked < 400
+    assert found.epsilon <= 2
+
+
+@pytest.mark.parametrize("votes", [[1, 2], [[1], [2]], [[1.0, 2.0]], [[-7, 9]], [["7", "9"]]])
+def test_votes_that_are_no_counts(votes):
+    with pytest.raises(InvalidParameter) as refused:
+        label_as_reported(ConfidentGnmax(60, 40, 20), votes, **CALL)
+    assert "7" not in str(refused.value)
+
+
+@pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"delta": 0}, {"delta": 1}])
+def test_budgets_that_are_none_are_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        label_as_reported(ConfidentGnmax(60, 40, 20), [[95, 5, 0]] * 400, **(CALL | wrong))

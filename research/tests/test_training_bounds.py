@@ -1,13 +1,16 @@
-"""The law of weights drawn with exponential density: exact laws on fine grids, privacy by brute force, rates."""
+"""Drawn weights: exact laws on fine grids, privacy by brute force, rates; published shapes by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from chary import InvalidParameter
-from chary.learning.risk_bounds import TIGHT, sampled_law
+from chary.learning import Assumptions
+from chary.learning.risk_bounds import TIGHT
+from chary_research.training_bounds import published_shape, sampled_law
 
 BETAS = (0.5, 0.05, 0.001)
 SIDE = np.linspace(-0.5, 0.5, 801)
@@ -101,3 +104,27 @@ def test_the_rates_are_those_of_the_theorem():
 def test_bad_input_is_refused(wrong):
     with pytest.raises(InvalidParameter):
         sampled_law(**{"dimension": 1} | wrong)
+
+
+FLAT = Assumptions(dimension=20, smoothness=1)
+CURVED = replace(FLAT, lam="0.1")
+
+
+def test_published_shapes_by_hand():
+    terms = {"size": 400, "epsilon": "0.5"}
+    root = math.sqrt(math.log(10**6))
+    assert published_shape(FLAT, **terms) == 20 / 200
+    assert published_shape(FLAT, **terms, delta="1e-6") == pytest.approx(math.sqrt(20) * root / 200)
+    growing = terms | {"delta": "1e-6", "exponent": "0.25"}
+    assert published_shape(FLAT, **growing) == pytest.approx(20 * root / (0.5 * 400**0.25))
+    for shape in (terms, terms | {"delta": "1e-6"}, growing):
+        flat = published_shape(FLAT, **shape)
+        assert published_shape(CURVED, **shape) == pytest.approx(flat**2 / 0.1)
+        scaled = replace(FLAT, lipschitz=3, diameter=2)
+        assert published_shape(scaled, **shape) == pytest.approx(6 * flat)
+
+
+@pytest.mark.parametrize("wrong", [{"exponent": "0.1"}, {"delta": "0.1", "exponent": "0.6"}])
+def test_shapes_that_are_none_are_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        published_shape(FLAT, size=9, epsilon=1, **wrong)
