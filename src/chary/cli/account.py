@@ -1,17 +1,15 @@
 """Calculators of accounting at a shell, each made from a function: its parameters are the options."""
 
-import inspect
-import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from chary import accounting
 from chary.accounting import charging_curve, composition, gaussian_runs, local_reports, schedules, sharp_widths, weights
 from chary.accounting.numerics import float_down, float_up, most_kept
-from chary.cli.commands import EMPTY, Found, Shown, made
+from chary.cli.commands import Found, Shown, described, made
 from chary.cli.output import show_answer, show_pairs, spinning
 from chary.errors import InvalidParameter
 from chary.filters import Budget, largest_call
@@ -54,8 +52,6 @@ WORDS: Final = {
     "threshold": "The public threshold.",
     "threshold_noise": "Standard deviation of the threshold's Gaussian noise.",
 }
-# Options whose name is a builtin's.
-_NAMES: Final = {"spread": "range"}
 
 
 def calculator(
@@ -63,9 +59,8 @@ def calculator(
 ) -> Callable[[Callable[..., Figures]], Callable[..., Figures]]:
     """A command of `chary account` that shows the figures a function finds.
 
-    Its options are the parameters of the function and, for its `**known`, those of the functions that it lends them to.
-    Their help stands in its docstring, a line each, or in `WORDS`; what has none is no option. Refusals end in the call
-    `such_as`.
+    Its options are `described` by the function, those it is `lending` parameters from, and `WORDS`. Refusals end in the
+    call `such_as`.
     """
 
     def command(found: Callable[..., Figures]) -> Callable[..., Figures]:
@@ -78,32 +73,10 @@ def calculator(
             told = {name: float(value) if isinstance(value, Fraction) else value for name, value in figures.items()}
             yield Shown(told, people)
 
-        told = inspect.getdoc(found) or ""
-        words = WORDS | dict(_SAID.findall(told))
-        known = {each.name: each for one in (*lending, found) for each in inspect.signature(one).parameters.values()}
-        options = [_option(each, words[name]) for name, each in known.items() if name in words]
-        options.sort(key=lambda each: each.default is not EMPTY)
-        app.command()(made(act, options, found.__name__, _SAID.sub("", told)))
+        app.command()(made(act, *described(found, *lending, words=WORDS)))
         return found
 
     return command
-
-
-# The help of one option in a docstring.
-_SAID: Final = re.compile(r"^(\w+): (.+)\n?", re.MULTILINE)
-
-
-def _option(parameter: inspect.Parameter, told: str) -> inspect.Parameter:
-    """Whole numbers and flags as they are; every other number as it is typed, so that it is read exactly."""
-    hint, usual = parameter.annotation, parameter.default
-    kind: Any = next((each for each in (bool, int) if hint in (each, each | None)), str)
-    if usual is None:
-        kind = kind | None
-    elif usual is not EMPTY and kind is str:
-        usual = str(usual)
-    name = _NAMES.get(parameter.name, parameter.name).replace("_", "-")
-    annotation = Annotated[kind, typer.Option(f"--{name}", help=told)]
-    return inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=annotation)
 
 
 def _order(order: str) -> Fraction:
@@ -487,14 +460,14 @@ def population(beta: str = "0.05", **known: Any) -> Figures:
 
 
 @calculator(accounting.noisy_max_epsilon_up, such_as="noisy-max --queries 1000 --sensitivity 0.001 --noise 0.05")
-def noisy_max(**known: Any) -> Figures:
+def noisy_max(range: str = "1", **known: Any) -> Figures:
     """Pure epsilon of the place of the largest of queries with Gaussian noise.
 
     queries: How many noisy queries are compared.
     noise: Standard deviation of the Gaussian noise.
-    spread: Length of the interval in which every query lies.
+    range: Length of the interval in which every query lies.
     """
-    return {"epsilon": accounting.noisy_max_epsilon_up(**known)}
+    return {"epsilon": accounting.noisy_max_epsilon_up(spread=range, **known)}
 
 
 @calculator(

@@ -1,6 +1,7 @@
 """The command of advice: which mechanism for so many threshold tests, and the call to write."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,54 +20,40 @@ from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
 
 Book = Annotated[str | None, typer.Argument(help="Ledger, or its rows: advice for what is left (default: new rows).")]
-Tests = Annotated[int | None, typer.Option(help="How many tests.")]
-Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
-Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
-Bound = Annotated[str | None, typer.Option(help="Public bound of all values.")]
-Above = Annotated[str | None, typer.Option(help="The threshold (default: the middle of the range).")]
-Keys = Annotated[int | None, typer.Option(help="Instead of tests: how many keys a question has.")]
-Reach = Annotated[int | None, typer.Option(help="In how many keys of a question one unit is at most (default: all).")]
-Overlap = Annotated[int, typer.Option(help="How many such questions are asked of the same units.")]
-Steps = Annotated[int, typer.Option(help="How often all of it is asked, such as 52 in a year.")]
-Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 
 
-@commands.plainly
+@partial(commands.plainly, lending=(advice_for,))
 def advise(
     ledger: Book = None,
-    *,
-    hits: Hits,
-    tests: Tests = None,
-    keys: Keys = None,
-    reach: Reach = None,
-    overlap: Overlap = 1,
-    steps: Steps = 1,
-    budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of a new dataset.")] = None,
-    budget_delta: Annotated[str | None, typer.Option(help="Delta of a new dataset.")] = None,
-    values: Values = True,
-    low: Bound = None,
-    high: Bound = None,
-    above: Above = None,
-    sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
-    grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
-    monotone: Monotone = None,
-    neighbors: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add_remove).")] = None,
-    confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
-    dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
-    analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",
+    budget_epsilon: str | None = None,
+    budget_delta: str | None = None,
+    neighbors: str | None = None,
+    dataset: str | None = None,
+    analyst: str = "analyst",
+    **terms: Any,
 ) -> commands.Found:
-    """Every way to run so many threshold tests, with its error, its price and the call to write; best first."""
-    terms: dict[str, Any] = {"tests": tests, "hits": hits, "values": values, "low": low, "high": high, "above": above}
-    terms |= {
-        "sensitivity": sensitivity,
-        "grid": grid,
-        "monotone": monotone,
-        "confidence": confidence,
-        "keys": keys,
-        "reach": reach,
-        "overlap": overlap,
-        "steps": steps,
-    }
+    """Every way to run so many threshold tests, with its error, its price and the call to write; best first.
+
+    hits: How many of them are expected to be above.
+    tests: How many tests.
+    keys: Instead of tests: how many keys a question has.
+    reach: In how many keys of a question one unit is at most (default: all).
+    overlap: How many such questions are asked of the same units.
+    steps: How often all of it is asked, such as 52 in a year.
+    values: Whether each hit is to come with a noisy value.
+    low: Public bound of all values.
+    high: Public bound of all values.
+    above: The threshold (default: the middle of the range).
+    sensitivity: How far one unit moves each single question.
+    grid: The common step of the questions.
+    monotone: Whether no unit moves a value down (default: if neighbours add).
+    confidence: How sure the errors are.
+    budget_epsilon: Epsilon of a new dataset.
+    budget_delta: Delta of a new dataset.
+    neighbors: Neighbours of a new dataset (default: add_remove).
+    dataset: One dataset of the ledger, if it has several.
+    analyst: Who asks, with a cap of its own perhaps.
+    """
     if ledger is None:
         if budget_epsilon is None:
             raise InvalidParameter(

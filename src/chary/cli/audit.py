@@ -14,10 +14,6 @@ from chary.errors import InvalidParameter
 
 Kinds = Annotated[list[str] | None, typer.Argument(help="Kinds of calls, such as test or sparse_test.")]
 Everything = Annotated[bool, typer.Option("--all", help="Every kind.")]
-Quick = Annotated[bool, typer.Option("--quick", help="One kind of each sort, in a minute.")]
-Transcripts = Annotated[int | None, typer.Option(help="Transcripts on each neighbour, where outcomes are sampled.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same figures.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes that share the work (default: one a processor for --all).")]
 COLUMNS = ["kind", "claimed", "delta", "measured", "half the noise", "", "transcripts", "seconds"]
 # As for a ledger that does not verify: something is wrong with what was asked about, and nothing was refused.
 BROKEN = 2
@@ -27,16 +23,21 @@ BROKEN = 2
 def audit(
     kinds: Kinds = None,
     everything: Everything = False,
-    quick: Quick = False,
-    transcripts: Transcripts = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
+    quick: bool = False,
+    transcripts: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
 ) -> commands.Found:
     """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
 
     Each is asked about two neighbours on which most shows: exactly where its outcomes can be enumerated, otherwise by
     a lower bound from transcripts that is wrong once in a million. Beside it stands what the same audit shows of half
     the noise. "a hit" is the price of a hit, in log-moment, which is audited at the filter's order.
+
+    quick: One kind of each sort, in a minute.
+    transcripts: Transcripts on each neighbour, where outcomes are sampled.
+    seed: The same seed gives the same figures.
+    jobs: Processes that share the work (default: one a processor for --all).
     """
     wanted = _wanted(kinds or [], everything, quick)
     found, shared = [], jobs or (os.cpu_count() or 1 if everything else 1)

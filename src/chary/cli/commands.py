@@ -1,11 +1,12 @@
 """How a function becomes a command of options and a hook, and the options that many commands share."""
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -55,9 +56,42 @@ def made(
     return signed(command, [context, *signature, *parameters_of(OutputOptions)], name, told)
 
 
-def plainly(hook: Hook) -> Callable[..., None]:
-    """The command of a hook that reads no rows: its parameters are the options."""
-    return made(lambda ctx, values: hook(**values), extras(hook), hook.__name__, hook.__doc__ or "")
+def plainly(hook: Hook, lending: Sequence[Callable[..., Any]] = ()) -> Callable[..., None]:
+    """The command of a hook that reads no rows: its parameters are the options, as they are `described`."""
+    return made(lambda ctx, values: hook(**values), *described(hook, *lending))
+
+
+def described(
+    hook: Callable[..., Any], *lending: Callable[..., Any], words: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[inspect.Parameter], str, str]:
+    """The options that the parameters of a function are, its name, and its help without theirs.
+
+    The help of an option stands in its annotation, in a line of the docstring, `name: help`, or in `words`; what has
+    none is no option. For its `**known` a function has the parameters of those that it is `lending` them to.
+    """
+    known = {each.name: each for one in (*lending, hook) for each in inspect.signature(one).parameters.values()}
+    lines = (inspect.getdoc(hook) or "").splitlines()
+    said = {name: told for name, _, told in (line.partition(": ") for line in lines) if name in known and told}
+    options = [_option(each, {**words, **said}.get(name)) for name, each in known.items()]
+    kept = "\n".join(line for line in lines if line.partition(": ")[0] not in said)
+    return sorted(filter(None, options), key=lambda each: each.default is not EMPTY), hook.__name__, kept
+
+
+def _option(parameter: inspect.Parameter, told: str | None) -> inspect.Parameter | None:
+    """Whole numbers and flags as they are; every other number as it is typed, so that it is read exactly."""
+    hint, usual = parameter.annotation, parameter.default
+    if get_origin(hint) is Annotated:
+        return parameter.replace(kind=_KEYWORD)
+    if told is None:
+        return None
+    kind: Any = next((each for each in (bool, int) if hint in (each, each | None)), str)
+    if kind is str and usual not in (EMPTY, None):
+        usual = str(usual)
+    name = parameter.name.replace("_", "-")
+    option = typer.Option(f"--{name}/--no-{name}" if kind is bool and usual is not False else f"--{name}", help=told)
+    return parameter.replace(
+        kind=_KEYWORD, default=usual, annotation=Annotated[kind | None if usual is None else kind, option]
+    )
 
 
 def signed(command: Callable[..., Any], signature: list[inspect.Parameter], name: str, told: str) -> Callable[..., Any]:

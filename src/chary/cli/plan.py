@@ -1,9 +1,7 @@
 """The command that plans a budget: what fits into it."""
 
 from dataclasses import asdict
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from chary import accounting
 from chary.accounting.sharp_widths import laplace_width, sharp_menu
@@ -24,18 +22,25 @@ _MENU: Final = {
 
 @commands.plainly
 def plan(
-    budget_epsilon: Annotated[str | None, typer.Option(help="Total epsilon.")] = None,
-    budget_delta: Annotated[str | None, typer.Option(help="Total delta.")] = None,
-    hits: Annotated[int | None, typer.Option(help="Hits to pay for.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
-    tests: Annotated[int | None, typer.Option(help="Tests in all: how near to a bar they are right.")] = None,
-    value: Annotated[str, typer.Option(help="With --tests: of the price of a hit, the part for its value.")] = "1/4",
+    budget_epsilon: str | None = None,
+    budget_delta: str | None = None,
+    hits: int | None = None,
+    epsilon: str | None = None,
+    tests: int | None = None,
+    value: str = "1/4",
 ) -> commands.Found:
     """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
 
     With --tests the table tells for several numbers of hits how near to their bar all tests are right, in
     sensitivities: by a sparse vector, by Laplace noise, by sharp tests (without values, for an agreed number, and with
     values), and how far off values may be.
+
+    budget_epsilon: Total epsilon.
+    budget_delta: Total delta.
+    hits: Hits to pay for.
+    epsilon: Epsilon of each call.
+    tests: Tests in all: how near to a bar they are right.
+    value: With --tests: of the price of a hit, the part for its value.
     """
     if budget_epsilon is not None and budget_delta is not None and hits is None and epsilon is None:
         whole = (budget_epsilon, budget_delta)
