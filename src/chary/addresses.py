@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from typing import TYPE_CHECKING, Final
 
 from chary.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 _SERVER: Final = "postgresql"
 _SERVERS: Final = (_SERVER, "postgres", "postgresql+psycopg")
@@ -125,8 +125,11 @@ class Address:
         return cls(shown.render_as_string(), schema, query | named)
 
 
-def _read(place: str) -> URL:
+def _read(place: str) -> "URL":
+    # Help of commands needs this module, and no library.
+    from sqlalchemy import exc, make_url  # noqa: PLC0415
+
     try:
         return make_url(place)
-    except (ArgumentError, ValueError):
+    except (exc.ArgumentError, ValueError):
         raise InvalidParameter("the URL of a file or a server cannot be read") from None
