@@ -2,17 +2,19 @@
 
 import pytest
 
+from chary.calls.fields import Beside, columns_of, in_json, list_of, list_told, value_of
 from chary.data.queries.keys import Written
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.service.pages.fields import columns_of, in_json, list_of, list_told, query_said, query_told, value_of
+from chary.service.pages.fields import query_said, query_told
 
+NAMES = Beside({"clinic": "string"}, "clinic")
 AWKWARD = ["a,b", ' "quoted" ', "", " ends ", "1..3", "3", 3, 3.5, True, None, "true", "[x]", "{", "line\nbreak", "ünï"]
 
 
 def test_awkward_values_come_back_as_they_were():
     assert list_of(list_told(AWKWARD)) == AWKWARD
     texts = [value for value in AWKWARD if isinstance(value, str)]
-    assert list_of(list_told(texts, "string"), "string") == texts
+    assert list_of(list_told(texts, NAMES), NAMES) == texts
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
@@ -29,14 +31,14 @@ def test_json_is_read_strictly(text):
 @pytest.mark.parametrize("text", ["0..9999999", ", ".join(["0..90000"] * 9)])
 def test_a_range_fills_no_memory(text):
     with pytest.raises(InvalidQuery, match="at most"):
-        list_of(text, "int64")
+        list_of(text, Beside({"week": "int64"}, "week", 100_000))
     with pytest.raises(InvalidParameter, match="at most"):
-        list_of(text)
+        list_of(text, Beside(most=100_000))
 
 
 def test_ranges_of_many_columns_fill_no_memory():
     with pytest.raises(InvalidParameter, match="together"):
-        columns_of("\n".join(f"c{place}: 0..40000" for place in range(9)), {})
+        columns_of([f"c{place}: 0..40000" for place in range(9)], Beside(most=100_000))
 
 
 @pytest.mark.parametrize("part", ["5..3", "[]", "0..99999"])
@@ -63,7 +65,7 @@ def test_a_range_of_days_is_one_of_days_on_the_page_too():
 @pytest.mark.parametrize("text", ["clinic north", "clinic: a\nclinic: b"])
 def test_columns_have_a_line_each(text):
     with pytest.raises(InvalidParameter):
-        columns_of(text, {})
+        columns_of(text.split("\n"), Beside())
 
 
 TYPES = {"clinic": "string", "day": "date", "site": "int64"}

@@ -16,6 +16,7 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, count
+from chary.answers import NoisyNumber
 from chary.calls import Release
 from chary.client import connect, connect_async
 from chary.client.problems import Refusal
@@ -221,6 +222,18 @@ def test_the_asynchronous_client_asks_many_at_once(service, address):
     assert {answer.call for answer in answers} == {entry.call for entry in history}
     assert left.share == pytest.approx(0.7)
     assert quoted == service.datasets["awaited"].asked_by("alice").quote(SMALL)
+
+
+def test_the_asynchronous_client_has_the_verbs_of_a_session(service, address):
+    async def ask():
+        async with await connect_async(address, token_of(service), dataset="visits") as session:
+            return await session.test(count(), above=10**9, epsilon="0.01"), await session.release(
+                count(), epsilon="0.01"
+            )
+
+    tested, released = asyncio.run(ask())
+    assert tested is False
+    assert isinstance(released, NoisyNumber)
 
 
 CONFIG = """

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from numbers import Rational
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
-from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
-from chary.data import Neighbors, Query, Reading, Rows
-from chary.data.queries.bodies import body_of, query_of
+from chary.data import Neighbors, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.numbers import Number, checked, exact, failing, optional, per_call, plain, positive, set_fields
 
@@ -477,32 +475,3 @@ def _plain(value: Any) -> bool:
     if isinstance(value, (dict, list)):
         return all(map(_plain, value.values() if isinstance(value, dict) else value))
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _brought(value: Any, info: ValidationInfo) -> Any:
-    """A function, a query, or a list of queries, one for each candidate."""
-    if isinstance(value, (ScoreFunction, Query)):
-        return value
-    if isinstance(value, dict):
-        return query_of(value)
-    if isinstance(value, (list, tuple)) and value:
-        queries = tuple(query_of(each) if isinstance(each, dict) else each for each in value)
-        if all(isinstance(each, Query) for each in queries):
-            return queries
-    raise InvalidParameter(
-        f'{info.field_name} is a ScoreFunction("gap", run), a query, or a list such as [count("age < 9"), count()]'
-    )
-
-
-def _bodies(brought: Any) -> Any:
-    if isinstance(brought, ScoreFunction):
-        return brought.body()
-    return [body_of(each) for each in brought] if isinstance(brought, tuple) else body_of(brought)
-
-
-Scores = Annotated[
-    ScoreFunction | Query | Sequence[Query],
-    PlainValidator(_brought),
-    PlainSerializer(_bodies, when_used="json"),
-    WithJsonSchema({"type": ["object", "array"], "description": "Bodies of queries; no JSON can state a function."}),
-]

@@ -13,10 +13,22 @@ import numpy as np
 
 from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, in_json, scalar
-from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
+from chary.calls.algorithm import ScoreFunction, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Call, Shorthand, call
-from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
+from chary.calls.fields import (
+    AnyQuery,
+    ColumnName,
+    Exact,
+    Flag,
+    Keys,
+    Positive,
+    PredicateText,
+    Scores,
+    Where,
+    Whole,
+    Word,
+)
 from chary.core.forecast import Forecast
 from chary.core.plan import BETA, ENCODER, KEPT, Data, Json, PerHit, Plan, Result, reading
 from chary.core.transaction import Spine
@@ -403,7 +415,7 @@ class MostCommon(Shorthand[ChosenKey | Winner]):
     Guarantee and errors as for `Choose`. Values that are not listed are never returned.
     """
 
-    column: Name
+    column: ColumnName
     _: KW_ONLY
     among: Keys
     epsilon: Positive
@@ -430,7 +442,7 @@ class Majority(Call[YesOrNo]):
     "inverse" and "exponential" are the published ones (`chary.mechanisms.MajorityVote`).
     """
 
-    condition: Name
+    condition: PredicateText
     _: KW_ONLY
     epsilon: Positive
     mechanism: choices.Rule = "noise"

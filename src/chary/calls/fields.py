@@ -1,17 +1,22 @@
-"""Types of fields of calls: how each is checked, written as JSON and described."""
+"""Types of fields of calls: how each is checked, written as JSON, described, and typed by people."""
 
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import date, datetime
-from typing import Annotated, Any, Final
+from fractions import Fraction
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import core_schema
 
-from chary.calls.algorithm import Algorithm, When
+from chary.calls.algorithm import Algorithm, ScoreFunction, When
 from chary.core.plan import Question, check_question
-from chary.data import Count, Linear, Predicate, Query, Sum, count
-from chary.data.columns import Schema
-from chary.data.queries.bodies import KINDS, body_of, query_of
+from chary.data import Bins, Count, Linear, Predicate, Query, Sum, count, parse_keys
+from chary.data.columns import Schema, TypeClass
+from chary.data.queries.bodies import KINDS, body_of, parsed_body, query_of
+from chary.data.queries.keys import MOST, Written, key_text, split
 from chary.data.queries.query import AnsweredT
 from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
@@ -82,18 +87,277 @@ def _each(given: Any) -> list[LinearPart]:
     return [asked]
 
 
-# The types of a call's fields: each is checked, written to JSON and described in a JSON schema in one place.
+# Values as people write them, on a command line and in a form: numbers, lists, columns with their values; and back.
+#
+# Lists are written as `parse_keys` says.
 
-_NUMBER = {"type": ["number", "string"], "description": 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.'}
-_NUMBERS = {"type": "array", "items": _NUMBER}
-# What tells the body of a query from other objects.
-_OF_QUERY: Final = {"required": ["kind"], "properties": {"kind": {"enum": list(KINDS)}}}
+_KEYED: Final = frozenset(TypeClass) - {TypeClass.FLOAT, TypeClass.OTHER}
+_RANGE: Final = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+_NUMERIC: Final = ("int", "uint", "float", "decimal")
+
+
+class Beside(NamedTuple):
+    """What a text is read beside: the types of columns, the one whose values are listed, how many there may be, and
+    what opens a list that stands elsewhere, such as in a file."""
+
+    types: Schema = MappingProxyType({})
+    column: str | None = None
+    most: int = MOST
+    opened: Callable[[str], str] = str
+
+    @property
+    def kind(self) -> str:
+        """The type of the column whose values are listed; empty where none is known."""
+        return self.types.get(self.column or "", "")
+
+    def of(self, column: str) -> "Beside":
+        """The same for the values of this column."""
+        return self._replace(column=column)
+
+
+ALONE: Final = Beside()
+
+
+def in_json(text: str) -> Any:
+    """What a text of JSON says; `InvalidParameter` for any other."""
+    try:
+        found = parsed_body(f'{{"value": {text}}}'.encode())
+    except InvalidParameter:
+        found = {}
+    if found.keys() == {"value"}:
+        return found["value"]
+    raise InvalidParameter("this is not JSON: texts in it stand in double quotes, names too")
+
+
+def as_json(value: Any) -> str:
+    """A text that `in_json` reads."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def value_of(part: Written) -> Any:
+    """One value of whatever type: what JSON has, else a text; in double quotes always a text.
+
+    >>> value_of(Written("3", False)), value_of(Written("3", True)), value_of(Written("north", False))
+    (3, '3', 'north')
+    """
+    try:
+        found = part.text if part.quoted else in_json(part.text)
+    except InvalidParameter:
+        return part.text
+    return part.text if isinstance(found, (dict, list)) else found
+
+
+def key_said(key: Any) -> Any:
+    """A key as JSON has it: days and times by name, since they would pass for texts.
+
+    >>> key_said(date(2026, 3, 1)), key_said("north")
+    ({'date': '2026-03-01'}, 'north')
+    """
+    if not isinstance(key, date):
+        return key
+    return {"timestamp" if isinstance(key, datetime) else "date": key.isoformat()}
+
+
+def list_of(text: str, beside: Beside = ALONE, value: Callable[[Written], Any] = value_of) -> list[Any]:
+    """A list: of keys of a column of a known type, of anything where none is known.
+
+    >>> list_of("1..3, 7", Beside({"week": "int64"}, "week"))
+    [1, 2, 3, 7]
+    """
+    text = beside.opened(text)
+    if beside.kind in _KEYED and value is value_of:
+        return [key_said(key) for key in parse_keys(text, beside.kind, beside.column, most=beside.most)]
+    found: list[Any] = []
+    for part in (part for line in split(text) for part in line):
+        span = None if part.quoted else _RANGE.fullmatch(part.text)
+        found.extend([value(part)] if span is None else _range(int(span[1]), int(span[2]), beside.most))
+        if len(found) > beside.most:
+            raise InvalidParameter(f"a list has at most {beside.most} values")
+    return found
+
+
+def list_told(values: Iterable[Any], beside: Beside = ALONE) -> str:
+    """A list as `list_of` reads it.
+
+    >>> list_told(["north", "3", 3])
+    'north, "3", 3'
+    """
+    return ", ".join(_value_told(value, beside.kind) for value in values)
+
+
+def numbers_of(text: str, beside: Beside = ALONE) -> list[Any]:
+    """Numbers, each as it is written; between two commas there is one.
+
+    >>> numbers_of("0.1, 1/3, 5..7")
+    ['0.1', '1/3', 5, 6, 7]
+    """
+    if re.search(r",\s*,", text):
+        raise InvalidParameter("a number is missing: write them with commas between them, such as 0.25,0.5,0.75")
+    return list_of(text, beside, lambda part: part.text)
+
+
+def numbers_told(numbers: Iterable[Any], beside: Beside = ALONE) -> str:
+    """Numbers as `numbers_of` reads them."""
+    return ", ".join(map(number_told, numbers))
+
+
+def number_told(value: Any, beside: Beside = ALONE) -> str:
+    """A number of a call's body, as a decimal where it is a short one.
+
+    >>> number_told("1/100"), number_told("1/3"), number_told(5)
+    ('0.01', '1/3', '5')
+    """
+    if not isinstance(value, str) or "/" not in value:
+        return str(value)
+    decimal = f"{float(Fraction(value)):.12g}"
+    return decimal if Fraction(decimal) == Fraction(value) else value
+
+
+def columns_of(
+    lines: Iterable[str],
+    beside: Beside,
+    values: Callable[[str, Beside], list[Any]] = list_of,
+    such: str = "sex=f,m",
+) -> dict[str, list[Any]]:
+    """Columns with their values, a line each, `clinic: north, south` or `clinic=north,south`.
+
+    >>> columns_of(["clinic: north, south", "week=1..2"], Beside())
+    {'clinic': ['north', 'south'], 'week': [1, 2]}
+    """
+    found: dict[str, list[Any]] = {}
+    for line in filter(None, map(str.strip, lines)):
+        name, text = _named(line, beside.types)
+        if name is None or name in found:
+            raise InvalidParameter(f"name every column once, with its values: write {such}")
+        found[name] = values(text, beside.of(name))
+        if sum(map(len, found.values())) > beside.most:
+            raise InvalidParameter(f"columns have at most {beside.most} values together")
+    return found
+
+
+def columns_told(
+    columns: Mapping[str, Iterable[Any]], beside: Beside, told: Callable[[Iterable[Any], Beside], str] = list_told
+) -> str:
+    """Columns as `columns_of` reads them."""
+    return "\n".join(f"{name}: {told(values, beside.of(name))}" for name, values in columns.items())
+
+
+def _named(line: str, types: Schema) -> tuple[str | None, str]:
+    """The column of a line, and the text of its values; a column may have a sign in its name, if it is known."""
+    cuts = [(line[: sign.start()].strip(), line[sign.end() :].strip()) for sign in re.finditer("[=:]", line)]
+    return next((cut for cut in cuts if cut[0] in types), cuts[0] if cuts else (None, ""))
+
+
+def _range(low: int, high: int, most: int) -> range:
+    return range(low, min(high, low + most) + 1)
+
+
+def _value_told(value: Any, kind: str) -> str:
+    """A value as `list_of` reads it."""
+    plain = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+    if kind in _KEYED:
+        return key_text(plain)
+    if kind.startswith(_NUMERIC) and isinstance(value, str):
+        return number_told(value)
+    if not isinstance(plain, str):
+        return json.dumps(plain)
+    text = key_text(plain)
+    return text if value_of(Written(text, False)) == plain or text[:1] == '"' else f'"{plain}"'
+
+
+# The types of a call's fields: each is checked, written to JSON, described and typed in one place.
+
+
+class Option(NamedTuple):
+    """One of several options by which a command states a field: how it is typed, what it means, its usual value."""
+
+    name: str
+    plain: Any
+    meaning: str
+    flags: tuple[str, ...] = ()
+    usual: Any = None
+
+
+def _as_it_is(value: Any, _: Any) -> Any:
+    return value
+
+
+def written(value: Any) -> Any:
+    """What a call keeps, as JSON: numbers as texts, dates by name, queries and what else has a body by that."""
+    if isinstance(value, (int, str)) or value is None:
+        return value
+    if isinstance(value, (tuple, list, range)):
+        return [written(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: written(each) for name, each in value.items()}
+    if isinstance(value, (Predicate, Linear)):
+        return value.text
+    if isinstance(value, (Algorithm, ScoreFunction, axes.Universe)):
+        return value.body()
+    if isinstance(value, When):
+        return value.name
+    return str(value) if isinstance(value, Fraction) else body_of(value) if hasattr(value, "body") else key_said(value)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldType:
+    """A type of field: what every door needs to know of it, so that none keeps a list of types.
+
+    `check` is what the constructor does with a value and the field's name, `schema` describes the JSON that `write`
+    makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the
+    text of a value in JSON; a type of `lines` has a list of texts, one a line. At a shell it is typed as `option`, or
+    by several `options`, whose values `joined` puts together; in a form it is filled into `control`, or one of
+    `choices` is taken. Without a control only a program can state it.
+    """
+
+    check: Callable[[Any, str], Any]
+    schema: dict[str, Any]
+    control: str = "text"
+    read: Callable[[Any, Beside], Any] = _as_it_is
+    told: Callable[[Any, Beside], str] = lambda value, _: str(value)
+    option: Any = str
+    options: tuple[Option, ...] = ()
+    joined: Callable[[Sequence[Any], Beside], Any] | None = None
+    choices: tuple[str, ...] = ()
+    write: Callable[[Any], Any] = written
+
+    @property
+    def lines(self) -> bool:
+        """Whether it is typed as several lines, or options."""
+        return bool(self.option == list[str])
+
+    def is_json(self, text: str) -> bool:
+        """Whether a text in a form is JSON: a list or an object where the type has any."""
+        return {"[": "array", "{": "object"}.get(text[:1], "none") in str(self.schema["type"])
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            lambda value, info: self.check(value, str(info.field_name)),
+            serialization=core_schema.plain_serializer_function_ser_schema(self.write, when_used="json"),
+        )
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+def type_of(field: Field[Any]) -> FieldType:
+    """The type of a field of a call; a choice among words is one, and so is what has no words at all."""
+    kind = field.type
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Literal:
+        return FieldType(_as_it_is, {"type": "string"}, control="choice", option=kind, choices=get_args(kind))
+    return next((part for part in get_args(kind) if isinstance(part, FieldType)), UNSAID)
+
+
+def described(kind: Any, told: str, **more: Any) -> dict[str, Any]:
+    """A JSON schema."""
+    return {"type": kind, "description": told} | more
+
+
+_NUMBER: Final = described(["number", "string"], 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.')
+_NUMBERS: Final = {"type": "array", "items": _NUMBER}
 _DATES: Final[dict[Any, Callable[[Any], date]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
-
-
-def _named(check: Callable[[Any, str], Any]) -> PlainValidator:
-    """What reads a field by a check that tells the field's name."""
-    return PlainValidator(lambda value, info: check(value, str(info.field_name)))
 
 
 def _text(value: Any, name: str) -> str:
@@ -124,23 +388,10 @@ def _edges(value: Any, name: str) -> tuple[Any, ...]:
     return edges
 
 
-def _question(value: Any) -> Any:
+def _question(value: Any, name: str) -> Any:
     asked = query_of(value) if isinstance(value, dict) else value
     check_question(asked)
     return asked
-
-
-def _algorithm(value: Any) -> Algorithm:
-    if not isinstance(value, Algorithm):
-        raise InvalidParameter('bring an algorithm: chary.Algorithm("median", run, epsilon=0.1)')
-    return value
-
-
-def _public(value: Any) -> Any:
-    """A public value as JSON that `_said` reads: dates would pass for texts."""
-    if isinstance(value, datetime):
-        return {"timestamp": value.isoformat()}
-    return {"date": value.isoformat()} if isinstance(value, date) else value
 
 
 def _said(value: Any) -> Any:
@@ -161,118 +412,15 @@ def _columns(value: Any, name: str) -> Any:
     return {column: _listed(values) for column, values in value.items()}
 
 
-def _texts(values: Iterable[Any] | None) -> list[str] | None:
-    return None if values is None else [str(value) for value in values]
+def _universe(value: Any, name: str) -> axes.Universe:
+    if not isinstance(value, Mapping):
+        return axes.Universe.of(value)
+    if value.keys() == {"columns", "missing"}:
+        return axes.Universe.of_body(dict(value))
+    return axes.Universe({name: _listed(of) for name, of in value.items()})
 
 
-_AS_TEXT = PlainSerializer(str, return_type=str, when_used="json")
-_AS_TEXTS = PlainSerializer(_texts, when_used="json")
-_AS_TEXT_OR_TEXTS = PlainSerializer(
-    lambda said: _texts(said) if isinstance(said, tuple) else str(said), when_used="json"
-)
-_AS_LIST = PlainSerializer(list, when_used="json")
-
-Exact = Annotated[Number, _named(exact), _AS_TEXT, WithJsonSchema(_NUMBER)]
-Positive = Annotated[Number, _named(positive), _AS_TEXT, WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0})]
-Probability = Annotated[
-    Number,
-    _named(probability),
-    _AS_TEXT,
-    WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
-]
-Whole = Annotated[int, _named(whole), WithJsonSchema({"type": "integer", "minimum": 1})]
-Flag = Annotated[bool, _named(flag), WithJsonSchema({"type": "boolean"})]
-Name = Annotated[str, _named(_text), WithJsonSchema({"type": "string", "minLength": 1})]
-Numbers = Annotated[Sequence[Number], _named(_numbers), _AS_TEXTS, WithJsonSchema(_NUMBERS)]
-OneOrMore = Annotated[
-    Exact | Sequence[Number],
-    _named(_one_or_more),
-    _AS_TEXT_OR_TEXTS,
-    WithJsonSchema(_NUMBERS | {"type": ["number", "string", "array"]}),
-]
-Edges = Annotated[
-    tuple[Number, Number],
-    _named(_edges),
-    _AS_TEXTS,
-    WithJsonSchema(_NUMBERS | {"minItems": 2, "maxItems": 2}),
-]
-Values = Annotated[Iterable[Any], _named(_values), _AS_LIST, WithJsonSchema({"type": "array"})]
-Keys = Annotated[
-    Iterable[Any],
-    _named(lambda value, name: _listed(_values(value, name))),
-    PlainSerializer(lambda keys: [_public(key) for key in keys], when_used="json"),
-    WithJsonSchema({"type": "array"}),
-]
-Columns = Annotated[
-    Mapping[str, Sequence[Any]],
-    _named(_columns),
-    PlainSerializer(lambda columns: {name: [_public(key) for key in keys] for name, keys in columns.items()}),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": "array"}}),
-]
-Where = Annotated[
-    Predicate | str | None,
-    PlainValidator(Predicate.of),
-    PlainSerializer(lambda where: None if where is None else where.text, when_used="json"),
-    WithJsonSchema({"type": ["string", "null"], "description": 'A predicate, such as "age >= 65 AND smoker".'}),
-]
-QueryOf = Annotated[
-    Question[AnsweredT],
-    PlainValidator(_question),
-    PlainSerializer(body_of, when_used="json"),
-    WithJsonSchema(
-        {"type": "object", "description": "The body of a query: count, sum, mean, histogram or series."} | _OF_QUERY
-    ),
-]
-
-
-AnyQuery = QueryOf[Any]
-
-
-def _universe(value: Any) -> axes.Universe:
-    written = isinstance(value, dict) and set(value) == {"columns", "missing"}
-    return axes.Universe.of_body(value) if written else axes.Universe.of(value)
-
-
-Cells = Annotated[
-    axes.Universe | Mapping[str, axes.Axis | Iterable[Any]],
-    PlainValidator(_universe),
-    PlainSerializer(lambda universe: universe.body(), when_used="json"),
-    WithJsonSchema({"type": "object", "description": "A universe: columns and their cells."}),
-]
-Conditions = Annotated[
-    AskedQueries,
-    PlainValidator(conditions),
-    PlainSerializer(lambda asked: [condition.text for condition in asked], when_used="json"),
-    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
-]
-Brought = Annotated[
-    Algorithm,
-    PlainValidator(_algorithm),
-    PlainSerializer(lambda algorithm: algorithm.body(), when_used="json"),
-    WithJsonSchema({"type": "object", "description": "An algorithm of your own; it cannot be read from JSON."}),
-]
-
-
-def _condition(value: Any, name: str) -> When:
-    if not isinstance(value, When):
-        raise InvalidParameter(f"{name} is a condition on outcomes: When('large', lambda outcome: outcome > 9)")
-    return value
-
-
-Condition = Annotated[
-    When,
-    _named(_condition),
-    PlainSerializer(lambda when: when.name, when_used="json"),
-    WithJsonSchema({"not": {}, "description": "A condition of your own; it cannot be read from JSON."}),
-]
-
-
-def of_code(kind: type[Any]) -> bool:
-    """Whether calls of this kind bring code of their author's, which no JSON and no command line can state."""
-    return any(field.type in (Brought, Condition) for field in fields(kind))
-
-
-def _candidates(value: Any) -> Any:
+def _candidates(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         return query_of(value)
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
@@ -280,42 +428,7 @@ def _candidates(value: Any) -> Any:
     return value if isinstance(value, Query) else tuple(value) if isinstance(value, (list, tuple)) else ()
 
 
-def _candidates_body(candidates: Any) -> Any:
-    if isinstance(candidates, Query):
-        return body_of(candidates)
-    return [each.body() if isinstance(each, Algorithm) else _condition_body(each) for each in candidates]
-
-
-def _condition_body(condition: Any) -> Any:
-    return condition.text if isinstance(condition, Predicate) else condition
-
-
-Candidates = Annotated[
-    Query | Sequence[Algorithm | Predicate | str],
-    PlainValidator(_candidates),
-    PlainSerializer(_candidates_body, when_used="json"),
-    WithJsonSchema(
-        {
-            "type": ["object", "array"],
-            "items": {"type": "string"},
-            "description": "The body of a keyed query, or conditions; algorithms cannot be read from JSON.",
-        }
-        | _OF_QUERY
-    ),
-]
-
-
-AnyQuestion = Annotated[
-    Question | Algorithm,
-    PlainValidator(lambda value: value if isinstance(value, Algorithm) else _question(value)),
-    PlainSerializer(lambda asked: asked.body() if isinstance(asked, Algorithm) else body_of(asked), when_used="json"),
-    WithJsonSchema(
-        {"type": "object", "description": "The body of a query; an algorithm cannot be read from JSON."} | _OF_QUERY
-    ),
-]
-
-
-def _running(value: Any) -> Any:
+def _running(value: Any, name: str) -> Any:
     asked = query_of(value) if isinstance(value, dict) else value
     if asked is None or isinstance(asked, (Predicate, str)):
         return count(asked)
@@ -324,14 +437,19 @@ def _running(value: Any) -> Any:
     return asked
 
 
-Running = Annotated[
-    Count | Sum | Predicate | str | None,
-    PlainValidator(_running, json_schema_input_type=Any),
-    PlainSerializer(body_of, when_used="json"),
-    WithJsonSchema(
-        {"type": ["object", "string", "null"], "description": "The body of a count or sum, or a condition."} | _OF_QUERY
-    ),
-]
+def _scores(value: Any, name: str) -> Any:
+    """A function, a query, or a list of queries, one for each candidate."""
+    if isinstance(value, (ScoreFunction, Query)):
+        return value
+    if isinstance(value, dict):
+        return query_of(value)
+    if isinstance(value, (list, tuple)) and value:
+        queries = tuple(query_of(each) if isinstance(each, dict) else each for each in value)
+        if all(isinstance(each, Query) for each in queries):
+            return queries
+    raise InvalidParameter(
+        f'{name} is a ScoreFunction("gap", run), a query, or a list such as [count("age < 9"), count()]'
+    )
 
 
 def _word(value: Any, name: str) -> str | int:
@@ -340,4 +458,193 @@ def _word(value: Any, name: str) -> str | int:
     return value
 
 
-Word = Annotated[str | int, _named(_word), WithJsonSchema({"type": ["string", "integer"]})]
+def _whole_read(text: str, _: Beside) -> Any:
+    # What is no whole number is for the constructor to refuse, in its words.
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 400 else text
+
+
+def _word_read(text: str, _: Beside) -> Any:
+    """A text in double quotes is one, whatever stands in there."""
+    return in_json(text) if text[:1] == '"' else _whole_read(text, _) if len(text) < 16 else text
+
+
+def _word_told(value: Any, _: Beside) -> str:
+    plain = str(value)
+    return plain if plain[:1] != '"' and _word_read(plain, _) == value else as_json(value)
+
+
+def _json_told(value: Any, _: Beside) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=1)
+
+
+def _one_or_more_read(text: str, beside: Beside) -> Any:
+    found = numbers_of(text, beside)
+    return found[0] if len(found) == 1 else found
+
+
+def _one_or_more_told(value: Any, beside: Beside) -> str:
+    return numbers_told(value if isinstance(value, list) else [value], beside)
+
+
+def _flag_read(text: str, _: Beside) -> Any:
+    return {"on": True, "true": True, "false": False}.get(text, text)
+
+
+def _flag_told(value: Any, _: Beside) -> str:
+    return str(value).lower()
+
+
+def _cells_joined(said: Sequence[Any], beside: Beside) -> axes.Universe:
+    bins, values, no_missing = said
+    cut = columns_of(bins or [], beside, numbers_of, "--bins age=0,18,65,120")
+    columns: dict[str, Any] = {name: Bins(edges) for name, edges in cut.items()}
+    columns |= columns_of(values or [], beside, such="--values sex=f,m")
+    if not columns or len(columns) < len(bins or []) + len(values or []):
+        raise InvalidParameter("name every column once, by --bins age=0,18,65,120 or by --values sex=f,m")
+    return axes.Universe({name: _listed(of) for name, of in columns.items()}, missing=not no_missing)
+
+
+def _cells_told(body: Any, beside: Beside) -> str:
+    return columns_told({name: axis["values"] for name, axis in body["columns"]}, beside)
+
+
+def _brought(kind: type[Any], told: str) -> Callable[[Any, str], Any]:
+    """The check of what only programs bring."""
+
+    def check(value: Any, name: str) -> Any:
+        if not isinstance(value, kind):
+            raise InvalidParameter(told.format(name=name))
+        return value
+
+    return check
+
+
+def _query(check: Callable[[Any, str], Any], kind: Any, told: str, **more: Any) -> FieldType:
+    # The kind tells the body of a query from other objects.
+    schema = described(kind, told, required=["kind"], properties={"kind": {"enum": list(KINDS)}}, **more)
+    return replace(JSON, check=check, schema=schema, control="query")
+
+
+_VALUES: Final = Option("values", list[str], "Public values of a column: sex=f,m.", ("--values",))
+_CELLS: Final = (
+    Option("bins", list[str], "Public edges of a column: age=0,18,65,120.", ("--bins",)),
+    _VALUES,
+    Option("no_missing", bool, "Expect no NULL and no undeclared value.", ("--no-missing",), usual=False),
+)
+_ENDS: Final = (
+    Option("low", str, "Smaller values count as this.", usual=MISSING),
+    Option("high", str, "Larger values count as this.", usual=MISSING),
+)
+# False alarms that are meant are agreed to, never disagreed.
+_MEANT: Final = "Ask although mostly false alarms are to be expected."
+_BELOW: Final = (Option("below_margin", bool, _MEANT, ("--below-margin", "--yes"), usual=False),)
+UNSAID: Final = FieldType(_as_it_is, {"not": {}}, "")
+JSON: Final = FieldType(_as_it_is, {}, "json", _word_read, _json_told)
+NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told)
+NUMBERS: Final = FieldType(_numbers, _NUMBERS, "numbers", numbers_of, numbers_told)
+TEXT: Final = FieldType(_text, {"type": "string", "minLength": 1})
+FLAG: Final = FieldType(flag, {"type": "boolean"}, "flag", _flag_read, _flag_told, bool, choices=("true", "false"))
+KEYS: Final = FieldType(
+    lambda value, name: _listed(_values(value, name)), {"type": "array"}, "list", list_of, list_told
+)
+COLUMNS: Final = FieldType(
+    _columns,
+    {"type": "object", "additionalProperties": {"type": "array"}},
+    "columns",
+    columns_of,
+    columns_told,
+    list[str],
+    (_VALUES,),
+)
+QUERY: Final = _query(_question, "object", "The body of a query: count, sum, mean, histogram or series.")
+
+Exact = Annotated[Number, NUMBER]
+Positive = Annotated[Number, replace(NUMBER, check=positive, schema=_NUMBER | {"exclusiveMinimum": 0})]
+Probability = Annotated[
+    Number, replace(NUMBER, check=probability, schema=_NUMBER | {"exclusiveMinimum": 0, "exclusiveMaximum": 1})
+]
+Whole = Annotated[int, FieldType(whole, {"type": "integer", "minimum": 1}, "whole", _whole_read, option=int)]
+Flag = Annotated[bool, FLAG]
+BelowMargin = Annotated[bool, replace(FLAG, options=_BELOW, joined=lambda said, _: said[0] or None)]
+Name = Annotated[str, TEXT]
+ColumnName = Annotated[str, replace(TEXT, control="column")]
+PredicateText = Annotated[str, replace(TEXT, control="predicate")]
+Word = Annotated[str | int, FieldType(_word, {"type": ["string", "integer"]}, "word", _word_read, _word_told)]
+Numbers = Annotated[Sequence[Number], NUMBERS]
+_SOME: Final = _NUMBERS | {"type": ["number", "string", "array"]}
+OneOrMore = Annotated[
+    Exact | Sequence[Number],
+    replace(NUMBERS, check=_one_or_more, schema=_SOME, read=_one_or_more_read, told=_one_or_more_told),
+]
+_TWO: Final = _NUMBERS | {"minItems": 2, "maxItems": 2}
+Edges = Annotated[
+    tuple[Number, Number], replace(NUMBERS, check=_edges, schema=_TWO, options=_ENDS, joined=lambda said, _: said)
+]
+Values = Annotated[Iterable[Any], replace(KEYS, check=_values, write=list)]
+Keys = Annotated[Iterable[Any], KEYS]
+Columns = Annotated[Mapping[str, Sequence[Any]], COLUMNS]
+_UNIVERSE: Final = described("object", "A universe: columns and their cells.")
+Cells = Annotated[
+    axes.Universe | Mapping[str, axes.Axis | Iterable[Any]],
+    replace(COLUMNS, check=_universe, schema=_UNIVERSE, told=_cells_told, options=_CELLS, joined=_cells_joined),
+]
+_PREDICATE: Final = described(["string", "null"], 'A predicate, such as "age >= 65 AND smoker".')
+Where = Annotated[Predicate | str | None, FieldType(lambda where, _: Predicate.of(where), _PREDICATE, "predicate")]
+Conditions = Annotated[
+    AskedQueries,
+    FieldType(
+        lambda asked, _: conditions(asked),
+        {"type": "array", "items": {"type": "string"}},
+        "lines",
+        lambda lines, _: [line for line in map(str.strip, lines) if line],
+        lambda asked, _: "\n".join(asked),
+        list[str],
+    ),
+]
+QueryOf = Annotated[Question[AnsweredT], QUERY]
+AnyQuery = QueryOf[Any]
+AnyQuestion = Annotated[
+    Question | Algorithm,
+    _query(
+        lambda value, name: value if isinstance(value, Algorithm) else _question(value, name),
+        "object",
+        "The body of a query; an algorithm cannot be read from JSON.",
+    ),
+]
+Running = Annotated[
+    Count | Sum | Predicate | str | None,
+    _query(_running, ["object", "string", "null"], "The body of a count or sum, or a condition."),
+]
+_LISTED: Final = "The body of a keyed query, or conditions; algorithms cannot be read from JSON."
+Candidates = Annotated[
+    Query | Sequence[Algorithm | Predicate | str],
+    _query(_candidates, ["object", "array"], _LISTED, items={"type": "string"}),
+]
+_BODIES: Final = described(["object", "array"], "Bodies of queries; no JSON can state a function.")
+Scores = Annotated[ScoreFunction | Query | Sequence[Query], replace(JSON, check=_scores, schema=_BODIES)]
+Brought = Annotated[
+    Algorithm,
+    FieldType(
+        _brought(Algorithm, 'bring an algorithm: chary.Algorithm("median", run, epsilon=0.1)'),
+        described("object", "An algorithm of your own; it cannot be read from JSON."),
+        "",
+    ),
+]
+Condition = Annotated[
+    When,
+    FieldType(
+        _brought(When, "{name} is a condition on outcomes: When('large', lambda outcome: outcome > 9)"),
+        {"not": {}, "description": "A condition of your own; it cannot be read from JSON."},
+        "",
+    ),
+]
+
+
+def declared(kind: Any) -> tuple[Field[Any], ...]:
+    """The fields of a kind of call."""
+    return fields(kind)
+
+
+def of_code(kind: type[Any]) -> bool:
+    """Whether calls of this kind bring code of their author's, which no JSON and no command line can state."""
+    return any(field.type in (Brought, Condition) for field in declared(kind))

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from chary.accounting import Finding, Findings, Joint, accuracy, gaussian_noise, intervals
 from chary.answers import Ends, Table, Value, in_row, scalar
+from chary.calls import fields
 from chary.calls.call import Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability, Where, Whole
 from chary.core.forecast import Forecast
@@ -148,14 +148,14 @@ class Components(Table):
 _KEPT: Final = 4
 
 
-def _workload(value: Any, info: ValidationInfo) -> Any:
+def _workload(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): _row(row) for name, row in value.items()}
+        return {str(key): _row(row) for key, row in value.items()}
     if isinstance(value, (list, tuple)):
         return tuple(map(_row, value))
-    raise InvalidParameter(f'{info.field_name} is "ranges", lists of columns, or rows such as [[1, 1, 0], [0, 1, 1]]')
+    raise InvalidParameter(f'{name} is "ranges", lists of columns, or rows such as [[1, 1, 0], [0, 1, 1]]')
 
 
 def _row(row: Any) -> tuple[Any, ...]:
@@ -166,9 +166,11 @@ def _row(row: Any) -> tuple[Any, ...]:
 
 WorkloadOf = Annotated[
     str | Mapping[str, Sequence[int]] | Sequence[Sequence[int | str]],
-    PlainValidator(_workload),
-    PlainSerializer(lambda asked: list(asked) if isinstance(asked, tuple) else asked, when_used="json"),
-    WithJsonSchema({"type": ["string", "array", "object"], "description": "A name, lists of columns, or weights."}),
+    replace(
+        fields.JSON,
+        check=_workload,
+        schema=fields.described(["string", "array", "object"], "A name, lists of columns, or weights."),
+    ),
 ]
 
 
@@ -348,21 +350,25 @@ def _up(figure: float) -> float:
 # Means, covariances and principal components of several columns, by one noisy matrix of second moments.
 
 
-def _bounded(value: Any) -> dict[str, tuple[Fraction, Fraction]]:
+def _bounded(value: Any, name: str) -> dict[str, tuple[Fraction, Fraction]]:
     if not isinstance(value, Mapping) or not all(isinstance(edges, (list, tuple)) for edges in value.values()):
         raise InvalidQuery('name columns and their bounds, such as {"age": (0, 90), "cost": (0, 5000)}')
     if not all(len(edges) == 2 for edges in value.values()):
         raise InvalidQuery("bounds are a pair of numbers for each column")
-    return {name: (exact(low, "bounds"), exact(high, "bounds")) for name, (low, high) in value.items()}
+    return {key: (exact(low, "bounds"), exact(high, "bounds")) for key, (low, high) in value.items()}
 
 
 Ranges = Annotated[
     Mapping[str, Sequence[Any]],
-    PlainValidator(_bounded),
-    PlainSerializer(
-        lambda bounds: {name: [str(edge) for edge in edges] for name, edges in bounds.items()}, when_used="json"
+    fields.FieldType(
+        _bounded,
+        {"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2}},
+        "columns",
+        lambda lines, beside: fields.columns_of(lines, beside, fields.numbers_of, "age=0,90"),
+        lambda bounds, beside: fields.columns_told(bounds, beside, fields.numbers_told),
+        list[str],
+        (fields.Option("ranges", list[str], "Range of a column: age=0,90.", ("--range",)),),
     ),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": "array", "minItems": 2, "maxItems": 2}}),
 ]
 
 

@@ -10,7 +10,7 @@ from chary.accounting import Pure
 from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.answers import Answer, Ends, Table, scalar
 from chary.calls.call import Call, call
-from chary.calls.fields import Keys, Name, Positive, Where
+from chary.calls.fields import ColumnName, Keys, Positive, PredicateText, Where
 from chary.core.plan import ENCODER, Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
 from chary.data import Neighbors, count
@@ -127,13 +127,13 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
     (0, 1, 2)
     """
 
-    column: Name | None = None
+    column: ColumnName | None = None
     _: KW_ONLY
     among: Keys | None = None
     epsilon: Positive
     where: Where = None
     mechanism: Form | None = None
-    condition: Name | None = None
+    condition: PredicateText | None = None
 
     def __post_init__(self) -> None:
         if self.column is not None and self.among is not None and self.condition is None:

@@ -9,7 +9,7 @@ from chary.accounting import ZeroConcentrated
 from chary.accounting.accuracy import rank_errors_up
 from chary.answers import Answer, Ends, Table, Value, in_row
 from chary.calls.call import Call, call
-from chary.calls.fields import Edges, Name, OneOrMore, Positive, Probability, Where, Whole
+from chary.calls.fields import ColumnName, Edges, OneOrMore, Positive, Probability, Where, Whole
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
@@ -138,7 +138,7 @@ class Quantiles(Call[AnswerT]):
     '1/2'
     """
 
-    column: Name
+    column: ColumnName
     at: OneOrMore
     _: KW_ONLY
     bounds: Edges

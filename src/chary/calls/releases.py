@@ -9,14 +9,24 @@ from itertools import product
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary import accounting, noise
 from chary.accounting import gaussian_noise, intervals
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
 from chary.calls import answers, linear
 from chary.calls.call import Call, Shorthand, call
-from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
+from chary.calls.fields import (
+    JSON,
+    ColumnName,
+    Columns,
+    Numbers,
+    Positive,
+    Probability,
+    QueryOf,
+    Where,
+    Whole,
+    described,
+)
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import (
     ENCODER,
@@ -384,7 +394,7 @@ class Histogram(Shorthand[NoisyNumbers]):
     bins. The query alone, for `ReleaseIf` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
-    column: Name
+    column: ColumnName
     _: KW_ONLY
     bins: Numbers
     epsilon: Positive | None = None
@@ -449,7 +459,7 @@ def _combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, .
 MOST_QUERIES: Final = 1000
 
 
-def _queries(value: Any) -> Any:
+def _queries(value: Any, name: str) -> Any:
     listed = value if isinstance(value, (list, tuple)) else [value]
     queries = tuple(bodies.query_of(each) if isinstance(each, dict) else each for each in listed)
     if not 1 <= len(queries) <= MOST_QUERIES or not all(isinstance(each, Query) for each in queries):
@@ -464,9 +474,11 @@ def _queries(value: Any) -> Any:
 
 Together = Annotated[
     Sequence[Query],
-    PlainValidator(_queries),
-    PlainSerializer(lambda queries: [bodies.body_of(query) for query in queries], when_used="json"),
-    WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "Bodies of queries."}),
+    replace(
+        JSON,
+        check=_queries,
+        schema=described("array", "Bodies of queries.", items={"type": "object"}),
+    ),
 ]
 
 

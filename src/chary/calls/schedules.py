@@ -8,13 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
-
 from chary.accounting import Event, ZeroConcentrated, zero_concentrated_rho_down
 from chary.accounting.schedules import EpochRuns, EveryRun, Law, ScheduleRuns, best_growth, runs_of_body
 from chary.answers import Answer, Ends
 from chary.calls.call import call
-from chary.calls.fields import Positive, Probability
+from chary.calls.fields import FieldType, Positive, Probability, described
 from chary.calls.releases import Release
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.plan import Data, Json, Plan, Result
@@ -186,9 +184,12 @@ class ScheduleState:
 MOST_GROWTH = 9
 Box = Annotated[
     BlackBox,
-    PlainValidator(lambda box: _box(box)),
-    PlainSerializer(lambda box: box.law.body(), when_used="json"),
-    WithJsonSchema({"type": "object", "description": "A black box; it cannot be read from JSON."}),
+    FieldType(
+        lambda box, _: _box(box),
+        described("object", "A black box; it cannot be read from JSON."),
+        "",
+        write=lambda box: box.law.body(),
+    ),
 ]
 
 

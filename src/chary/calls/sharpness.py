@@ -14,7 +14,7 @@ from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, lea
 from chary.accounting.sharp_widths import check_chance, half_width
 from chary.calls.answers import published
 from chary.calls.call import Call
-from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
+from chary.calls.fields import BelowMargin, Exact, Positive, Probability, Whole
 from chary.core import forecast, plan
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Query
@@ -350,7 +350,7 @@ class Threshold(HowSharply[plan.AnswerT]):
 
     _: KW_ONLY
     above: Exact
-    below_margin: Flag | None = None
+    below_margin: BelowMargin | None = None
 
     def law(self, spine: Spine, query: Query) -> "TestLaw":
         """How a query, or each key of it, is tested; refuses noise out of range, and what has no sharp test."""

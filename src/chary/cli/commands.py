@@ -292,12 +292,5 @@ class OutputOptions:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
-Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
-Ranged = Annotated[list[str] | None, typer.Option("--range", help="Range of a column: age=0,90.")]
-NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
-BelowMargin = Annotated[
-    bool, typer.Option("--below-margin", "--yes", help="Ask although mostly false alarms are to be expected.")
-]
 Picture = Annotated[Path | None, typer.Option(help="Draw it to a file (PNG, PDF or SVG).")]
 Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

@@ -2,20 +2,18 @@
 
 import inspect
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 import typer
 
 from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
-from chary.calls.call import MEANINGS, meaning
-from chary.calls.fields import of_code
+from chary.calls.call import meaning
+from chary.calls.fields import declared, of_code, type_of
 from chary.cli import commands, output, session
-from chary.data.columns import classify
 from chary.errors import InvalidParameter
 
 # The fields of calls as options: what is typed for each type of field, and what the constructor takes for it.
@@ -47,14 +45,9 @@ def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[F
     is code, and has no option.
     """
     named = (field for field in declared(kind) if field.name not in (*QUESTIONS, "epsilon"))
-    own = [field for field in named if _unwrapped(field.type) != typed.Condition]
+    own = [field for field in named if type_of(field).control]
     own.sort(key=lambda field: field.default is not MISSING)
     return [changed.get(field.name) or _option(field, kind.kind) for field in own]
-
-
-def declared(kind: Any) -> tuple[Field[Any], ...]:
-    """The fields of a kind of call."""
-    return fields(kind)
 
 
 def flag(name: str) -> str:
@@ -123,108 +116,47 @@ def spoken(told: str, options: Iterable[str]) -> str:
 
 
 def _option(field: Field[Any], of: str) -> FieldOption:
-    if field.name in _SEVERAL:
-        return _SEVERAL[field.name]
-    kind = _unwrapped(field.type)
-    if kind == typed.Edges:
-        ends = tuple(stating(name, str, MEANINGS[name]) for name in ("low", "high"))
-        return FieldOption(field.name, ends, lambda said, _: (said["low"], said["high"]))
-    annotation, read = _stated(field, kind)
-    default = _default(field, kind)
-    name, shown = typed_as(field.name), annotation if default is not None else annotation | None
-    parameter = stating(name, shown, meaning(of, field.name), default)
-    return FieldOption(field.name, (parameter,), lambda said, asked: read(said[name], said, asked))
+    kind, name = type_of(field), typed_as(field.name)
+    if kind.options:
+        return FieldOption(
+            field.name,
+            tuple(map(_several, kind.options)),
+            lambda said, asked: _joined(kind, [said[each.name] for each in kind.options], _beside(said, asked)),
+        )
+    usual = QUARTILES if field.name == "at" else inspect.Parameter.empty if field.default is MISSING else field.default
+    parameter = stating(name, kind.option if usual is not None else kind.option | None, meaning(of, field.name), usual)
+    return FieldOption(field.name, (parameter,), lambda said, asked: _read(kind, said[name], _beside(said, asked)))
 
 
-def _default(field: Field[Any], kind: Any) -> Any:
-    if field.default is not MISSING:
-        return field.default
-    return QUARTILES if (field.name, kind) == ("at", typed.OneOrMore) else inspect.Parameter.empty
+def _several(option: typed.Option) -> inspect.Parameter:
+    usual = inspect.Parameter.empty if option.usual is MISSING else option.usual
+    annotation = option.plain | None if usual is None else option.plain
+    return stating(option.name, annotation, option.meaning, usual, *option.flags)
 
 
-def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, session.Opened], Any]]:
-    """The type of what is typed for a field, and how it is read."""
-    if field.name == "among":
-        return str, lambda text, said, asked: None if text is None else _among(text, said["column"], asked)
-    if kind == typed.Numbers:
-        return str, lambda text, *_: _numbers(text, field.name)
-    if kind == typed.OneOrMore:
-        return str, lambda text, *_: _numbers(text, field.name) if "," in text else text
-    if kind == typed.Conditions:
-        return list[str], lambda texts, *_: session.listed_lines(texts)
-    if get_origin(kind) is Literal:
-        return kind, lambda word, *_: word
-    known: Any = next((plain for found, plain in _PLAIN if kind == found), None)
-    if known is None:
-        raise TypeError(f"a command line has no words for the type of {field.name}")
-    return known, lambda value, *_: value
+def _joined(kind: typed.FieldType, said: list[Any], beside: typed.Beside) -> Any:
+    return kind.read(said[0] or [], beside) if kind.joined is None else kind.joined(said, beside)
 
 
-def stating(name: str, annotation: Any, told: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def _read(kind: typed.FieldType, said: Any, beside: typed.Beside) -> Any:
+    """What was typed, read; the shell has read whole numbers and flags."""
+    return (
+        kind.read(session.listed_lines(said) if kind.lines else said, beside) if isinstance(said, (str, list)) else said
+    )
+
+
+def _beside(said: Typed, asked: session.Opened) -> typed.Beside:
+    return typed.Beside(asked.session.schema, said.get("column"), opened=session.opened_list)
+
+
+def stating(
+    name: str, annotation: Any, told: str, default: Any = inspect.Parameter.empty, *flags: str
+) -> inspect.Parameter:
     """The parameter of a command that states a field."""
     shown = str(default) if annotation is str and default not in (None, inspect.Parameter.empty) else default
-    return inspect.Parameter(name, KEYWORD, default=shown, annotation=Annotated[annotation, typer.Option(help=told)])
+    option = typer.Option(*flags, help=told)
+    return inspect.Parameter(name, KEYWORD, default=shown, annotation=Annotated[annotation, option])
 
-
-def _unwrapped(kind: Any) -> Any:
-    """The type itself of one that may be None."""
-    if get_origin(kind) in (Union, types.UnionType):
-        return next(part for part in get_args(kind) if part is not type(None))
-    return kind
-
-
-def _numbers(text: str, name: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise InvalidParameter(f"--{name} takes numbers with commas between them, such as --{name} 0.25,0.5,0.75")
-    return parts
-
-
-def _among(text: str, column: str, asked: session.Opened) -> list[Any]:
-    return session.keys_of(text, str(classify(asked.session.schema, column)), column)
-
-
-def _cells(said: Typed, asked: session.Opened) -> Any:
-    return session.universe(asked.session.schema, said["bins"] or [], said["values"] or [], said["no_missing"])
-
-
-def _columns(said: Typed, asked: session.Opened) -> Any:
-    return session.listed(asked.session.schema, said["values"] or [])
-
-
-_PLAIN: Final = [
-    (typed.Exact, str),
-    (typed.Positive, str),
-    (typed.Probability, str),
-    (typed.Name, str),
-    (typed.Where, str),
-    (typed.Whole, int),
-    (typed.Flag, bool),
-]
-_SEVERAL: Final = {
-    "below_margin": FieldOption(
-        "below_margin",
-        (inspect.Parameter("below_margin", KEYWORD, default=False, annotation=commands.BelowMargin),),
-        lambda said, _: said["below_margin"] or None,
-    ),
-    "universe": FieldOption(
-        "universe",
-        (
-            inspect.Parameter("bins", KEYWORD, default=None, annotation=commands.Cut),
-            inspect.Parameter("values", KEYWORD, default=None, annotation=commands.Listed),
-            inspect.Parameter("no_missing", KEYWORD, default=False, annotation=commands.NoMissing),
-        ),
-        _cells,
-    ),
-    "ranges": FieldOption(
-        "ranges",
-        (inspect.Parameter("ranges", KEYWORD, default=None, annotation=commands.Ranged),),
-        lambda said, _: session.ranges(said["ranges"] or []),
-    ),
-    "columns": FieldOption(
-        "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=commands.Listed),), _columns
-    ),
-}
 
 # A kind of call as a command line states it: which options its command has, and the call that they make.
 

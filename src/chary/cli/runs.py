@@ -16,12 +16,13 @@ from chary.accounting import Findings, Procedure
 from chary.addresses import place_of
 from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
+from chary.calls.fields import declared
 from chary.calls.thresholds import keyed
 from chary.calls.weights import HistogramState, WeightedAnswer
 from chary.charts import check_picture, plotter
 from chary.cli import config, output, session
 from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
-from chary.cli.forms import KEYWORD, FieldOption, Form, declared, stating
+from chary.cli.forms import KEYWORD, FieldOption, Form, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.data import Query
 from chary.errors import BudgetExceeded, InvalidParameter

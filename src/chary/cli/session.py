@@ -1,7 +1,7 @@
 """Sessions of a command, opened by its options; cells of tables as text."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,8 +15,7 @@ from chary.addresses import place_of
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
-from chary.data import Bins, Count, CSVFormat, Mean, Neighbors, Series, Sum, Universe, count, mean, parse_keys
-from chary.data.columns import classify
+from chary.data import Count, CSVFormat, Mean, Neighbors, Series, Sum, count, mean, parse_keys
 from chary.data.queries import sums
 from chary.data.queries.keys import key_text
 from chary.data.source import DUCKDB
@@ -200,7 +199,7 @@ def _keys(session: Session, column: str, text: str) -> list[Any]:
     schema = session.schema
     if column not in schema:
         raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
-    return keys_of(text, schema[column], column)
+    return list(parse_keys(opened_list(text), schema[column], column))
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:
@@ -210,31 +209,7 @@ def _pair(text: str, option: str, example: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-# Public columns, their keys and their cells, as options say them.
-
-
-def universe(schema: Mapping[str, str], bins: Sequence[str], values: Sequence[str], no_missing: bool) -> Universe:
-    """The universe of `--bins` and `--values` options."""
-    columns: dict[str, Any] = {name: Bins([edge.strip() for edge in text.split(",")]) for name, text in _cut(bins)}
-    columns |= listed(schema, values)
-    if not columns or len(columns) < len(bins) + len(values):
-        raise InvalidParameter("name every column once, by --bins age=0,18,65,120 or by --values sex=f,m")
-    return Universe(columns, missing=not no_missing)
-
-
-def listed(schema: Mapping[str, str], values: Sequence[str]) -> dict[str, list[Any]]:
-    """The columns of `--values` options with their public values."""
-    split = [_split(option, "--values sex=f,m") for option in values]
-    return {name: keys_of(text, str(classify(dict(schema), name)), name) for name, text in split}
-
-
-def ranges(texts: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of `--range` options with their two ends."""
-    split = [_split(option, "--range age=0,90") for option in texts]
-    found = {name: [end.strip() for end in text.split(",")] for name, text in split}
-    if not found or len(found) < len(split):
-        raise InvalidParameter("name every column once, by --range age=0,90")
-    return found
+# Lists that stand in files.
 
 
 def lines_of(place: str) -> Iterator[str]:
@@ -254,21 +229,9 @@ def listed_lines(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in (lines_of(text[1:]) if text[:1] == "@" else [text])]
 
 
-def keys_of(text: str, type: str, column: str) -> list[Any]:
-    """The public keys of an option for a column: a list, a range, or those of a file, one a line."""
+def opened_list(text: str) -> str:
+    """A list as it was typed; that of a file has one value a line, which may stand in double quotes."""
     if not text.startswith("@"):
-        return list(parse_keys(text, type, column))
-    # A line is one key, commas and all, and not a list.
-    quoted = (line if line.startswith('"') else key_text(line) for line in lines_of(text[1:]))
-    return [key for line in quoted for key in parse_keys(line, type, column)]
-
-
-def _cut(bins: Sequence[str]) -> list[tuple[str, str]]:
-    return [_split(option, "--bins age=0,18,65,120") for option in bins]
-
-
-def _split(option: str, example: str) -> tuple[str, str]:
-    name, equals, text = option.partition("=")
-    if not equals:
-        raise InvalidParameter(f"write {example}")
-    return name.strip(), text
+        return text
+    # A line is one value, commas and all, and not a list.
+    return "\n".join(line if line.startswith('"') else key_text(line) for line in lines_of(text[1:]))

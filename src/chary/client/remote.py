@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, update_wrapper
 from types import MappingProxyType, TracebackType
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from urllib.parse import quote as in_path
 
 import httpx
@@ -351,6 +351,16 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
+def _awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """The same method, in a thread: what it says and takes is said once."""
+
+    async def later(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        return await asyncio.to_thread(method, self.session, *arguments, **options)
+
+    update_wrapper(later, method)
+    return later
+
+
 async def connect_async(
     url: str,
     token: str,
@@ -374,37 +384,22 @@ class AsyncRemote:
     """
 
     session: Remote
-
-    async def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
-        """Ask any call."""
-        answer: AnswerT = await self._done(self.session.ask, call, request=request)
-        return answer
-
-    async def quote(
-        self,
-        call: Call[Any],
-        *,
-        distance: Number | None = None,
-        tests: int | None = None,
-        truth: Number | None = None,
-        hits: int | None = None,
-        confidence: Number = "0.95",
-    ) -> Quote:
-        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
-        quote = partial(self.session.quote, call, distance=distance, tests=tests, truth=truth, hits=hits)
-        return await self._done(quote, confidence=confidence)
+    ask = _awaited(Remote.ask)
+    quote = _awaited(Remote.quote)
+    release = _awaited(Remote.release)
+    test = _awaited(Remote.test)
+    release_if = _awaited(Remote.release_if)
+    append = _awaited(Remote.append)
+    statement = _awaited(Remote.statement)
+    report = _awaited(Remote.report)
 
     async def start(self, opening: Opening[Any], *, request: str | None = None) -> AsyncRun:
         """Open what stays open."""
-        return AsyncRun(await self._done(self.session.start, opening, request=request))
+        return AsyncRun(await asyncio.to_thread(self.session.start, opening, request=request))
 
     async def resume(self, call: int) -> AsyncRun:
         """Go on with a run."""
-        return AsyncRun(await self._done(self.session.resume, call))
-
-    async def append(self, rows: Any, *, request: str | None = None) -> int:
-        """Add a batch of rows; its version."""
-        return await self._done(self.session.append, rows, request=request)
+        return AsyncRun(await asyncio.to_thread(self.session.resume, call))
 
     async def history(self) -> list[Entry]:
         """The calls that are shown to this token."""
@@ -414,14 +409,6 @@ class AsyncRemote:
         """What the token's analyst could still spend."""
         return await asyncio.to_thread(lambda: self.session.remaining)
 
-    async def statement(self) -> str:
-        """One paragraph that says what was guaranteed so far."""
-        return await self._done(self.session.statement)
-
-    async def report(self, *, draft: bool = False) -> PublicReport:
-        """The report that was published last."""
-        return await self._done(self.session.report, draft=draft)
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -429,9 +416,6 @@ class AsyncRemote:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.session.close)
-
-    async def _done(self, work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
-        return await asyncio.to_thread(work, *arguments, **options)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def _kind(name: str, keys: tuple[Key, ...]) -> str:
 # Lists of keys as people write them, on a command line and in a form.
 
 # A slip such as 1..1000000000 must not fill the memory.
-_MOST: Final = 1_000_000
+MOST: Final = 1_000_000
 _BOOLEANS: Final = {"true": True, "false": False}
 _PART: Final = re.compile(r'[^\S\n]*(?:"((?:[^"]|"")*)"|([^,\n"][^,\n]*|))[^\S\n]*(,|\n|$)')
 _NEEDS_QUOTES: Final = re.compile(r'[,\n"]|^\[|^\s|\s$|^$|\.\.')
@@ -159,7 +159,7 @@ class Written(NamedTuple):
     quoted: bool
 
 
-def parse_keys(text: str, type: str, column: str | None = None, *, most: int = _MOST) -> list[Key]:
+def parse_keys(text: str, type: str, column: str | None = None, *, most: int = MOST) -> list[Key]:
     """The keys a text means for a column of type `type`, as `Table.schema` names it.
 
     `a,b,c` lists keys, on one line or several. A key with a comma, a line break or two dots in it is written in double

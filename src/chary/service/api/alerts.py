@@ -9,10 +9,11 @@ from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.client.problems import Refusal
+from chary.data.queries.bodies import check_fields
 from chary.errors import InvalidParameter
 from chary.service.api.calls import in_json_body
 from chary.service.core import alerts, requests, scheduler
-from chary.service.http import admission, json
+from chary.service.http import admission
 from chary.service.state import Service, Shared
 from chary.session import Quote
 
@@ -81,7 +82,7 @@ def turn(
 ) -> JSONResponse:
     """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
     told = 'what becomes of a standing question is said as {"state": "paused"}'
-    json.check_fields(body, ["state"], told)
+    check_fields(body, ["state"], told)
     if "state" not in body:
         raise InvalidParameter(told)
     return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
@@ -181,7 +182,7 @@ def _alone(on: admission.Asking) -> str | None:
 def wish_of(body: dict[str, Any]) -> requests.Wish:
     """What is to stand, as a body says it: `InvalidParameter` for neither a call nor a run with a question."""
     told = "what stands is a call, or a run with a question; with every, share, tell and webhook"
-    json.check_fields(body, _KNOWN, told)
+    check_fields(body, _KNOWN, told)
     call, run, question = (body.get(name) for name in ("call", "run", "question"))
     if isinstance(call, dict) and run is None and question is None:
         return requests.Wish("ask", call)

@@ -12,11 +12,12 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.calls.run import run_kinds
 from chary.core.transaction import openings
+from chary.data.queries.bodies import check_fields
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import Principal
 from chary.service.core import requests
 from chary.service.core.jobs import Job, JobState
-from chary.service.http import admission, json
+from chary.service.http import admission
 from chary.service.state import Service, Shared
 
 # Routes of calls, quotes and runs.
@@ -159,7 +160,7 @@ def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]
     """The call, the terms under which it is quoted, and whether alternatives are asked for."""
     call, alternatives = body.get("call"), body.get("alternatives", False)
     told = f"a quote is of a call, with {', '.join(_TERMS)}, alternatives or none of them"
-    json.check_fields(body, ["call", "alternatives", *_TERMS], told)
+    check_fields(body, ["call", "alternatives", *_TERMS], told)
     if not isinstance(call, dict) or type(alternatives) is not bool:
         raise InvalidParameter(told)
     return call, {name: body[name] for name in _TERMS if body.get(name) is not None}, alternatives

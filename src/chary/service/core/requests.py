@@ -3,30 +3,26 @@
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from chary.answers import Answer
-from chary.calls.call import Call, adapter, kinds, read
-from chary.calls.fields import of_code
+from chary.calls import fields
+from chary.calls.call import MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
 from chary.calls.run import Opening, Run, run_of
-from chary.client.wire import in_typed
+from chary.client.wire import finite, in_typed
 from chary.core.transaction import numbered
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import check_fields, query_of
 from chary.data.queries.stored import current, current_kind
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
-from chary.service.http.json import check_fields, finite
 from chary.session import Quote, Session
 
 # What is asked through the service, as JSON that can be kept and asked again: a call, a run, a question to a run.
 
 Action = Literal["ask", "start", "question"]
-# What a run is told beside its question.
-_FLAGS: Final = frozenset({"must_verify", "only_new"})
-_OBJECTS: Final = frozenset({"priors", "targets"})
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def readable_kinds() -> dict[str, type[Call[Any]]]:
     return {
         name: kind
         for name, kind in sorted(kinds().items())
-        if not of_code(kind) and getattr(kind, "brought", Opening.brought) is Opening.brought
+        if not fields.of_code(kind) and getattr(kind, "brought", Opening.brought) is Opening.brought
     }
 
 
@@ -134,20 +130,43 @@ def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     check_fields(said, allowed, told)
     if missing:
         raise InvalidParameter(f"{told}; {missing[0]} is missing")
-    return {name: _word(name, value) for name, value in said.items()}
+    return {name: WORDS.get(name, (ANY,))[0].check(value, name) for name, value in said.items()}
 
 
-def _word(name: str, value: Any) -> Any:
-    if name in _FLAGS and type(value) is not bool:
+def _truth(value: Any, name: str) -> Any:
+    if type(value) is not bool:
         raise InvalidParameter(f"{name} is true or false")
-    if name in _OBJECTS and not isinstance(value, dict):
-        raise InvalidParameter(f"{name} is an object with an entry for each target")
-    if name == "query" and not isinstance(value, dict):
-        raise InvalidQuery('query is the body of a query, such as {"kind": "count"}')
-    if name == "algorithm":
-        return read(value)
-    return query_of(value) if name in ("query", "where") and isinstance(value, dict) else value
+    return value
 
+
+def _entries(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise InvalidParameter(f"{name} is an object with an entry for each target")
+    return value
+
+
+def _query(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise InvalidQuery('query is the body of a query, such as {"kind": "count"}')
+    return query_of(value)
+
+
+# A question to a run is made of words: the type of each, as of a field of a call, and what it means.
+ANY: Final = replace(fields.TEXT, check=lambda value, _: value)
+_ALGORITHM: Final = 'A call, such as {"kind": "test", "query": {"kind": "count"}, "above": 500, "hits": 20}.'
+WORDS: Final[Mapping[str, tuple[fields.FieldType, str]]] = {
+    "above": (replace(fields.NUMBER, check=ANY.check), "The threshold of this question, where it brings its own."),
+    "algorithm": (replace(fields.JSON, check=lambda value, _: read(value)), _ALGORITHM),
+    "must_verify": (replace(fields.FLAG, check=_truth), "Refuse what could only be answered unverified."),
+    "only_new": (replace(fields.FLAG, check=_truth), "Only what is not told yet."),
+    "priors": (replace(fields.JSON, check=_entries), "What is expected of each target."),
+    "query": (replace(fields.QUERY, check=_query), MEANINGS["query"]),
+    "targets": (replace(fields.JSON, check=_entries), "What is a hit, for each target."),
+    "where": (
+        replace(ANY, check=lambda value, _: query_of(value) if isinstance(value, dict) else value, control="predicate"),
+        "The condition whose share is asked.",
+    ),
+}
 
 # The bodies of calls as JSON schemas, made from their declarations: a new kind of call appears by itself.
 

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.client.problems import Refusal, problem, status_of
+from chary.data.queries.bodies import parsed_body
 from chary.errors import CharyError
 from chary.service.api.alerts import Name, stood, turned, wish_of
 from chary.service.core import alerts, scheduler
 from chary.service.http.admission import Asking, Number
-from chary.service.http.json import parsed_body
 from chary.service.pages import ask, charts, forms, frame, timelines
 from chary.service.state import Service, Shared
 

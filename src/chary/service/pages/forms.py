@@ -3,19 +3,21 @@
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass
 from functools import cache
 from typing import Any, Final
 
 from chary.calls.call import MEANINGS, SUBJECTS, Call, meaning, read
+from chary.calls.fields import declared, type_of
 from chary.calls.run import Opening, Run, titled
 from chary.client.problems import problem
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
+from chary.data.columns import Schema
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery
-from chary.service.core.requests import call_schemas, readable_kinds, run_shown, shown_call, words_of
+from chary.service.core.requests import ANY, WORDS, readable_kinds, run_shown, shown_call, words_of
 from chary.service.http.admission import Asking
-from chary.service.pages.fields import PREFIX, FormField, Texts, Types, field_of, writable
+from chary.service.pages.fields import PREFIX, FormField, Texts
 
 # The form of a kind of call, made from its declaration: a new kind appears by itself.
 
@@ -61,16 +63,16 @@ class CallForm:
             for name, text in texts.items()
         )
 
-    def body(self, texts: Mapping[str, str], types: Types) -> dict[str, Any]:
+    def body(self, texts: Mapping[str, str], types: Schema) -> dict[str, Any]:
         """The body of the call that a form says. Errors name the field."""
         said = {field.name: field.said(texts, types) for field in self.fields}
         return {"kind": self.kind} | {name: value for name, value in said.items() if value is not None}
 
-    def missing(self, texts: Mapping[str, str], types: Types) -> list[FormField]:
+    def missing(self, texts: Mapping[str, str], types: Schema) -> list[FormField]:
         """What must be said and is not."""
         return [field for field in self.fields if field.required and field.said(texts, types) is None]
 
-    def filled(self, call: Call[Any], types: Types) -> Texts:
+    def filled(self, call: Call[Any], types: Schema) -> Texts:
         """The texts of the form that say this very call."""
         body = call.body()
         found: Texts = {}
@@ -79,12 +81,12 @@ class CallForm:
                 found |= self._filled(call, body, field, types)
         return found
 
-    def _filled(self, call: Call[Any], body: dict[str, Any], field: FormField, types: Types) -> Texts:
+    def _filled(self, call: Call[Any], body: dict[str, Any], field: FormField, types: Schema) -> Texts:
         """In plain words where those say the same, as JSON otherwise."""
         value = body[field.name]
         try:
-            texts = field.told(value, types)
-            if read(body | {field.name: field.said(texts, types)}) == call:
+            texts = field.told(value, types, body.get("column"))
+            if read(body | {field.name: field.said(texts | {"column": body.get("column") or ""}, types)}) == call:
                 return texts
         except (CharyError, AttributeError, KeyError, TypeError, ValueError):
             pass
@@ -102,21 +104,15 @@ def form_of(kind: str) -> CallForm:
     known = readable_kinds().get(kind)
     if known is None:
         raise InvalidParameter("there is no such kind of call")
-    schema = _schemas()[known.__name__]
-    required = set(schema["required"])
-    fields = [
-        field_of(
-            name,
-            each,
-            meaning=meaning(kind, name),
-            required=name in required,
-            common=name in required | _COMMON,
-        )
-        for name, each in schema["properties"].items()
-        if name != "kind" and writable(each)
-    ]
-    told = " ".join(schema["description"].split())
-    return CallForm(kind, told, issubclass(known, Opening), tuple(sorted(fields, key=_place)))
+    told = " ".join((inspect.getdoc(known) or "").partition("\n\n")[0].split())
+    made = [_field(kind, each) for each in declared(known) if type_of(each).control]
+    return CallForm(kind, told, issubclass(known, Opening), tuple(sorted(made, key=_place)))
+
+
+def _field(kind: str, field: Field[Any]) -> FormField:
+    required = field.default is MISSING
+    common, usual = required or field.name in _COMMON, None if required else field.default
+    return FormField(field.name, type_of(field), meaning(kind, field.name), required, common, usual)
 
 
 def menu() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -134,11 +130,6 @@ def menu() -> list[tuple[str, list[tuple[str, str]]]]:
 def usual() -> str:
     """The kind that is asked where none is named: the first of the menu."""
     return menu()[0][1][0][0]
-
-
-@cache
-def _schemas() -> dict[str, dict[str, Any]]:
-    return call_schemas()
 
 
 def _place(field: FormField) -> tuple[bool, int, bool]:
@@ -246,24 +237,6 @@ def _terms(said: Mapping[str, str]) -> dict[str, Any]:
 
 # The form of a question to an open run, made from the words that it takes.
 
-_CONTROLS: Final[Mapping[str, str]] = {
-    "above": "number",
-    "algorithm": "json",
-    "only_new": "flag",
-    "priors": "json",
-    "query": "query",
-    "targets": "json",
-    "where": "predicate",
-}
-_MEANINGS: Final[Mapping[str, str]] = {
-    "above": "The threshold of this question, where it brings its own.",
-    "algorithm": 'A call, such as {"kind": "test", "query": {"kind": "count"}, "above": 500, "hits": 20}.',
-    "only_new": "Only what is not told yet.",
-    "priors": "What is expected of each target.",
-    "targets": "What is a hit, for each target.",
-    "where": "The condition whose share is asked.",
-}
-
 
 def run_of(on: Asking, number: int) -> Run[Any, Any]:
     """The run of that number, if it is shown to who asks; `NotWithheld` otherwise."""
@@ -272,19 +245,15 @@ def run_of(on: Asking, number: int) -> Run[Any, Any]:
 
 def run_fields(run: Run[Any, Any]) -> tuple[FormField, ...]:
     """The words of a question to this run."""
-    return tuple(
-        FormField(
-            name,
-            _CONTROLS.get(name, "text"),
-            _MEANINGS.get(name) or MEANINGS.get(name, ""),
-            word.default is inspect.Parameter.empty,
-            True,
-        )
-        for name, word in run.words.items()
-    )
+    return tuple(_word_field(name, word.default) for name, word in run.words.items())
 
 
-def question_of(fields: tuple[FormField, ...], texts: Texts, types: Types) -> dict[str, Any]:
+def _word_field(name: str, usual: Any) -> FormField:
+    kind, told = WORDS.get(name, (ANY, MEANINGS.get(name, "")))
+    return FormField(name, kind, told, usual is inspect.Parameter.empty, True, usual if usual is False else None)
+
+
+def question_of(fields: tuple[FormField, ...], texts: Texts, types: Schema) -> dict[str, Any]:
     """The words that a form says. Errors name the field."""
     said = {field.name: field.said(texts, types) for field in fields}
     return {name: value for name, value in said.items() if value is not None and value is not False}
