@@ -47,7 +47,7 @@ PARTS = {
     "reading": (
         (
             *("data/predicates/conditions", "data/predicates/predicate", "data/engines/compiler"),
-            *("data/engines/allowances", "data/engines/duckdb/engine", "data/engines/duckdb/reader"),
+            *("data/engines/sql", "data/engines/duckdb/engine", "data/engines/duckdb/reader"),
         ),
         "the answer of a compiled query is that of the rows, and how they are read depends on nothing in them",
     ),

@@ -11,8 +11,7 @@ from tests.figures import CHARY
 DRAWS = {
     "noise/source": "the randomness of every mechanism",
     "client/transport": "request keys",
-    "data/engines/duckdb/engine": "names of temporary tables",
-    "data/engines/postgresql/engine": "names of temporary tables",
+    "data/engines/sql": "names of tables in marks",
     "data/engines/spark/storage": "names of temporary folders",
     "service/auth/openid": "states and nonces of logins",
     "service/auth/tokens": "tokens",

@@ -15,7 +15,8 @@ from chary.data import RowTable
 from chary.data.engines.compiler import QueryPlace
 from chary.data.engines.duckdb.engine import DUCK, DuckDB
 from chary.data.engines.postgresql.catalog import Statement
-from chary.data.engines.postgresql.engine import place_of
+from chary.data.engines.postgresql.engine import POSTGRES
+from chary.data.engines.sql import ROWS
 from tests.servers.stored import stored
 
 _numbers = itertools.count()
@@ -81,7 +82,7 @@ def in_parquet(place, arrow, **said):
 
 
 def duck_together(table, predicates):
-    found = verdicts(QueryPlace("chary_rows", "", DUCK), table.schema, predicates)
+    found = verdicts(QueryPlace(ROWS, "", DUCK), table.schema, predicates)
     return table.held.database.ask(lambda connection: connection.sql(found).to_arrow_table(), "compared")
 
 
@@ -100,7 +101,7 @@ def on_a_server(place, arrow, **said):
 
 def server_together(table, predicates):
     held = table.held
-    found = verdicts(place_of(), table.schema, predicates)
+    found = verdicts(QueryPlace(ROWS, "", POSTGRES), table.schema, predicates)
     rows = held.server.ask(lambda cursor: Statement(held.rows.sql).execute(cursor, found), "compared")
     names = ["n", *(f"p{number}" for number in range(len(predicates)))]
     return pa.table([pa.array([row[place] for row in rows]) for place in range(len(names))], names)
@@ -111,8 +112,8 @@ def on_spark(place, arrow, **said):
 
 
 def spark_together(table, predicates):
-    place = QueryPlace("chary_rows", "", importlib.import_module("chary.data.engines.spark.dialect").SPARK)
-    return table.held.read(verdicts(place, table.schema, predicates), "compared")
+    place = QueryPlace(ROWS, "", importlib.import_module("chary.data.engines.spark.dialect").SPARK)
+    return table.held.arrow(verdicts(place, table.schema, predicates), (), "compared")
 
 
 ASKED_FOR = (pytest.mark.engines,)

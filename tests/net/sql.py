@@ -8,13 +8,11 @@ import random
 from functools import cache
 
 from chary.data import NeighborRelation, Neighbors, Predicate, RowTable
-from chary.data.engines.allowances import LivingPlan
 from chary.data.engines.compiler import QueryPlace, element_rows, evaluate, ordered_rows
-from chary.data.engines.duckdb import engine as living_units
 from chary.data.engines.duckdb.engine import DUCK
-from chary.data.engines.postgresql.engine import POSTGRES, recognised
-from chary.data.engines.spark import engine as spark_living
-from chary.data.engines.spark.dialect import SparkDialect
+from chary.data.engines.postgresql.engine import POSTGRES
+from chary.data.engines.spark.dialect import SPARK
+from chary.data.engines.sql import LivingPlan
 from chary.data.queries.ordered import Elements
 from chary.data.queries.stored import STORED
 from tests.engines import asked
@@ -22,8 +20,7 @@ from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker
 from tests.engines.cells import ROWS, WORLDS, frame
 from tests.net.kept import told
 
-DIALECTS = {"duckdb": DUCK, "postgresql": POSTGRES, "spark": SparkDialect()}
-IDENTITIES = {"duckdb": living_units.identity, "postgresql": recognised, "spark": spark_living.identity}
+DIALECTS = {"duckdb": DUCK, "postgresql": POSTGRES, "spark": SPARK}
 LIVING_LIMITS = ({}, {"max_groups_per_unit": 1}, {"max_rows_per_unit": 2})
 
 
@@ -85,7 +82,7 @@ def _living(dialect, place):
             pick = _pick("living", neighbors, unit, limits)
             query = asked.totals(pick, limits) if "max_rows_per_unit" in limits else asked.count_without(pick, {})
             query = pick.by(query, {"max_groups_per_unit": 1}) if "max_groups_per_unit" in limits else query
-            plan = LivingPlan.of(query, schema(), unit, place, IDENTITIES[dialect](schema(), unit), place.sql)
+            plan = LivingPlan.of(query, schema(), unit, place)
             yield _line("living units", neighbors, unit, limits, plan.cells) | {"keep": plan.keep, "size": plan.size}
 
 

@@ -6,7 +6,6 @@ import chary
 from chary import Budget, EngineError, count, mean
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.data.engines.duckdb.engine import EnginePlan
 from chary.errors import LedgerLocked
 from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
@@ -80,12 +79,16 @@ def test_a_failing_engine_shows_nothing_and_keeps_the_charge(opened, ask, damage
 
 @pytest.mark.parametrize("ask", CALLS.values(), ids=CALLS.keys())
 def test_an_interruption_inside_of_the_engine_is_no_failure_of_the_engine(opened, ask, monkeypatch):
-    def interrupted(plan, connection, sql):
-        raise RuntimeError("Query interrupted")
+    class Interrupted:
+        def execute(self, *asked):
+            raise RuntimeError("Query interrupted")
+
+        def __getattr__(self, name):
+            return lambda *given: None
 
     session = opened()
     with monkeypatch.context() as patched:
-        patched.setattr(EnginePlan, "_run", interrupted)
+        patched.setattr(session.spine.rows.held.database, "_connection", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             ask(session)
     [entry] = session.history

@@ -178,7 +178,7 @@ class RowTable:
             raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
         return self.held.append(source, request, arrive)
 
-    def one_state(self) -> AbstractContextManager[None]:
+    def one_state(self) -> AbstractContextManager[object]:
         """Within it, all that this thread reads is of one state of the rows; `EngineError` once they are closed."""
         return self.held.one_state()
 

@@ -19,7 +19,7 @@ from chary.calls import IndividualTests, LivingCount, ThresholdTest
 from chary.calls.individual import CounterMemory, IndividualRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation, RowTable
-from chary.data.engines.allowances import LivingAnswers
+from chary.data.engines.sql import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.filters import RenyiFilter
 from chary.mechanisms import Laplace

@@ -11,9 +11,9 @@ import pytest
 import chary
 from chary.data import NeighborRelation, RowTable, count, histogram, mean, ordered, second_moments
 from chary.data.engines.duckdb import engine as adding
-from chary.data.engines.duckdb import engine as ordering
 from chary.data.engines.duckdb.append import GROWN
-from chary.data.engines.duckdb.engine import EnginePlan
+from chary.data.engines.duckdb.engine import DuckRows
+from chary.data.engines.sql import ROWS, EnginePlan
 from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
 
@@ -62,15 +62,13 @@ def whole(parts):
 @pytest.fixture
 def scans(monkeypatch):
     """How often everything was read, and how often only what came."""
-    seen = {"_whole": 0, "_grown": 0}
-    for name in seen:
-        original = getattr(EnginePlan, name)
+    seen, original = {ROWS: 0, GROWN: 0}, EnginePlan.read
 
-        def counting(plan, connection, name=name, original=original):
-            seen[name] += 1
-            return original(plan, connection)
+    def counting(plan, rows):
+        seen[rows] += 1
+        return original(plan, rows)
 
-        monkeypatch.setattr(EnginePlan, name, counting)
+    monkeypatch.setattr(EnginePlan, "read", counting)
     return seen
 
 
@@ -90,8 +88,8 @@ def test_batches_add_up_to_what_the_whole_is(tmp_path, kind, scans):
     table.close()
     assert first == whole(parts[:1])
     others = 4 * len(QUERIES)
-    assert scans["_whole"] == len(QUERIES) + others
-    assert 2 * len(QUERIES) <= scans["_grown"] <= 3 * len(QUERIES)
+    assert scans[ROWS] == len(QUERIES) + others
+    assert 2 * len(QUERIES) <= scans[GROWN] <= 3 * len(QUERIES)
 
 
 def test_sums_beyond_64_bits_add_up(scans):
@@ -102,7 +100,7 @@ def test_sums_beyond_64_bits_add_up(scans):
     for times in (1, 2, 3):
         assert [np.sum(table.prepare(query).run()) for query in asked] == [times * size * EDGE] * 2
         table.append(big)
-    assert scans == {"_whole": 2, "_grown": 4}
+    assert scans == {ROWS: 2, GROWN: 4}
 
 
 def test_what_came_and_was_rolled_back_was_never_there():
@@ -166,14 +164,14 @@ def test_a_file_that_is_written_while_it_is_read_is_not_remembered(tmp_path, mon
     place = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1]}), place)
     plan = RowTable.open(place, neighbor_relation=EACH_ROW).prepare(chary.sum("x", bounds=(0, 9)))
-    original = EnginePlan._whole
+    original = EnginePlan.read
 
-    def slow(self, connection):
-        found = original(self, connection)
+    def slow(self, rows):
+        found = original(self, rows)
         pq.write_table(pa.table({"x": [8]}), place)
         return found
 
-    monkeypatch.setattr(EnginePlan, "_whole", slow)
+    monkeypatch.setattr(EnginePlan, "read", slow)
     assert plan.run() == 1
     monkeypatch.undo()
     assert plan.run() == 8
@@ -186,20 +184,20 @@ def test_a_duckdb_file_which_others_may_write_to_is_read_again(tmp_path, scans):
     table = RowTable.open(place, table="t", neighbor_relation=EACH_ROW)
     plan = table.prepare(chary.sum("x", bounds=(0, 9)))
     assert (plan.run(), plan.run()) == (3, 3)
-    assert scans == {"_whole": 2, "_grown": 0}
+    assert scans == {ROWS: 2, GROWN: 0}
     table.append(pa.table({"x": [4]}))
     assert plan.run() == 7
 
 
 def test_values_of_what_came_are_all_that_is_read(monkeypatch):
     table, sqls = RowTable.open(pa.table({"x": [1, 2, 1]}), neighbor_relation=EACH_ROW), []
-    original = ordering._occurring
+    original = DuckRows.numbers
 
-    def noting(asked, sql, connection):
+    def noting(rows, sql, *asked):
         sqls.append(GROWN in sql)
-        return original(asked, sql, connection)
+        return original(rows, sql, *asked)
 
-    monkeypatch.setattr(ordering, "_occurring", noting)
+    monkeypatch.setattr(DuckRows, "numbers", noting)
     for times in ([2, 1], [2, 2], [2, 3]):
         found = table.ordered(ordered("x", bounds=(1, 3))).run()
         assert (found.places.tolist(), found.counts.tolist()) == ([0, 1], times)
@@ -220,7 +218,7 @@ def test_units_do_not_add_up(scans):
     assert [table.prepare(query).run() for query in asked] == [2, 8, 9]
     table.append(rows)
     assert [table.prepare(query).run() for query in asked] == [2, 8, 13]
-    assert scans == {"_whole": 6, "_grown": 0}
+    assert scans == {ROWS: 6, GROWN: 0}
 
 
 def test_a_column_named_rowid_is_no_count_of_rows(scans):
@@ -228,7 +226,7 @@ def test_a_column_named_rowid_is_no_count_of_rows(scans):
     for size in (2, 3, 4):
         assert table.prepare(count()).run() == size
         table.append(pa.table({"rowid": [7]}))
-    assert scans == {"_whole": 3, "_grown": 0}
+    assert scans == {ROWS: 3, GROWN: 0}
 
 
 def test_long_answers_are_not_kept(scans, monkeypatch):
@@ -237,12 +235,13 @@ def test_long_answers_are_not_kept(scans, monkeypatch):
     for keys in (["a", "b"], ["a", "b", "c"]):
         for _ in range(2):
             assert table.prepare(count().by("k", keys)).run().sum() == 2
-    assert scans == {"_whole": 3, "_grown": 0}
+    assert scans == {ROWS: 3, GROWN: 0}
 
 
 def test_what_is_remembered_is_told_by_nothing():
     table = RowTable.open(pa.table({"x": [987654321]}), neighbor_relation=EACH_ROW)
     plan = table.prepare(chary.sum("x", bounds=(0, EDGE)))
     assert plan.run() == 987654321
-    assert "98765" not in f"{plan!r} {plan._adding!r} {plan._adding._last!r} {plan._adding._last.state!r} {table!r}"
-    assert "secret" in repr(plan._adding._last)
+    added = plan._answer.__self__
+    assert "98765" not in f"{plan!r} {added!r} {added._last!r} {added._last.state!r} {table!r}"
+    assert "secret" in repr(added._last)

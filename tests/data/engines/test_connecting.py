@@ -93,7 +93,7 @@ def test_each_engine_alone_knows_its_library():
         methods, modules = called(path.read_text())
         room = path.relative_to(ENGINES).parts[0]
         # Where expressions are shared, SQL is written.
-        running = RUNNING - {"sql"} if room == "compiler.py" else RUNNING
+        running = RUNNING - {"sql"} if room in ("compiler.py", "sql.py") else RUNNING
         assert room in LIBRARIES or not methods & running, path
         assert not modules & (set(LIBRARIES.values()) - {LIBRARIES.get(room)}), path
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import NeighborRelation, RowTable, Series, count, mean
+from chary.data.engines.sql import SmallTable
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
 from chary.errors import EngineError, InvalidQuery
@@ -167,7 +168,8 @@ def test_nothing_is_shown_and_tables_go_when_nobody_needs_them():
             units.of([1])
         assert "SECRETNAME" not in repr(rooms) + repr(units) + repr(living(table, count()))
         del units, rooms
-    table.held.database.offer("chary_last", {"k0": ("int64", [1])})
+    last = SmallTable("chary_last", {"k0": ("int64", [1])})
+    table.held.database.offer([last])
     with table.held.database.connection() as connection:
         names = connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
     assert sorted(name for (name,) in names) == ["chary_last", "chary_rows"]

@@ -6,7 +6,7 @@ from datetime import date
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import ibis
 import numpy as np
@@ -26,22 +26,24 @@ from chary.errors import InvalidQuery
 # What an engine says for itself where Ibis has no words, or other engines mean something else by them.
 
 
-class Dialect(Protocol):
-    """The differences of an engine, which expressions are built with."""
+class Dialect:
+    """The differences of an engine, which expressions and SQL are built with; here is what most engines say.
 
-    @property
-    def name(self) -> str:
-        """The dialect of SQL, as Ibis names it."""
-        ...
+    `name` is the dialect of SQL, as Ibis names it; `namespace` is where the tables of rows and keys are: `catalog` and
+    `database` of an Ibis table, or neither. `by` ends what is said of what this engine alone cannot do.
+    """
 
-    @property
-    def namespace(self) -> Mapping[str, str]:
-        """Where the tables of rows and keys are: `catalog` and `database` of an Ibis table, or neither."""
-        ...
+    name: ClassVar[str]
+    namespace: ClassVar[Mapping[str, str]] = {}
+    by: ClassVar[str] = ""
+
+    def of(self, query: Any) -> "Dialect":
+        """The dialect in which a query is compiled."""
+        return self
 
     def nearest(self, value: Any) -> Any:
         """The nearest whole number of a double, as a double, halves away from zero."""
-        ...
+        raise NotImplementedError
 
     def tame(self, value: Any) -> Any:
         """A double that no product or quotient with numbers from 2**-54 to 2**66 makes fail.
@@ -49,26 +51,38 @@ class Dialect(Protocol):
         It is another one only above 1e280, where it stays above, and below 1e-280, where it is 0: what is clipped and
         rounded afterwards is the same.
         """
-        ...
+        return value
 
     def quotient(self, dividend: Any, divisor: Any) -> Any:
         """The whole part of a quotient of whole numbers, of which the first is not below 0 and the second above 0."""
-        ...
+        return dividend // divisor
 
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         """Whether a text is like a pattern, in which only % and _ have a meaning.
 
         `fold`: text and pattern are taken in lower case, letter by letter, whatever the locale.
         """
-        ...
+        raise NotImplementedError
 
     def one_a_row(self, line: Any, columns: Sequence[str]) -> Any:
         """The columns of the one row of a table as rows: of each its `position`, from 0, and its `answer`."""
-        ...
+        answers = ibis.array([line[name].cast("int64") for name in columns])
+        return line.select(position=ibis.range(0, len(columns)).unnest(), answer=answers.unnest())
 
     def sql(self, expression: Any) -> str:
         """The SQL of an Ibis expression."""
-        ...
+        return str(ibis.to_sql(expression, dialect=self.name, pretty=False))
+
+    def halves(self, summed: str) -> str:
+        """SQL for the two halves of an exact sum, of 64 bits each: see `scattered`."""
+        raise NotImplementedError
+
+    def text_of(self, value: str, kind: str) -> str | None:
+        """SQL for the text of a value of a type of the schema: different for different values, the same for ever.
+
+        None for a type that has no such text. Texts of values are in ledgers and in sketches, whatever engine reads.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -91,17 +105,6 @@ class QueryPlace:
     def sql(self, expression: Any) -> str:
         """The SQL of an expression."""
         return self.dialect.sql(expression)
-
-
-def arrays_in_parallel(line: Any, columns: Sequence[str]) -> Any:
-    """`Dialect.one_a_row` of engines that take two arrays apart side by side."""
-    answers = ibis.array([line[name].cast("int64") for name in columns])
-    return line.select(position=ibis.range(0, len(columns)).unnest(), answer=answers.unnest())
-
-
-def usual_sql(expression: Any, dialect: str) -> str:
-    """The SQL that Ibis writes for an engine."""
-    return str(ibis.to_sql(expression, dialect=dialect, pretty=False))
 
 
 # Patterns that mean the same in engines with other rules for lower case and for backslashes.

@@ -121,7 +121,7 @@ class EngineRows(Protocol):
         """Counts living units, or adds up what they contribute; only of rows with a unit column."""
         ...
 
-    def one_state(self) -> AbstractContextManager[None]:
+    def one_state(self) -> AbstractContextManager[object]:
         """Within it, all that this thread reads is of one state of the rows, and nobody adds any."""
         ...
 

@@ -9,8 +9,9 @@ import duckdb
 
 from chary.data import columns, rows
 from chary.data.engines.duckdb import reader
-from chary.data.engines.duckdb.connection import ROWS, Database
+from chary.data.engines.duckdb.connection import Database
 from chary.data.engines.protocol import check_names, check_types
+from chary.data.engines.sql import ROWS
 from chary.data.source import RowSource
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch, quietly
 

@@ -1,18 +1,15 @@
 """Connections to DuckDB that reach only the file that was named, and the database of one dataset."""
 
-import itertools
 import os
 import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import duckdb
-import pyarrow as pa
 
+from chary.data.engines.sql import SmallTable, SmallTables
 from chary.errors import EngineError, quietly
 
 # Every connection to DuckDB: to what was named and to nothing else.
@@ -107,35 +104,23 @@ def _on_file(path: str, writing: bool) -> duckdb.DuckDBPyConnection:
 
 # One DuckDB connection: locked, able to reconnect, and silent about values when it fails.
 
-ROWS = "chary_rows"
-Columns = Mapping[str, tuple[str, Any]]
 Work = Callable[[duckdb.DuckDBPyConnection], Any]
-_ARROW = {
-    "int64": pa.int64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    # Microseconds are what the engine's TIMESTAMP counts: nothing is rounded.
-    "timestamp": pa.timestamp("us"),
-}
-_numbers = itertools.count()
 
 
 class Database:
     """A connection in which `temp.main.chary_rows` are the rows that queries read.
 
     In memory, or on a DuckDB file: then the file is open read-only, except during `write`. Everything runs under one
-    lock. `generation` grows with each reconnection, after which temporary tables have to be made again.
+    lock. After a reconnection temporary tables are made again.
     """
 
     def __init__(self, access: Access, prepare: Work) -> None:
         """Connect, and run `prepare`, which makes the rows; it runs again after each reconnection."""
         self.access = access
-        self.generation = 0
         self._prepare = prepare
         # Reentrant, since what holds the connection asks for it again: units are counted in one state of the rows.
         self._lock = threading.RLock()
-        self._unused: deque[str] = deque()
+        self._tables = SmallTables()
         self._closed = False
         self._writing = False
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
@@ -170,22 +155,18 @@ class Database:
             self._connection = None
             return _write_file(self.access, work)
 
-    def offer(self, name: str, columns: Columns) -> None:
-        """Make a temporary table: its columns by name, each as type and values."""
-        arrays = {column: pa.array(values, _ARROW[kind]) for column, (kind, values) in columns.items()}
+    def offer(self, tables: Sequence[SmallTable]) -> None:
+        """Make the temporary tables among these that are not there, and drop those that nobody needs any more."""
         with self.connection() as connection:
-            # A result that an interruption left half fetched would refuse all other work on the connection.
-            connection.abort()
-            while self._unused:
-                connection.execute(f"DROP TABLE IF EXISTS temp.main.{self._unused.popleft()}")
-            connection.register(f"{name}_source", pa.table(arrays))
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT * FROM {name}_source")
-            connection.unregister(f"{name}_source")
-
-    def retire(self, name: str) -> None:
-        """Let the temporary table go with the next `offer`; safe to call from a finalizer."""
-        # A finalizer may run in any thread at any moment, so it takes no lock: appending to a deque needs none.
-        self._unused.append(name)
+            for table in self._tables.missing(tables):
+                # A result that an interruption left half fetched would refuse all other work on the connection.
+                connection.abort()
+                for unused in self._tables.unused():
+                    connection.execute(f"DROP TABLE IF EXISTS temp.main.{unused}")
+                source = f"{table.name}_source"
+                connection.register(source, table.arrow)
+                connection.execute(f"CREATE OR REPLACE TEMP TABLE {table.name} AS SELECT * FROM {source}")
+                connection.unregister(source)
 
     def close(self) -> None:
         """Close the connection; closing twice is fine."""
@@ -203,30 +184,9 @@ class Database:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         connection = self.access.connect()
-        self.generation += 1
+        self._tables.forget()
         self._prepare(connection)
         return connection
-
-
-class Offered:
-    """A temporary table: made when it is first needed, again after each reconnection, gone after this object."""
-
-    def __init__(self, database: Database, name: str, columns: Columns) -> None:
-        self._database, self._name, self._columns = database, name, columns
-        self._generation = 0
-        weakref.finalize(self, database.retire, name)
-
-    def ready(self) -> str:
-        """Its name, once it is there."""
-        if self._generation != self._database.generation:
-            self._database.offer(self._name, self._columns)
-            self._generation = self._database.generation
-        return self._name
-
-
-def fresh(kind: str) -> str:
-    """A name that no other temporary table of this process has."""
-    return f"chary_{kind}_{next(_numbers)}"
 
 
 def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:

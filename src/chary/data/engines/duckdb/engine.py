@@ -1,12 +1,9 @@
-"""DuckDB, the engine within this process: its dialect, plans of queries, sums over batches, and the engine itself."""
+"""DuckDB, the engine within this process: its dialect, sums over batches, its rows, and the engine itself."""
 
 import re
-import uuid
-import weakref
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -14,17 +11,17 @@ import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
-from chary.data.engines import allowances, compiler
+from chary.data.columns import TypeClass, Unparsed, quote
+from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
-from chary.data.engines.duckdb.connection import ROWS, Access, Database, Offered, fresh
-from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
-from chary.data.queries.query import Query
-from chary.data.queries.sums import Count, Sum
-from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
+from chary.data.engines.duckdb.connection import Access, Database
+from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
+from chary.data.queries.ordered import Mark, Occurring, Words
+from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import InvalidQuery, SchemaMismatch, quietly
+from chary.errors import SchemaMismatch, quietly
 
 # What DuckDB says for itself.
 
@@ -35,33 +32,36 @@ def _nearest(value: float) -> float:  # type: ignore[empty-body]
     """The nearest whole number as a double, halves away from zero; the engine's own function."""
 
 
-@dataclass(frozen=True)
-class DuckDialect:
+# Types of the engine whose texts differ for different values and stay the same whatever the session's settings.
+_TEXTUAL: Final = re.compile(r"boolean|int64|date|timestamp(_s|_ms|_ns)?|uuid|u?hugeint|ubigint|decimal.*")
+
+
+class DuckDialect(Dialect):
     """See `Dialect`."""
 
-    name: ClassVar[str] = "duckdb"
+    name = "duckdb"
     namespace: ClassVar[Mapping[str, str]] = {"catalog": "temp", "database": "main"}
 
     def nearest(self, value: Any) -> Any:
         return _nearest(value)
 
-    def tame(self, value: Any) -> Any:
-        return value
-
-    def quotient(self, dividend: Any, divisor: Any) -> Any:
-        return dividend // divisor
-
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         return value.ilike(pattern) if fold else value.like(pattern)
 
-    def one_a_row(self, line: Any, columns: Sequence[str]) -> Any:
-        return compiler.arrays_in_parallel(line, columns)
+    def halves(self, summed: str) -> str:
+        # Sums are 128 bits wide in the engine and would come out as doubles.
+        return f"CAST({summed} // {HALF} AS BIGINT) AS high, CAST({summed} % {HALF} AS BIGINT) AS low"
 
-    def sql(self, expression: Any) -> str:
-        return compiler.usual_sql(expression, self.name)
+    def text_of(self, value: str, kind: str) -> str | None:
+        if kind == TypeClass.STRING:
+            return value
+        if kind == TypeClass.FLOAT:
+            # 0.0 and -0.0 are one value.
+            return f"CAST({value} + 0.0 AS VARCHAR)"
+        return f"CAST({value} AS VARCHAR)" if _TEXTUAL.fullmatch(kind) else None
 
 
-DUCK: Final[compiler.Dialect] = DuckDialect()
+DUCK: Final[Dialect] = DuckDialect()
 
 # Answers that add up over batches of rows: after a batch, only that is read.
 
@@ -71,7 +71,6 @@ MOST: Final = 2**17
 _SMALL: Final = 2**62
 # An `Answer` of a query, or `Occurring`.
 _Answer = Any
-_Reads = Callable[[duckdb.DuckDBPyConnection], _Answer]
 
 
 def adds_up(unit: str | None) -> bool:
@@ -105,22 +104,25 @@ class Adding:
     public, and as before from the rows that are read, which is not covered by the promise.
     """
 
-    def __init__(self, loader: reader.Loader) -> None:
+    def __init__(self, database: Database, loader: reader.Loader, doing: str) -> None:
         """For the plan of one query where answers add up."""
-        self._loader = loader
+        self._database, self._loader, self._doing = database, loader, doing
         self._last: _Remembered | None = None
 
-    def answer(self, whole: _Reads, grown: _Reads, connection: duckdb.DuckDBPyConnection) -> _Answer:
-        """By reading everything (`whole`), or what came since the last answer (`grown`), or nothing."""
+    def answer(self, read: Reads) -> _Answer:
+        """By reading everything, or what came since the last answer, or nothing."""
+        return self._database.ask(lambda connection: self._answer(read, connection), self._doing)
+
+    def _answer(self, read: Reads, connection: duckdb.DuckDBPyConnection) -> _Answer:
         now, last = append.state_of(connection, self._loader), self._last
         if now is None:
-            return whole(connection)
+            return read(ROWS)
         if last is not None and last.state == now:
             return _copied(last.answer)
         if last is not None and append.look_at_growth(connection, self._loader, last.state, now):
-            found = _sum(last.answer, grown(connection))
+            found = _sum(last.answer, read(append.GROWN))
         else:
-            found = whole(connection)
+            found = read(ROWS)
         self._last = (
             _Remembered(now, found)
             if _size(found) <= MOST and append.state_of(connection, self._loader) == now
@@ -159,271 +161,22 @@ def _copied(answer: _Answer) -> _Answer:
     return answer if isinstance(answer, int) else answer.copy()
 
 
-# Running a compiled query on the engine.
-
-
-class EnginePlan:
-    """SQL compiled once from a query; each `run` is one scan under the lock of the database.
-
-    Where answers add up (`Adding`) the last one is remembered, and a later run scans what came since.
-    """
-
-    def __init__(self, database: Database, loader: reader.Loader, query: Query) -> None:
-        name = fresh("keys")
-        self._place, self._loader = compiler.QueryPlace(ROWS, name, DUCK), loader
-        evaluation = compiler.evaluate(query, loader.schema, loader.unit, self._place)
-        self._query, self._database = query, database
-        self._adding = Adding(loader) if adds_up(loader.unit) else None
-        self._grown_sql: str | None = None
-        self._keys = None if evaluation.keys is None else Offered(database, name, evaluation.keys)
-        self._length = evaluation.positions
-        if evaluation.keys is not None:
-            self._length = len(evaluation.keys[compiler.POSITION][1])
-        self.sql = _answer_sql(self._place.sql(evaluation.expression), self._length is not None)
-
-    @property
-    def query(self) -> Query:
-        """The query it answers."""
-        return self._query
-
-    def run(self) -> Answer:
-        """The exact answer: an int, or an int64 array in key order with 0 for keys without rows.
-
-        The array holds Python integers instead when one does not fit into 64 bits. Any failure of the engine is an
-        `EngineError` that names no value.
-        """
-        work = self._whole if self._adding is None else partial(self._adding.answer, self._whole, self._grown)
-        answer: Answer = self._database.ask(work, "answered the query")
-        return answer
-
-    def _whole(self, connection: duckdb.DuckDBPyConnection) -> Answer:
-        return self._run(connection, self.sql)
-
-    def _grown(self, connection: duckdb.DuckDBPyConnection) -> Answer:
-        if self._grown_sql is None:
-            place = replace(self._place, rows=append.GROWN)
-            found = compiler.evaluate(self._query, self._loader.schema, self._loader.unit, place).expression
-            self._grown_sql = _answer_sql(place.sql(found), self._length is not None)
-        return self._run(connection, self._grown_sql)
-
-    def _run(self, connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-        if self._length is None:
-            # DuckDB refuses other work on the connection until a result has been fetched to its end.
-            [(answer,)] = connection.execute(sql).fetchall()
-            return int(answer or 0)
-        if self._keys is not None:
-            self._keys.ready()
-        return compiler.scattered(connection.execute(sql).fetchnumpy(), self._length)
-
-    def __repr__(self) -> str:
-        return f"EnginePlan({self._query.describe()})"
-
-
-def _answer_sql(sql: str, keyed: bool) -> str:
-    if not keyed:
-        return sql
-    return f"SELECT {compiler.POSITION}, {halves(compiler.ANSWER)} FROM ({sql})"
-
-
-def halves(summed: str) -> str:
-    """Sums are 128 bits wide in the engine and would come out as doubles; two halves of 64 bits are exact."""
-    return f"CAST({summed} // {compiler.HALF} AS BIGINT) AS high, CAST({summed} % {compiler.HALF} AS BIGINT) AS low"
-
-
-# Reading the values of a column in order.
-
-_DOING: Final = "put the values in order"
-
-
-def ordering(database: Database, asked: Ordered, loader: reader.Loader) -> Deferred:
-    """Reads, in one scan, the values that occur; `InvalidQuery` when that does not fit the schema.
-
-    Where each row is a unit of its own, how often each value occurs adds up over batches (`Adding`).
-    """
-    whole = partial(_occurring, asked, _order_sql(asked, loader, ROWS))
-    if not adds_up(loader.unit):
-        return Deferred(asked, lambda: database.ask(whole, _DOING))
-    grown: list[str] = []
-
-    def what_came(connection: Any) -> Any:
-        if not grown:
-            grown.append(_order_sql(asked, loader, append.GROWN))
-        return _occurring(asked, grown[0], connection)
-
-    added = partial(Adding(loader).answer, whole, what_came)
-    return Deferred(asked, lambda: database.ask(added, _DOING))
-
-
-def _occurring(asked: Ordered, sql: str, connection: Any) -> Any:
-    found = connection.execute(sql).fetchnumpy()
-    return compiler.in_order(asked, found["value"], found["times"])
-
-
-def _order_sql(asked: Ordered, loader: reader.Loader, rows: str) -> str:
-    place = compiler.QueryPlace(rows, "", DUCK)
-    return place.sql(compiler.ordered_rows(asked, loader.schema, loader.unit, place))
-
-
-# Reading elements as keyed 64-bit words.
-
-_UNREAD: Final = "chary_unread"
-# A letter for the kind keeps the number 1 and the text '1' apart; adding 0.0 makes -0.0 and 0.0 one value.
-_TEXTS: Final = {
-    TypeClass.BOOLEAN: "'i' || CAST(CAST(element AS BIGINT) AS VARCHAR)",
-    TypeClass.INTEGER: "'i' || CAST(element AS VARCHAR)",
-    TypeClass.STRING: "'s' || element",
-    TypeClass.FLOAT: "'f' || CAST(element + 0.0 AS VARCHAR)",
-    TypeClass.DATE: "'d' || CAST(element AS VARCHAR)",
-    TypeClass.TIMESTAMP: "'t' || CAST(element AS VARCHAR)",
-}
-# Types of the engine that two different values never share a text in, and that have no class of their own.
-_TOLD_APART: Final = re.compile(r"uuid|ubigint|u?hugeint|decimal.*|timestamp_(s|ms|ns)")
-
-
-class ElementReader:
-    """Reads the words of elements; made by `Table.elements`. `run` returns the reader itself: nothing is read yet."""
-
-    def __init__(self, database: Database, loader: reader.Loader, asked: Elements, table: str) -> None:
-        """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
-        self._database, self._loader, self._table = database, loader, table
-        self._sql = {name: _word_sql(asked, loader.schema, loader.unit, name) for name in (ROWS, _UNREAD)}
-
-    def run(self) -> "ElementReader":
-        """The reader."""
-        return self
-
-    def words(self, key: str, since: Mark | None = None) -> tuple[Words, Mark]:
-        """The word of each distinct element, and a mark up to where was read. Both are secret, as is the key.
-
-        With the mark of an earlier reading of the same table, only rows appended since are read, where they are kept
-        in this process; otherwise all rows are, which changes no sketch of the same key. `EngineError`, naming
-        neither values nor the key, when the engine fails.
-        """
-        found: tuple[Words, Mark] = self._database.ask(
-            lambda connection: self._read(connection, key, since), "read the elements"
-        )
-        return found
-
-    def _read(self, connection: duckdb.DuckDBPyConnection, key: str, since: Mark | None) -> tuple[Words, Mark]:
-        place, grown = ROWS, append.growing(connection, self._loader)
-        if grown is not None and since is not None and since.table == self._table:
-            unread = f"SELECT * FROM {grown} WHERE rowid >= {since.upto}"
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {_UNREAD} AS {unread}")
-            place = _UNREAD
-        upto = 0
-        if grown is not None:
-            [(upto,)] = connection.execute(f"SELECT coalesce(max(rowid), -1) + 1 FROM {grown}").fetchall()
-        columns = connection.execute(self._sql[place], [key]).fetchnumpy()
-        return np.asarray(columns["word"], dtype=np.uint64), Mark(self._table, int(upto))
-
-    def __repr__(self) -> str:
-        return "ElementReader()"
-
-
-def _word_sql(asked: Elements, schema: Schema, unit: str | None, rows: str) -> str:
-    """SQL with the key as its parameter; `word` is the first 64 bits of SHA-256 of key, kind and text."""
-    text = _text(schema, compiler.element_column(asked, unit))
-    place = compiler.QueryPlace(rows, "", DUCK)
-    chosen = place.sql(compiler.element_rows(asked, schema, unit, place))
-    return f"SELECT CAST('0x' || substr(sha256($1 || {text}), 1, 16) AS UBIGINT) AS word FROM ({chosen})"
-
-
-def _text(schema: Schema, column: str) -> str:
-    kind = classify(schema, column)
-    if kind in _TEXTS:
-        return _TEXTS[kind]
-    if not _TOLD_APART.fullmatch(schema[column]):
-        raise InvalidQuery(f"the values of column {column!r} cannot be counted as distinct elements")
-    return "'o' || CAST(element AS VARCHAR)"
-
-
-# Counting the units that may still take part, or adding up what they contribute.
-
-# Types of the engine whose texts differ for different values and stay the same whatever the session's settings.
-_TEXTUAL = re.compile(r"boolean|date|timestamp(_s|_ms|_ns)?|uuid|u?hugeint|ubigint|decimal\(.*\)")
-_COUNTED = "counted the units"
-
-
-class OfferedRooms:
-    """The rooms of units as temporary tables, each for as long as its `Rooms` live."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        # Weak, since a stream makes new rooms with each published answer and drops the old ones.
-        self._offered: MutableMapping[Rooms, Offered] = weakref.WeakKeyDictionary()
-
-    def ready(self, rooms: Rooms) -> str:
-        """The name of the temporary table."""
-        if rooms not in self._offered:
-            self._offered[rooms] = Offered(self.database, fresh("rooms"), allowances.columns_of(rooms))
-        return self._offered[rooms].ready()
-
-
-class Living:
-    """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
-
-    def __init__(self, rooms: OfferedRooms, query: Count | Sum, schema: Schema, unit: str) -> None:
-        """Use `living`."""
-        self._rooms, self._database = rooms, rooms.database
-        place = compiler.QueryPlace(ROWS, fresh("living"), DUCK)
-        self._plan = allowances.LivingPlan.of(query, schema, unit, place, identity(schema, unit), place.sql)
-        self._keys = None if self._plan.keys is None else Offered(self._database, place.keys, self._plan.keys)
-
-    def run(self) -> "Living":
-        """Reading waits for `at`, since who is alive is known only then."""
-        return self
-
-    @contextmanager
-    def at(self, rooms: Rooms) -> Iterator[allowances.LivingAnswers]:
-        """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
-        held: list[Offered] = []
-
-        def named(positions: Sequence[int]) -> str:
-            held[:] = [Offered(self._database, fresh("chosen"), {compiler.POSITION: ("int64", list(positions))})]
-            return str(self._database.ask(lambda _: held[0].ready(), _COUNTED))
-
-        with self._database.connection():
-            table = self._database.ask(lambda _: self._offered(rooms), _COUNTED)
-            yield allowances.LivingAnswers(self._plan, rooms, table, self._fetch, named, halves)
-
-    def _offered(self, rooms: Rooms) -> str | None:
-        """The tables of keys and of rooms; the name of the second, where there is one."""
-        if self._keys is not None:
-            self._keys.ready()
-        return self._rooms.ready(rooms) if rooms.any else None
-
-    def _fetch(self, sql: str) -> pa.Table:
-        return self._database.ask(lambda connection: connection.sql(sql).to_arrow_table(), _COUNTED)
-
-    def __repr__(self) -> str:
-        return f"Living({self._plan.size} keys)"
-
-
-def identity(schema: Schema, unit: str) -> str:
-    """SQL that turns a unit into an integer or a text, different for different units and the same for ever."""
-    kind = schema[unit]
-    if kind in (TypeClass.INTEGER, TypeClass.STRING):
-        return "unit"
-    if kind == TypeClass.FLOAT:
-        # 0.0 and -0.0 are one unit.
-        return "CAST(unit + 0.0 AS VARCHAR)"
-    if _TEXTUAL.fullmatch(kind):
-        return "CAST(unit AS VARCHAR)"
-    raise InvalidQuery(f"units of type {kind} cannot be recognised: use a column of integers or strings")
-
-
 # DuckDB as an engine: what it opens, and the rows it holds.
 
 
-class DuckRows:
+_UNREAD: Final = "chary_unread"
+_READING: Final = "read the elements"
+
+
+class DuckRows(SQLRows):
     """Rows in DuckDB's memory, or in a file that it reads in place; see `EngineRows`."""
+
+    dialect = DUCK
 
     def __init__(self, loader: reader.Loader) -> None:
         """Use `DuckDB.open`."""
+        super().__init__(loader.unit)
         self.database, self._loader = Database(loader.access, loader.load), loader
-        self._rooms = OfferedRooms(self.database)
-        # Tells marks of these rows from marks of rows that another process, or this one earlier, had opened.
-        self._name = uuid.uuid4().hex
 
     @property
     def schema(self) -> dict[str, str]:
@@ -441,32 +194,58 @@ class DuckRows:
     def keeps_batches(self) -> bool:
         return self._loader.path is not None
 
-    def compile(self, query: Query) -> EnginePlan:
-        return EnginePlan(self.database, self._loader, query)
+    def one_state(self) -> AbstractContextManager[object]:
+        # Whoever adds rows takes the same lock; a file that is open for reading is written by no other process.
+        return self.database.connection()
+
+    def number(self, sql: str, doing: str) -> int:
+        # DuckDB refuses other work on the connection until a result has been fetched to its end.
+        [(found,)] = self.database.ask(lambda connection: connection.execute(sql).fetchall(), doing)
+        return int(found or 0)
+
+    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> Mapping[str, NDArray[Any]]:
+        def read(connection: duckdb.DuckDBPyConnection) -> dict[str, NDArray[Any]]:
+            self.database.offer(tables)
+            return connection.execute(sql).fetchnumpy()
+
+        found: Mapping[str, NDArray[Any]] = self.database.ask(read, doing)
+        return found
+
+    def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
+        def read(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+            self.database.offer(tables)
+            return connection.sql(sql).to_arrow_table()
+
+        return self.database.ask(read, doing)
+
+    def words(self, key: str, text: str, chosen: str) -> Words:
+        sql = f"SELECT CAST('0x' || substr(sha256($1 || {text}), 1, 16) AS UBIGINT) AS word FROM ({chosen})"
+        found = self.database.ask(lambda connection: connection.execute(sql, [key]).fetchnumpy(), _READING)
+        return np.asarray(found["word"], dtype=np.uint64)
+
+    def since(self, mark: Mark | None) -> tuple[str, Mark]:
+        def look(connection: duckdb.DuckDBPyConnection) -> tuple[str, int]:
+            grown = append.growing(connection, self._loader)
+            if grown is None:
+                return ROWS, 0
+            [(upto,)] = connection.execute(f"SELECT coalesce(max(rowid), -1) + 1 FROM {grown}").fetchall()
+            if mark is None or mark.table != self.name:
+                return ROWS, int(upto)
+            unread = f"SELECT * FROM {grown} WHERE rowid >= {mark.upto}"
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {_UNREAD} AS {unread}")
+            return _UNREAD, int(upto)
+
+        rows, upto = self.database.ask(look, _READING)
+        return rows, Mark(self.name, upto)
+
+    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+        if adds_up(self.unit):
+            return Adding(self.database, self._loader, doing).answer
+        return super().remembering(doing)
 
     def snapshot(self, columns: Sequence[str]) -> Deferred:
         sql = f"SELECT {', '.join(map(quote, columns))} FROM temp.main.{ROWS}"
-        return Deferred(
-            ", ".join(columns), lambda: self.database.ask(lambda it: it.sql(sql).to_arrow_table(), "read the rows")
-        )
-
-    def ordered(self, asked: Ordered) -> Deferred:
-        return ordering(self.database, asked, self._loader)
-
-    def elements(self, asked: Elements) -> ElementReader:
-        return ElementReader(self.database, self._loader, asked, self._name)
-
-    def living(self, query: Count | Sum) -> Living:
-        return Living(self._rooms, query, self.schema, str(self._loader.unit))
-
-    @contextmanager
-    def one_state(self) -> Iterator[None]:
-        # Whoever adds rows takes the same lock; a file that is open for reading is written by no other process.
-        with self.database.connection():
-            yield
-
-    def check_units(self) -> None:
-        identity(self.schema, str(self._loader.unit))
+        return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
         return append.append(self.database, self._loader, source, request, arrive)

@@ -10,7 +10,8 @@ import numpy as np
 
 from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
 from chary.data.csv_reader import CSVFormat, read_texts
-from chary.data.engines.duckdb.connection import ATTACHED, ROWS, Access, as_pattern, literals, text
+from chary.data.engines.duckdb.connection import ATTACHED, Access, as_pattern, literals, text
+from chary.data.engines.sql import ROWS
 from chary.data.rows import Batch, EntryLimit, StepColumns, Steps, check_steps
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, SchemaMismatch, quietly

@@ -7,9 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chary.data.columns import TypeClass, listed, quote
+from chary.data.columns import SQL_TYPES, TypeClass, listed, quote
 from chary.data.engines.postgresql import catalog, connection
 from chary.data.engines.protocol import Engine, check_names, check_types
+from chary.data.engines.sql import ROWS, SmallTable
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
 from chary.errors import EngineError, SchemaMismatch, quietly
@@ -223,10 +224,10 @@ def check_entry_counts(
         raise SchemaMismatch(f"the units of entries in {limit.of!r} are no integers or texts")
     asked, sent = f"{unit} IS NOT NULL", []
     if among is not None:
-        sent = [catalog.Sent(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
+        sent = [SmallTable(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
         asked = f"{unit} IN (SELECT unit FROM {_AMONG})"
     # One row tells enough: which units they are, and how many, is nobody's business.
-    crowded = f"SELECT 1 FROM {catalog.ROWS} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
+    crowded = f"SELECT 1 FROM {ROWS} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
     if catalog.Statement(rows.sql).execute(cursor, crowded, sent):
         raise SchemaMismatch(f"some {limit.of} would have more than {limit.most} entries; nothing was written")
 
@@ -237,14 +238,6 @@ def check_entry_counts(
 _ROWS: Final = 50_000
 # The type of a column of nothing but NULL in an Arrow table: it fits every column.
 _UNTYPED: Final = '"null"'
-_DECLARED: Final = {
-    "boolean": "BOOLEAN",
-    "int64": "BIGINT",
-    "float64": "DOUBLE",
-    "string": "VARCHAR",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-}
 
 
 @dataclass(frozen=True)
@@ -293,7 +286,7 @@ def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> pa.T
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
     names = quietly(lambda: _names(embedded, source), failure)
     check_names(rows.schema, names, source.kind == "csv")
-    types = {name: _DECLARED[kind] for name, kind in rows.schema.items() if kind in _DECLARED}
+    types = {name: SQL_TYPES[kind] for name, kind in rows.schema.items() if kind in SQL_TYPES}
     read = {name: kind for name, kind in types.items() if source.kind == "csv" or name in source.objects}
     held = quietly(lambda: embedded.open(replace(source, types=read), rows.unit, None, None), failure)
     try:

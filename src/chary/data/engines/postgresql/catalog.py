@@ -1,12 +1,13 @@
 """Tables of a PostgreSQL server: which relations, views, types and columns are accepted, and how rows are read."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from chary.data.columns import TypeClass, listed, quote
 from chary.data.engines.postgresql.connection import Cursor
+from chary.data.engines.sql import ROWS, SmallTable
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 # The table that is read: what it is, which columns of it the role may read, and what makes it unreadable.
@@ -192,12 +193,6 @@ SELECT 1 FROM unnest($1::oid[]) AS called
 WHERE NOT EXISTS (SELECT 1 FROM pg_proc p WHERE p.oid = called AND p.proleakproof) LIMIT 1
 """
 _ROWS: Final = "SELECT relkind::text, relrowsecurity FROM pg_class WHERE oid = $1"
-_FOREIGN: Final = """
-WITH RECURSIVE parts(oid) AS (
-  SELECT $1::oid UNION SELECT i.inhrelid FROM parts p JOIN pg_inherits i ON i.inhparent = p.oid
-)
-SELECT 1 FROM parts p JOIN pg_class c ON c.oid = p.oid WHERE c.relkind = 'f' LIMIT 1
-"""
 
 
 def check_view(cursor: Cursor, table: str, oid: int) -> str:
@@ -228,7 +223,7 @@ def _check_below(cursor: Cursor, table: str, oid: int) -> str:
         raise _refused(table, "reads a table with row level security, whose policies choose the rows")
     if kind == "v":
         return check_view(cursor, table, oid)
-    if kind not in ("r", "p", "m") or cursor.execute(_FOREIGN, [oid]).fetchone() is not None:
+    if kind not in ("r", "p", "m") or cursor.execute(_PARTS, [oid]).fetchone() is not None:
         raise _refused(table, "reads a foreign table, which is in no state of this server")
     return ""
 
@@ -328,34 +323,22 @@ def _unit(stored: Stored, quoted: str) -> str:
 
 # One statement: what is asked, behind the rows it is asked of and the tables that go with it as parameters.
 
-ROWS: Final = "chary_rows"
 _WITH: Final = "WITH "
 _COLLATED: Final = ' COLLATE "C"'
 
 
-class Sent:
-    """A table that is sent with each statement that needs it: its columns by name, each as type and values.
+def _sent(table: SmallTable, first: int) -> str:
+    """A table that is sent with a statement, as SQL whose parameters begin with that number.
 
     The role need make no temporary table for it, and nothing of it stays at the server.
     """
-
-    def __init__(self, name: str, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
-        self.name = name
-        self._kinds = {column: SERVER_TYPES[TypeClass(kind)] for column, (kind, _) in columns.items()}
-        self.values = [list(values) for _, values in columns.values()]
-
-    def sql(self, first: int) -> str:
-        """The table as SQL whose parameters begin with that number."""
-        arrays = ", ".join(f"CAST(${first + place} AS {kind}[])" for place, kind in enumerate(self._kinds.values()))
-        cells = ", ".join(
-            f'sent."{column}"{_COLLATED if kind == "text" else ""} AS "{column}"'
-            for column, kind in self._kinds.items()
-        )
-        names = ", ".join(f'"{column}"' for column in self._kinds)
-        return f"{self.name} AS (SELECT {cells} FROM unnest({arrays}) AS sent({names}))"
-
-    def __repr__(self) -> str:
-        return f"Sent({self.name})"
+    kinds = {column: SERVER_TYPES[TypeClass(kind)] for column, (kind, _) in table.columns.items()}
+    arrays = ", ".join(f"CAST(${first + place} AS {kind}[])" for place, kind in enumerate(kinds.values()))
+    cells = ", ".join(
+        f'sent."{column}"{_COLLATED if kind == "text" else ""} AS "{column}"' for column, kind in kinds.items()
+    )
+    names = ", ".join(f'"{column}"' for column in kinds)
+    return f"{table.name} AS (SELECT {cells} FROM unnest({arrays}) AS sent({names}))"
 
 
 class Statement:
@@ -364,12 +347,12 @@ class Statement:
     def __init__(self, rows: str) -> None:
         self._rows = f"{ROWS} AS NOT MATERIALIZED ({rows})"
 
-    def execute(self, cursor: Cursor, sql: str, sent: Sequence[Sent] = (), more: Sequence[Any] = ()) -> list[Any]:
+    def execute(self, cursor: Cursor, sql: str, sent: Sequence[SmallTable] = (), more: Sequence[Any] = ()) -> list[Any]:
         """All rows of the answer; `more` are the first parameters."""
         tables, values = [self._rows], list(more)
         for each in sent:
-            tables.append(each.sql(len(values) + 1))
-            values += each.values
+            tables.append(_sent(each, len(values) + 1))
+            values += each.lists
         rest = f", {sql.removeprefix(_WITH)}" if sql.startswith(_WITH) else f" {sql}"
         return cursor.execute(f"{_WITH}{', '.join(tables)}{rest}", values).fetchall()
 

@@ -7,14 +7,15 @@ import os
 import re
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
+from chary.data.engines.sql import ROWS, SmallTable, SmallTables
 from chary.errors import EngineError, InvalidParameter, quietly
 
 # From the name of an engine to a session of Spark.
@@ -146,20 +147,11 @@ def own_session(session: Any) -> Any:
 
 # One session of Spark: locked, silent about values when it fails, and stopped by Ctrl-C.
 
-ROWS: Final = "chary_rows"
 BATCH: Final = "chary_batch"
 CANDIDATE: Final = "chary_candidate"
-Columns = Mapping[str, tuple[str, Any]]
 _OURS: Final = "chary-spark"
 # The package writes there what an error says before it raises it.
 _LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_ARROW: Final = {
-    "int64": pa.int64(),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-}
 _numbers = itertools.count()
 
 
@@ -175,7 +167,7 @@ class SparkWork:
         _be_silent()
         self._lock = threading.RLock()
         self._closed = False
-        self._unused: deque[str] = deque()
+        self._tables = SmallTables()
         self._views = {ROWS, BATCH, CANDIDATE}
         self._tag = f"{_OURS}-{next(_numbers)}"
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=_OURS)
@@ -200,24 +192,19 @@ class SparkWork:
         """The rows of a query."""
         return self.ask(lambda session: session.sql(sql).toArrow(), doing)
 
-    def offer(self, name: str, columns: Columns) -> None:
-        """Make a small temporary view: its columns by name, each as type and values."""
-        arrays = {column: pa.array(values, _ARROW[kind]) for column, (kind, values) in columns.items()}
+    def offer(self, tables: Sequence[SmallTable]) -> None:
+        """Make small temporary views of those among these that are none, and drop those that nobody needs any more."""
 
-        def make(session: Any) -> None:
-            while self._unused:
-                gone = self._unused.popleft()
+        def make(session: Any, table: SmallTable) -> None:
+            for gone in self._tables.unused():
                 self._views.discard(gone)
                 session.catalog.dropTempView(gone)
-            self._views.add(name)
+            self._views.add(table.name)
             # Without a hint the rows would be sorted by the keys.
-            session.createDataFrame(pa.table(arrays)).hint("broadcast").createOrReplaceTempView(name)
+            session.createDataFrame(table.arrow).hint("broadcast").createOrReplaceTempView(table.name)
 
-        self.ask(make, "offered the keys")
-
-    def retire(self, name: str) -> None:
-        """Let the view go with the next `offer`; safe to call from a finalizer."""
-        self._unused.append(name)
+        for table in self._tables.missing(tables):
+            self.ask(partial(make, table=table), "offered the keys")
 
     def close(self) -> None:
         """Forget the rows; the session of the user goes on. Closing twice is fine, and so is after Spark has ended."""
@@ -241,11 +228,6 @@ class SparkWork:
                 self.session.interruptTag(self._tag)
                 wait([running])
             raise
-
-
-def fresh(kind: str) -> str:
-    """A name that no other view of this process has."""
-    return f"chary_{kind}_{next(_numbers)}"
 
 
 def _not_ours(record: logging.LogRecord) -> bool:

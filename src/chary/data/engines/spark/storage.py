@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from chary.data.columns import TypeClass
 from chary.data.engines.protocol import Engine
-from chary.data.engines.spark.session import ROWS
+from chary.data.engines.sql import ROWS
 from chary.data.rows import Arrival, Batch
 from chary.data.source import NOTES, OURS, RowSource, notes_after
 from chary.errors import EngineError, SchemaMismatch, quietly

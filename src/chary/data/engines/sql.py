@@ -1,0 +1,496 @@
+"""Readings compiled to SQL once, for every engine that runs it: queries, values in order, elements, living units."""
+
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final, Protocol
+from weakref import WeakKeyDictionary, WeakSet, finalize
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chary.data.columns import Schema, TypeClass, Unparsed, classify
+from chary.data.engines import compiler
+from chary.data.engines.compiler import POSITION, Dialect, QueryPlace
+from chary.data.queries.ordered import Elements, Mark, Ordered, Words
+from chary.data.queries.query import Query
+from chary.data.queries.sums import Count, Sum
+from chary.data.rows import Answer, Deferred, Rooms
+from chary.errors import EngineError, InvalidQuery
+
+# Small tables that go with a question: its keys, the rooms of units, chosen positions.
+
+ARROW: Final[Mapping[str, pa.DataType]] = {
+    TypeClass.BOOLEAN: pa.bool_(),
+    TypeClass.INTEGER: pa.int64(),
+    TypeClass.FLOAT: pa.float64(),
+    TypeClass.STRING: pa.string(),
+    TypeClass.DATE: pa.date32(),
+    # Microseconds are what engines count: nothing is rounded.
+    TypeClass.TIMESTAMP: pa.timestamp("us"),
+}
+_numbers = itertools.count()
+
+
+def fresh(kind: str) -> str:
+    """A name that no other small table of this process has."""
+    return f"chary_{kind}_{next(_numbers)}"
+
+
+class SmallTable:
+    """A table that goes with questions: its columns by name, each as type and values. Secret."""
+
+    def __init__(self, name: str, columns: Mapping[str, tuple[str, Any]]) -> None:
+        """The name comes from `fresh`."""
+        self.name, self.columns = name, columns
+
+    @property
+    def arrow(self) -> pa.Table:
+        """As an Arrow table."""
+        return pa.table({column: pa.array(values, ARROW[kind]) for column, (kind, values) in self.columns.items()})
+
+    @cached_property
+    def lists(self) -> list[list[Any]]:
+        """The values of each column."""
+        return [values.to_pylist() if hasattr(values, "to_pylist") else values for _, values in self.columns.values()]
+
+    def __repr__(self) -> str:
+        return f"SmallTable({self.name})"
+
+
+class SmallTables:
+    """Which small tables an engine has made: each when it is first needed, and gone some time after its object is."""
+
+    def __init__(self) -> None:
+        self._made: WeakSet[SmallTable] = WeakSet()
+        self._unused: deque[str] = deque()
+
+    def missing(self, tables: Sequence[SmallTable]) -> Iterator[SmallTable]:
+        """Those that have to be made; each is taken as made once the next one is asked for."""
+        for table in tables:
+            if table not in self._made:
+                # It may run in any thread at any moment, so it takes no lock: appending to a deque needs none.
+                finalize(table, self._unused.append, table.name)
+                yield table
+                self._made.add(table)
+
+    def unused(self) -> Iterator[str]:
+        """The names of those that nobody needs any more."""
+        while self._unused:
+            yield self._unused.popleft()
+
+    def forget(self) -> None:
+        """Take none as made: the connection that held them is gone."""
+        self._made.clear()
+
+
+# What every engine that runs SQL does itself; all below follows from it.
+
+ROWS: Final = "chary_rows"
+"""The rows in SQL, in every engine."""
+_ANSWERED: Final = "answered the query"
+_SORTED: Final = "put the values in order"
+_COUNTED: Final = "counted the units"
+Reads = Callable[[str], Any]
+
+
+class Backend(Protocol):
+    """A connection, a dialect, and how small tables get there. What `EngineError` says ends with `doing`."""
+
+    unit: str | None
+    dialect: ClassVar[Dialect]
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """Column names and types."""
+        ...
+
+    def one_state(self) -> AbstractContextManager[object]:
+        """Within it, all that this thread reads is of one state of the rows; it may be asked for within itself."""
+        ...
+
+    def number(self, sql: str, doing: str) -> int:
+        """The one number that SQL yields, however large; 0 for NULL."""
+        ...
+
+    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> Mapping[str, npt.NDArray[Any]]:
+        """Columns of 64-bit integers by name, by the engine's own fastest way; the tables are there meanwhile."""
+        ...
+
+    def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
+        """The same as an Arrow table, in which a column `unit` holds integers or texts."""
+        ...
+
+    def words(self, key: str, text: str, chosen: str) -> Words:
+        """The first 64 bits of SHA-256 of key and `text`, which is SQL on `element`, for each row that is `chosen`."""
+        ...
+
+    def since(self, mark: Mark | None) -> tuple[str, Mark]:
+        """Which relation has the rows that came since a mark, or more; and the mark up to where that is."""
+        ...
+
+    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+        """What answers one plan, given what reads a relation: an engine may read less, and never answers otherwise."""
+        ...
+
+
+class SQLRows(Backend):
+    """Rows of an engine that runs SQL, so far as all do the same; see `EngineRows`."""
+
+    def __init__(self, unit: str | None) -> None:
+        self.unit = unit
+        # Tells marks of these rows from marks of rows that another process, or this one earlier, had opened.
+        self.name = uuid.uuid4().hex
+        # Weak, since a stream makes new rooms with each published answer and drops the old ones.
+        self._rooms: MutableMapping[Rooms, SmallTable] = WeakKeyDictionary()
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        return {}
+
+    def compile(self, query: Query) -> "EnginePlan":
+        return EnginePlan(self, query)
+
+    def ordered(self, asked: Ordered) -> Deferred:
+        return _ordering(self, asked)
+
+    def elements(self, asked: Elements) -> "ElementReader":
+        return ElementReader(self, asked)
+
+    def living(self, query: Count | Sum) -> "Living":
+        return Living(self, query, self._rooms)
+
+    def check_units(self) -> None:
+        identity(self.schema, str(self.unit), self.dialect)
+
+    def since(self, mark: Mark | None) -> tuple[str, Mark]:
+        return ROWS, Mark(self.name, 0)
+
+    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+        return lambda read: read(ROWS)
+
+
+class _Written:
+    """The SQL of an expression on all rows, and on some of them once it is asked for."""
+
+    def __init__(self, place: QueryPlace, written: Callable[[QueryPlace], str]) -> None:
+        self._place, self._written = place, written
+        self._sql = {place.rows: written(place)}
+
+    def on(self, rows: str) -> str:
+        """The SQL on that relation."""
+        if rows not in self._sql:
+            self._sql[rows] = self._written(replace(self._place, rows=rows))
+        return self._sql[rows]
+
+
+# Running a compiled query.
+
+
+class EnginePlan:
+    """SQL compiled once from a query; each `run` is one scan of one state of the rows, or less: see `remembering`."""
+
+    def __init__(self, backend: Backend, query: Query) -> None:
+        """Compile; `InvalidQuery` where the query does not fit the schema."""
+        self.query, self._backend = query, backend
+        place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query))
+        found = compiler.evaluate(query, backend.schema, backend.unit, place)
+        self._keys = [] if found.keys is None else [SmallTable(place.keys, found.keys)]
+        self._length = found.positions if found.keys is None else len(found.keys[POSITION][1])
+        self._place, self._sql = place, {ROWS: self._statement(place, found.expression)}
+        self._answer = backend.remembering(_ANSWERED)
+
+    @property
+    def sql(self) -> str:
+        """What is asked of all rows."""
+        return self._sql[ROWS]
+
+    def run(self) -> Answer:
+        """The exact answer: an int, or an int64 array in key order with 0 for keys without rows.
+
+        The array holds Python integers instead when one does not fit into 64 bits. Any failure of the engine is an
+        `EngineError` that names no value.
+        """
+        answer: Answer = self._answer(self.read)
+        return answer
+
+    def read(self, rows: str) -> Answer:
+        """The answer of a relation with the columns of the rows."""
+        if rows not in self._sql:
+            place = replace(self._place, rows=rows)
+            found = compiler.evaluate(self.query, self._backend.schema, self._backend.unit, place)
+            self._sql[rows] = self._statement(place, found.expression)
+        if self._length is None:
+            return self._backend.number(self._sql[rows], _ANSWERED)
+        return compiler.scattered(self._backend.numbers(self._sql[rows], self._keys, _ANSWERED), self._length)
+
+    def _statement(self, place: QueryPlace, expression: Any) -> str:
+        sql, halves = place.sql(expression), place.dialect.halves(compiler.ANSWER)
+        return sql if self._length is None else f"SELECT {POSITION}, {halves} FROM ({sql}) AS answered"
+
+    def __repr__(self) -> str:
+        return f"EnginePlan({self.query.describe()})"
+
+
+# Reading the values of a column in order.
+
+
+def _ordering(backend: Backend, asked: Ordered) -> Deferred:
+    def written(place: QueryPlace) -> str:
+        return place.sql(compiler.ordered_rows(asked, backend.schema, backend.unit, place))
+
+    def read(rows: str) -> Any:
+        found = backend.numbers(sql.on(rows), (), _SORTED)
+        return compiler.in_order(asked, found["value"], found["times"])
+
+    sql, answer = _Written(QueryPlace(ROWS, "", backend.dialect), written), backend.remembering(_SORTED)
+    return Deferred(asked, lambda: answer(read))
+
+
+# Reading elements as keyed 64-bit words.
+
+# A letter for the kind keeps the number 1 and the text '1' apart; a boolean is a number.
+_LETTERS: Final = {
+    TypeClass.BOOLEAN: "i",
+    TypeClass.INTEGER: "i",
+    TypeClass.STRING: "s",
+    TypeClass.FLOAT: "f",
+    TypeClass.DATE: "d",
+    TypeClass.TIMESTAMP: "t",
+    TypeClass.OTHER: "o",
+}
+
+
+class ElementReader:
+    """Reads the words of elements: see `ElementReading`. `run` returns the reader itself: nothing is read yet."""
+
+    def __init__(self, backend: Backend, asked: Elements) -> None:
+        """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
+
+        def written(place: QueryPlace) -> str:
+            return place.sql(compiler.element_rows(asked, backend.schema, backend.unit, place))
+
+        self._backend = backend
+        self._text = _element(backend.schema, compiler.element_column(asked, backend.unit), backend.dialect)
+        self._chosen = _Written(QueryPlace(ROWS, "", backend.dialect), written)
+
+    def run(self) -> "ElementReader":
+        """The reader."""
+        return self
+
+    def words(self, key: str, since: Mark | None = None) -> tuple[Words, Mark]:
+        """The word of each distinct element, and a mark up to where was read. Both are secret, as is the key.
+
+        With the mark of an earlier reading of the same table, only rows appended since are read, where they are kept
+        in this process; otherwise all rows are, which changes no sketch of the same key. `EngineError`, naming
+        neither values nor the key, when the engine fails.
+        """
+        with self._backend.one_state():
+            rows, mark = self._backend.since(since)
+            return self._backend.words(key, self._text, self._chosen.on(rows)), mark
+
+    def __repr__(self) -> str:
+        return "ElementReader()"
+
+
+def _element(schema: Schema, column: str, dialect: Dialect) -> str:
+    """SQL for the text that is hashed of an `element`."""
+    kind = classify(schema, column)
+    text = dialect.text_of("element", schema[column])
+    if kind is TypeClass.BOOLEAN:
+        text = dialect.text_of("CAST(element AS integer)", TypeClass.INTEGER)
+    if text is None:
+        raise InvalidQuery(f"the values of column {column!r} cannot be counted as distinct elements{dialect.by}")
+    return f"'{_LETTERS[kind]}' || {text}"
+
+
+# Allowances of units in SQL: answers over units that may still take part, and the units that an answer used.
+
+
+def identity(schema: Schema, unit: str, dialect: Dialect) -> str:
+    """SQL that turns a unit into an integer or a text, different for different units and the same for ever."""
+    kind = schema[unit]
+    text = "unit" if kind == TypeClass.INTEGER else dialect.text_of("unit", kind)
+    if text is None:
+        raise InvalidQuery(
+            f"units of type {kind} cannot be recognised{dialect.by}: use a column of integers or strings"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class LivingPlan:
+    """The cells of a count or sum, as SQL: the unit's identity, and the `position` and the `value`, if there are any.
+
+    `columns` are the names behind the unit, `keys` the table of keys, `keep` the first keys that count.
+    """
+
+    cells: str
+    columns: str
+    keys: SmallTable | None
+    size: int
+    keep: int | None
+    summed: bool
+
+    @classmethod
+    def of(cls, query: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> "LivingPlan":
+        """Compile; `InvalidQuery` where the query does not fit, or units cannot be recognised."""
+        summed, told = isinstance(query, Sum), identity(schema, unit, place.dialect)
+        found = (
+            compiler.shares(query, schema, unit, place)
+            if isinstance(query, Sum)
+            else compiler.chosen(query, schema, unit, place)
+        )
+        keys = None if found.keys is None else SmallTable(place.keys, found.keys)
+        columns = "".join([f", {POSITION}" if keys is not None else "", ", value" if summed else ""])
+        cells = f"SELECT {told} AS unit{columns} FROM ({place.sql(found.expression)}) AS found"
+        size = 1 if found.keys is None else len(found.keys[POSITION][1])
+        keep = None if query.keying is None else query.keying.max_groups_per_unit
+        return cls(cells, columns, keys, size, keep, summed)
+
+
+@dataclass(frozen=True)
+class LivingSQL:
+    """What is asked of the living units; `table` is where rooms are, None where every unit has all of its room."""
+
+    plan: LivingPlan
+    rooms: Rooms
+    table: str | None
+    limited: bool
+
+    @property
+    def most(self) -> int:
+        """In how many keys a unit with all its room takes part at most."""
+        return min(self.rooms.hits, self.plan.keep or self.rooms.hits)
+
+    @property
+    def largest(self) -> str:
+        """In how many rows of cells one unit is at most."""
+        rows = f"SELECT count(*) AS times FROM ({self.plan.cells}) AS cells GROUP BY unit"
+        return f"SELECT coalesce(max(times), 0) AS largest FROM ({rows}) AS counted"
+
+    @property
+    def counted(self) -> str:
+        """How many units take part in each position."""
+        if self.plan.keys is not None:
+            return f"SELECT {POSITION}, count(*) AS answer FROM ({self.alive}) AS alive GROUP BY {POSITION}"
+        units = f"SELECT DISTINCT unit FROM ({self._living_rows}) AS living"
+        return f"SELECT 0 AS {POSITION}, count(*) AS answer FROM ({units}) AS alive"
+
+    def summed(self, halves: Callable[[str], str]) -> str:
+        """How many units take part in each position, and what they add up to."""
+        place = "0" if self.plan.keys is None else POSITION
+        sums = f"SELECT {place} AS {POSITION}, count(*) AS units, sum(value) AS total FROM ({self.alive}) AS alive"
+        return f"SELECT {POSITION}, units, {halves('total')} FROM ({sums} GROUP BY 1) AS summed"
+
+    def took(self, chosen: str | None) -> str:
+        """The units that take part, and in how many of the positions that the table `chosen` names, or of all."""
+        part = "" if chosen is None else f" WHERE {POSITION} IN (SELECT {POSITION} FROM {chosen})"
+        return f"SELECT unit, count(*) AS used FROM ({self.alive}) AS alive{part} GROUP BY unit"
+
+    @property
+    def alive(self) -> str:
+        """Each unit in each position in which it takes part."""
+        return self._first_keys if self.limited else self._all_alive
+
+    @property
+    def _living_rows(self) -> str:
+        if not self.rooms.any_spent:
+            return self.plan.cells
+        spent = f"SELECT 1 FROM {self.table} AS spent WHERE spent.unit = cells.unit AND spent.room = 0"
+        return f"SELECT cells.* FROM ({self.plan.cells}) AS cells WHERE NOT EXISTS ({spent})"
+
+    @property
+    def _all_alive(self) -> str:
+        return f"SELECT DISTINCT * FROM ({self._living_rows}) AS living"
+
+    @property
+    def _first_keys(self) -> str:
+        order = f"row_number() OVER (PARTITION BY unit ORDER BY {POSITION})"
+        ranked = f"SELECT alive.*, {order} AS rank FROM ({self._all_alive}) AS alive"
+        if not self.rooms.any:
+            return f"SELECT unit{self.plan.columns} FROM ({ranked}) AS ranked WHERE rank <= {self.most}"
+        room = f"least(coalesce(room, {self.most}), {self.most})"
+        joined = f"({ranked}) AS ranked LEFT JOIN {self.table} AS rooms USING (unit)"
+        return f"SELECT unit{self.plan.columns} FROM {joined} WHERE rank <= {room}"
+
+
+class LivingAnswers:
+    """The living units of one state of the rows; see `LivingUnits`."""
+
+    def __init__(self, backend: Backend, plan: LivingPlan, rooms: Rooms, table: SmallTable | None) -> None:
+        """The table holds the rooms, where any unit has less than all."""
+        self._backend, self._plan = backend, plan
+        self._tables = [each for each in (plan.keys, table) if each is not None]
+        asked = LivingSQL(plan, rooms, None if table is None else table.name, False)
+        self._asked = replace(asked, limited=self._binding(asked))
+        self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def answers(self) -> npt.NDArray[Any]:
+        """How many units take part in each key, or what they add up to in steps; secret."""
+        summed, halves = self._plan.summed, self._backend.dialect.halves
+        columns = self._backend.numbers(
+            self._asked.summed(halves) if summed else self._asked.counted, self._tables, _COUNTED
+        )
+        self._counts = np.zeros(self._plan.size, np.int64)
+        self._counts[columns[POSITION]] = columns["units" if summed else "answer"]
+        return compiler.scattered(columns, self._plan.size) if summed else self._counts
+
+    def of(self, positions: Sequence[int]) -> pa.Table:
+        """The units that take part in the keys at these positions, and in how many of them (`used`); secret."""
+        chosen = (
+            [] if self._plan.keys is None else [SmallTable(fresh("chosen"), {POSITION: ("int64", list(positions))})]
+        )
+        sql = self._asked.took(chosen[0].name if chosen else None)
+        took = self._backend.arrow(sql, [*self._tables, *chosen], _COUNTED)
+        if (pc.sum(took["used"]).as_py() or 0) != self._counts[list(positions)].sum():
+            raise EngineError("the rows were changed from outside while they were asked")
+        return took
+
+    def _binding(self, asked: LivingSQL) -> bool:
+        """Whether a living unit might be in more keys than it has room for: it has a row in each of its keys."""
+        most = min(asked.most, asked.rooms.least)
+        if self._plan.keys is None or self._plan.size <= most:
+            return False
+        return bool(self._backend.numbers(asked.largest, self._tables, _COUNTED)["largest"][0] > most)
+
+    def __repr__(self) -> str:
+        return "LivingUnits(<secret>)"
+
+
+class Living:
+    """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
+
+    def __init__(self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable]) -> None:
+        """`rooms` are those that have a table already."""
+        place = QueryPlace(ROWS, fresh("living"), backend.dialect)
+        self._backend, self._rooms = backend, rooms
+        self._plan = LivingPlan.of(query, backend.schema, str(backend.unit), place)
+
+    def run(self) -> "Living":
+        """Reading waits for `at`, since who is alive is known only then."""
+        return self
+
+    @contextmanager
+    def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
+        """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
+        with self._backend.one_state():
+            if rooms.any and rooms not in self._rooms:
+                self._rooms[rooms] = _table_of(rooms)
+            yield LivingAnswers(self._backend, self._plan, rooms, self._rooms.get(rooms))
+
+    def __repr__(self) -> str:
+        return f"Living({self._plan.size} keys)"
+
+
+def _table_of(rooms: Rooms) -> SmallTable:
+    """Each unit that has less than all of its room, and how often it may still take part."""
+    units, room = (rooms.left[name].combine_chunks() for name in ("unit", "room"))
+    kind = "int64" if pa.types.is_int64(units.type) else "string"
+    return SmallTable(fresh("rooms"), {"unit": (kind, units), "room": ("int64", room)})
