@@ -303,7 +303,7 @@ def test_without_removal_the_price_would_not_do(monkeypatch):
 
 
 def test_in_all_of_its_keys_a_unit_would_pass_the_price_and_the_counters_refuse(monkeypatch):
-    monkeypatch.setattr(LivingAnswers, "_binding", lambda self, asked: False)
+    monkeypatch.setattr(LivingAnswers, "_binding", lambda self: False)
     pair = Pair(Scripted(monkeypatch), tables(TINY), EPSILON, 1)
     with pytest.raises(InvalidParameter, match="at most"):
         pair.log_moments(keyed)

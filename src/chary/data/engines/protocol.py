@@ -1,20 +1,19 @@
-"""Engines: what each must do for rows that it holds, and checks of columns that arrive in an append."""
+"""Engines: what each must do for rows that it holds."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 import pyarrow as pa
 
-from chary.data.columns import Unparsed, listed
+from chary.data.columns import Unparsed
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import SchemaMismatch
 
 # What an engine must do: all above asks for it by these names, and only an engine knows SQL or a connection.
 #
@@ -168,30 +167,3 @@ class Engine(Protocol):
     def store(self, path: Path, table: str, rows: pa.Table) -> None:
         """Make a file in which the rows are a table that can be opened and can grow."""
         ...
-
-
-# Whether rows that arrive have the columns of a table, by name and class: the same in every engine.
-
-_COLUMNS: Final = "the rows do not have the table's columns"
-
-
-def check_names(schema: Mapping[str, str], found: Sequence[str], is_file: bool) -> None:
-    """`SchemaMismatch` unless the names are those of the table; of a CSV with none of them no name is shown."""
-    if is_file and not set(found) & set(schema):
-        # What was taken for the header may be a row, and its values for names: they must not be shown.
-        names = listed([repr(name) for name in schema])
-        hint = "check that there is a header line and that the delimiter is the right one"
-        raise SchemaMismatch(f"the file cannot be read as rows of {names}: {hint}; nothing was written")
-    parts = {"missing": sorted(set(schema) - set(found)), "unknown": sorted(set(found) - set(schema))}
-    if set(found) != set(schema):
-        told = ", ".join(f"{what} {listed([*map(repr, some)])}" for what, some in parts.items() if some)
-        raise SchemaMismatch(f"{_COLUMNS}: {told}; nothing was written")
-
-
-def check_types(schema: Mapping[str, str], incoming: Mapping[str, str], untyped: Collection[str]) -> None:
-    """`SchemaMismatch` unless types agree by class; integers may be added to floats, and `untyped` columns to any."""
-    for name, kind in incoming.items():
-        expected = schema[name]
-        if name not in untyped and kind != expected and (kind, expected) != ("int64", "float64"):
-            differ = f"column {name!r} is {expected} in the table but {kind} in the rows"
-            raise SchemaMismatch(f"{differ}; nothing was written")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chary.data.columns import Schema, TypeClass, Unparsed, classify
+from chary.data.columns import SQL_TYPES, Schema, TypeClass, Unparsed, classify, quote
 from chary.data.engines import compiler
 from chary.data.engines.compiler import POSITION, Dialect, QueryPlace
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
@@ -23,6 +23,32 @@ from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
 from chary.data.rows import Answer, Deferred, Rooms
 from chary.errors import EngineError, InvalidQuery
+
+# Columns of a source, each brought to one of the few types that chary computes with.
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a source: its name, the name of its type for people, and the SQL that yields the class's type."""
+
+    name: str
+    type: str
+    sql: str
+
+
+def select(columns: Sequence[Column], relation: str) -> str:
+    """The query that brings every column of a relation to its class."""
+    return f"SELECT {', '.join(f'{column.sql} AS {quote(column.name)}' for column in columns)} FROM {relation}"
+
+
+def shared_class(columns: Sequence[Column]) -> TypeClass | None:
+    """The class that all values of some columns have or can be brought to, if there is one."""
+    types = {column.type for column in columns}
+    shared = (
+        TypeClass.FLOAT if types == {TypeClass.INTEGER, TypeClass.FLOAT} else types.pop() if len(types) == 1 else ""
+    )
+    return TypeClass(shared) if shared in SQL_TYPES else None
+
 
 # Small tables that go with a question: its keys, the rooms of units, chosen positions.
 
@@ -355,110 +381,81 @@ class LivingPlan:
         return cls(cells, columns, keys, size, keep, summed)
 
 
-@dataclass(frozen=True)
-class LivingSQL:
-    """What is asked of the living units; `table` is where rooms are, None where every unit has all of its room."""
-
-    plan: LivingPlan
-    rooms: Rooms
-    table: str | None
-    limited: bool
-
-    @property
-    def most(self) -> int:
-        """In how many keys a unit with all its room takes part at most."""
-        return min(self.rooms.hits, self.plan.keep or self.rooms.hits)
-
-    @property
-    def largest(self) -> str:
-        """In how many rows of cells one unit is at most."""
-        rows = f"SELECT count(*) AS times FROM ({self.plan.cells}) AS cells GROUP BY unit"
-        return f"SELECT coalesce(max(times), 0) AS largest FROM ({rows}) AS counted"
-
-    @property
-    def counted(self) -> str:
-        """How many units take part in each position."""
-        if self.plan.keys is not None:
-            return f"SELECT {POSITION}, count(*) AS answer FROM ({self.alive}) AS alive GROUP BY {POSITION}"
-        units = f"SELECT DISTINCT unit FROM ({self._living_rows}) AS living"
-        return f"SELECT 0 AS {POSITION}, count(*) AS answer FROM ({units}) AS alive"
-
-    def summed(self, halves: Callable[[str], str]) -> str:
-        """How many units take part in each position, and what they add up to."""
-        place = "0" if self.plan.keys is None else POSITION
-        sums = f"SELECT {place} AS {POSITION}, count(*) AS units, sum(value) AS total FROM ({self.alive}) AS alive"
-        return f"SELECT {POSITION}, units, {halves('total')} FROM ({sums} GROUP BY 1) AS summed"
-
-    def took(self, chosen: str | None) -> str:
-        """The units that take part, and in how many of the positions that the table `chosen` names, or of all."""
-        part = "" if chosen is None else f" WHERE {POSITION} IN (SELECT {POSITION} FROM {chosen})"
-        return f"SELECT unit, count(*) AS used FROM ({self.alive}) AS alive{part} GROUP BY unit"
-
-    @property
-    def alive(self) -> str:
-        """Each unit in each position in which it takes part."""
-        return self._first_keys if self.limited else self._all_alive
-
-    @property
-    def _living_rows(self) -> str:
-        if not self.rooms.any_spent:
-            return self.plan.cells
-        spent = f"SELECT 1 FROM {self.table} AS spent WHERE spent.unit = cells.unit AND spent.room = 0"
-        return f"SELECT cells.* FROM ({self.plan.cells}) AS cells WHERE NOT EXISTS ({spent})"
-
-    @property
-    def _all_alive(self) -> str:
-        return f"SELECT DISTINCT * FROM ({self._living_rows}) AS living"
-
-    @property
-    def _first_keys(self) -> str:
-        order = f"row_number() OVER (PARTITION BY unit ORDER BY {POSITION})"
-        ranked = f"SELECT alive.*, {order} AS rank FROM ({self._all_alive}) AS alive"
-        if not self.rooms.any:
-            return f"SELECT unit{self.plan.columns} FROM ({ranked}) AS ranked WHERE rank <= {self.most}"
-        room = f"least(coalesce(room, {self.most}), {self.most})"
-        joined = f"({ranked}) AS ranked LEFT JOIN {self.table} AS rooms USING (unit)"
-        return f"SELECT unit{self.plan.columns} FROM {joined} WHERE rank <= {room}"
-
-
 class LivingAnswers:
     """The living units of one state of the rows; see `LivingUnits`."""
 
     def __init__(self, backend: Backend, plan: LivingPlan, rooms: Rooms, table: SmallTable | None) -> None:
-        """The table holds the rooms, where any unit has less than all."""
-        self._backend, self._plan = backend, plan
+        """The table is where rooms are; None where every unit has all of its room."""
+        self._backend, self._plan, self._rooms, self._table = backend, plan, rooms, table
         self._tables = [each for each in (plan.keys, table) if each is not None]
-        asked = LivingSQL(plan, rooms, None if table is None else table.name, False)
-        self._asked = replace(asked, limited=self._binding(asked))
+        # In how many keys a unit with all its room takes part at most.
+        self._most = min(rooms.hits, plan.keep or rooms.hits)
+        self._limited = self._binding()
         self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def answers(self) -> npt.NDArray[Any]:
         """How many units take part in each key, or what they add up to in steps; secret."""
-        summed, halves = self._plan.summed, self._backend.dialect.halves
-        columns = self._backend.numbers(
-            self._asked.summed(halves) if summed else self._asked.counted, self._tables, _COUNTED
-        )
+        summed = self._plan.summed
+        found = self._backend.numbers(self._summed if summed else self._counted, self._tables, _COUNTED)
         self._counts = np.zeros(self._plan.size, np.int64)
-        self._counts[columns[POSITION]] = columns["units" if summed else "answer"]
-        return compiler.scattered(columns, self._plan.size) if summed else self._counts
+        self._counts[found[POSITION]] = found["units" if summed else "answer"]
+        return compiler.scattered(found, self._plan.size) if summed else self._counts
 
     def of(self, positions: Sequence[int]) -> pa.Table:
         """The units that take part in the keys at these positions, and in how many of them (`used`); secret."""
-        chosen = (
-            [] if self._plan.keys is None else [SmallTable(fresh("chosen"), {POSITION: ("int64", list(positions))})]
-        )
-        sql = self._asked.took(chosen[0].name if chosen else None)
-        took = self._backend.arrow(sql, [*self._tables, *chosen], _COUNTED)
+        chosen, part = SmallTable(fresh("chosen"), {POSITION: ("int64", list(positions))}), ""
+        tables = self._tables
+        if self._plan.keys is not None:
+            tables, part = [*tables, chosen], f" WHERE {POSITION} IN (SELECT {POSITION} FROM {chosen.name})"
+        sql = f"SELECT unit, count(*) AS used FROM ({self._alive}) AS alive{part} GROUP BY unit"
+        took = self._backend.arrow(sql, tables, _COUNTED)
         if (pc.sum(took["used"]).as_py() or 0) != self._counts[list(positions)].sum():
             raise EngineError("the rows were changed from outside while they were asked")
         return took
 
-    def _binding(self, asked: LivingSQL) -> bool:
+    def _binding(self) -> bool:
         """Whether a living unit might be in more keys than it has room for: it has a row in each of its keys."""
-        most = min(asked.most, asked.rooms.least)
+        most = min(self._most, self._rooms.least)
         if self._plan.keys is None or self._plan.size <= most:
             return False
-        return bool(self._backend.numbers(asked.largest, self._tables, _COUNTED)["largest"][0] > most)
+        rows = f"SELECT count(*) AS times FROM ({self._plan.cells}) AS cells GROUP BY unit"
+        largest = f"SELECT coalesce(max(times), 0) AS largest FROM ({rows}) AS counted"
+        return bool(self._backend.numbers(largest, self._tables, _COUNTED)["largest"][0] > most)
+
+    @property
+    def _counted(self) -> str:
+        """How many units take part in each position."""
+        if self._plan.keys is not None:
+            return f"SELECT {POSITION}, count(*) AS answer FROM ({self._alive}) AS alive GROUP BY {POSITION}"
+        units = f"SELECT DISTINCT unit FROM ({self._living_rows}) AS living"
+        return f"SELECT 0 AS {POSITION}, count(*) AS answer FROM ({units}) AS alive"
+
+    @property
+    def _summed(self) -> str:
+        """How many units take part in each position, and what they add up to."""
+        place, halves = "0" if self._plan.keys is None else POSITION, self._backend.dialect.halves("total")
+        sums = f"SELECT {place} AS {POSITION}, count(*) AS units, sum(value) AS total FROM ({self._alive}) AS alive"
+        return f"SELECT {POSITION}, units, {halves} FROM ({sums} GROUP BY 1) AS summed"
+
+    @property
+    def _living_rows(self) -> str:
+        if self._table is None or not self._rooms.any_spent:
+            return self._plan.cells
+        spent = f"SELECT 1 FROM {self._table.name} AS spent WHERE spent.unit = cells.unit AND spent.room = 0"
+        return f"SELECT cells.* FROM ({self._plan.cells}) AS cells WHERE NOT EXISTS ({spent})"
+
+    @property
+    def _alive(self) -> str:
+        """Each unit in each position in which it takes part."""
+        alive, columns, most = f"SELECT DISTINCT * FROM ({self._living_rows}) AS living", self._plan.columns, self._most
+        if not self._limited:
+            return alive
+        order = f"row_number() OVER (PARTITION BY unit ORDER BY {POSITION})"
+        ranked = f"(SELECT alive.*, {order} AS rank FROM ({alive}) AS alive) AS ranked"
+        if self._table is None:
+            return f"SELECT unit{columns} FROM {ranked} WHERE rank <= {most}"
+        joined = f"{ranked} LEFT JOIN {self._table.name} AS rooms USING (unit)"
+        return f"SELECT unit{columns} FROM {joined} WHERE rank <= least(coalesce(room, {most}), {most})"
 
     def __repr__(self) -> str:
         return "LivingUnits(<secret>)"

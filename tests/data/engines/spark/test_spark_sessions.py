@@ -107,7 +107,7 @@ def test_nothing_is_said_of_values_that_fail(opened, tmp_path, capfd):
     table = opened(FRAME, "unit")
     failing = "SELECT CAST(k AS INT) AS n FROM chary_rows"
     with pytest.raises(EngineError, match="while it looked") as caught:
-        table.held.read(failing, "looked")
+        table.held.arrow(failing, (), "looked")
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     assert "SECRET" not in "".join(capfd.readouterr()) + str(caught.value)
 
@@ -131,7 +131,7 @@ def test_an_interruption_is_heard_at_once_and_stops_the_work(opened):
     threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        table.held.read(slow, "waited")
+        table.held.arrow(slow, (), "waited")
     assert time.monotonic() - begun < 60
     assert table.prepare(count()).run() == 2
 

@@ -103,7 +103,7 @@ def test_patterns_mean_what_they_mean_in_python(opened):
         shown = pattern.replace("'", "''")
         predicate = Predicate.parse(f"s {'ILIKE' if fold else 'LIKE'} '{shown}'")
         conditions[f"p{number}"] = predicate.expression(table, rows.schema, SPARK.like)
-    found = rows.held.read(place.sql(table.select("n", **conditions)), "compared").sort_by("n")
+    found = rows.held.arrow(place.sql(table.select("n", **conditions)), (), "compared").sort_by("n")
     for number, (pattern, fold) in enumerate(asked):
         assert found[f"p{number}"].to_pylist() == [like(word, pattern, fold) for word in WORDS], (pattern, fold)
 
@@ -132,7 +132,7 @@ def test_letters_are_folded_as_in_the_embedded_engine(opened):
     table = place.table("chary_rows", rows.schema)
     for number, letter in enumerate(LETTERS):
         conditions[f"p{number}"] = Predicate.parse(f"s ILIKE '{letter}%'").expression(table, rows.schema, SPARK.like)
-    found = rows.held.read(place.sql(table.select("n", **conditions)), "compared")
+    found = rows.held.arrow(place.sql(table.select("n", **conditions)), (), "compared")
     for number, letter in enumerate(LETTERS):
         equal = here.prepare(count(f"s ILIKE '{letter}%'")).run()
         assert found[f"p{number}"].to_pylist().count(True) == equal, letter

@@ -2,32 +2,30 @@
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
 from chary.data import columns, rows
+from chary.data.engines import batches
 from chary.data.engines.duckdb import reader
-from chary.data.engines.duckdb.connection import Database
-from chary.data.engines.protocol import check_names, check_types
-from chary.data.engines.sql import ROWS
+from chary.data.engines.duckdb.connection import Database, fetched
+from chary.data.engines.sql import ROWS, Column, select
 from chary.data.source import RowSource
-from chary.errors import EngineError, InvalidParameter, SchemaMismatch, quietly
+from chary.errors import InvalidParameter, SchemaMismatch, quietly
 
 # Looking for units with too many rows.
 
 
-def check_entries(
-    connection: duckdb.DuckDBPyConnection, limit: rows.EntryLimit, relation: str, among: str | None = None
-) -> None:
+def check_entries(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, rows: str, among: str | None) -> None:
     """`SchemaMismatch`, naming nobody, if a unit (of the relation `among`, if given) is in too many rows."""
-    unit = columns.quote(limit.of)
-    asked = f"{unit} IS NOT NULL" if among is None else f"{unit} IN (SELECT {unit} FROM {among})"
-    # One row tells enough: which units they are, and how many, is nobody's business.
-    crowded = f"SELECT 1 FROM {relation} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
-    if connection.execute(crowded).fetchall():
-        raise SchemaMismatch(f"some {limit.of} would have more than {limit.most} entries; nothing was written")
+    if loader.limit is not None:
+        unit = columns.quote(loader.limit.of)
+        chosen = None if among is None else f"SELECT {unit} FROM {among}"
+        found = partial(fetched, connection, values=())
+        batches.check_entries(loader.limit, loader.schema, rows, unit, chosen, found)
 
 
 # Parquet files of a folder that join the rows later, and stay where they are.
@@ -67,18 +65,17 @@ def join(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: R
     kinds = reader.describe(connection, reader.parquet(loader.source.paths[:1]))
     if any(reader.describe(connection, reader.parquet([path])) != kinds for path in source.paths):
         raise SchemaMismatch("the files do not have the same columns of the same types; nothing was written")
-    incoming = f"({reader.select(loader.columns, reader.parquet(source.paths))})"
+    incoming = f"({select(loader.columns, reader.parquet(source.paths))})"
     reader.check_cells(connection, incoming)
     connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {_JOINED} (path VARCHAR)")
     connection.executemany(f"INSERT INTO temp.main.{_JOINED} VALUES (?)", [[path] for path in source.paths])
     look(connection, loader)
-    if loader.limit is not None:
-        check_entries(connection, loader.limit, f"temp.main.{ROWS}", incoming)
+    check_entries(connection, loader, f"temp.main.{ROWS}", incoming)
 
 
 def look(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> None:
     """Make the rows what is in the files and what was appended in memory."""
-    parts = [reader.select(loader.columns, reader.parquet(files_of(connection, loader)))]
+    parts = [select(loader.columns, reader.parquet(files_of(connection, loader)))]
     if has_table(connection, APPENDED):
         parts.append(f"SELECT {named(loader)} FROM temp.main.{APPENDED}")
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS {' UNION ALL '.join(parts)}")
@@ -109,26 +106,25 @@ def append(
     In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
     first, since it remembers the batch for whoever was not told. Files of a folder that was opened stay there.
     """
-    failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
     in_place = stays(loader, source)
-    arrived = source if in_place else quietly(lambda: reader.copied(source), failure)
+    arrived = source if in_place else quietly(lambda: reader.copied(source), batches.unfit())
     arrived = arrived if in_place else replace(arrived, types=loader.types(arrived))
     kept = batches_of(loader)
 
     def write(connection: duckdb.DuckDBPyConnection) -> rows.Batch:
-        held = kept.asked(connection, request)
+        run = partial(fetched, connection)
+        held = kept.asked(run, request)
         if held is not None:
             return held
         found = in_place and _found(connection, loader, arrived, request)
         if not found:
-            quietly(lambda: (join if in_place else _insert)(connection, loader, arrived), failure)
-        batch = replace(kept.add(connection, request), found=found)
+            quietly(lambda: (join if in_place else _insert)(connection, loader, arrived), batches.unfit())
+        batch = replace(kept.add(run, request), found=found)
         if not kept.in_file:
             arrive(batch)
         return batch
 
-    rolled_back = EngineError("the engine failed while it wrote the rows; they were rolled back")
-    batch: rows.Batch = quietly(lambda: database.write(write), rolled_back)
+    batch: rows.Batch = quietly(lambda: database.write(write), batches.undone())
     if kept.in_file:
         arrive(batch)
     return batch
@@ -138,18 +134,21 @@ def batches_of(loader: reader.Loader) -> reader.Batches:
     """Where the batches of these rows are kept."""
     in_file = loader.path is not None
     relation = loader.stored if in_file else f"temp.main.{ROWS}"
-    return reader.Batches(loader.source.table or "", relation, in_file)
+    table = batches.KEPT if in_file else f"temp.main.{batches.KEPT}"
+    return reader.Batches(table, loader.source.table or "", relation, in_file=in_file)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource) -> None:
     if loader.path is not None:
         reader.check_growable(connection, str(loader.source.table))
     reader.attach(connection, source)
-    check_names(loader.schema, list(reader.describe(connection, reader.relation_of(source))), source.kind == "csv")
+    batches.check_names(
+        loader.schema, list(reader.describe(connection, reader.relation_of(source))), source.kind == "csv"
+    )
     relation = reader.typed(connection, source)
     found = reader.describe(connection, relation)
     incoming = reader.read_columns(found, loader.unit)
-    check_types(
+    batches.check_types(
         loader.schema,
         {column.name: column.type for column in incoming},
         {name for name, kind in found.items() if kind == _UNTYPED},
@@ -157,14 +156,12 @@ def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source
     target = _target(connection, loader)
     kinds = reader.describe(connection, target)
     fitted = tuple(_fitted(column, kinds[column.name]) for column in incoming)
-    connection.execute(f"INSERT INTO {target} BY NAME {reader.select(fitted, relation)}")
-    if loader.limit is not None:
-        everything = batches_of(loader).relation
-        check_entries(connection, loader.limit, everything, f"({reader.select(incoming, relation)})")
+    connection.execute(f"INSERT INTO {target} BY NAME {select(fitted, relation)}")
+    check_entries(connection, loader, batches_of(loader).relation, f"({select(incoming, relation)})")
     reader.detach(connection, source)
 
 
-def _fitted(column: reader.Column, kind: str) -> reader.Column:
+def _fitted(column: Column, kind: str) -> Column:
     """The column in the narrower type of a file; a value that does not fit there becomes NULL, and fails nothing."""
     if column.type not in columns.SQL_TYPES or kind == columns.SQL_TYPES[column.type]:
         return column
@@ -239,7 +236,7 @@ def look_at_growth(
     if relation is not None:
         parts.append(f"SELECT {named(loader)} FROM {relation} WHERE rowid >= {before.upto}")
     if files:
-        parts.append(reader.select(loader.columns, reader.parquet([path for path, *_ in files])))
+        parts.append(select(loader.columns, reader.parquet([path for path, *_ in files])))
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {GROWN} AS {' UNION ALL '.join(parts)}")
     return True
 

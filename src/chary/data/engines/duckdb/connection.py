@@ -79,6 +79,11 @@ def as_pattern(path: str) -> str:
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in os.path.abspath(path))
 
 
+def fetched(connection: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any]) -> list[Any]:
+    """All rows of one statement with parameters."""
+    return connection.execute(sql, values).fetchall()
+
+
 def text(value: str) -> str:
     """A string as an SQL literal.
 

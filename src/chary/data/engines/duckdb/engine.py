@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import duckdb
 import ibis
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from chary.data.columns import TypeClass, Unparsed, quote
 from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
-from chary.data.engines.duckdb.connection import Access, Database
+from chary.data.engines.duckdb.connection import Access, Database, fetched
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
 from chary.data.queries.ordered import Mark, Occurring, Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
@@ -164,6 +165,7 @@ def _copied(answer: _Answer) -> _Answer:
 # DuckDB as an engine: what it opens, and the rows it holds.
 
 
+_Found = TypeVar("_Found")
 _UNREAD: Final = "chary_unread"
 _READING: Final = "read the elements"
 
@@ -200,28 +202,29 @@ class DuckRows(SQLRows):
 
     def number(self, sql: str, doing: str) -> int:
         # DuckDB refuses other work on the connection until a result has been fetched to its end.
-        [(found,)] = self.database.ask(lambda connection: connection.execute(sql).fetchall(), doing)
+        [(found,)] = self._read(lambda connection: connection.execute(sql).fetchall(), (), doing)
         return int(found or 0)
 
-    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> Mapping[str, NDArray[Any]]:
-        def read(connection: duckdb.DuckDBPyConnection) -> dict[str, NDArray[Any]]:
-            self.database.offer(tables)
-            return connection.execute(sql).fetchnumpy()
-
-        found: Mapping[str, NDArray[Any]] = self.database.ask(read, doing)
-        return found
+    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> dict[str, NDArray[Any]]:
+        return self._read(lambda connection: connection.execute(sql).fetchnumpy(), tables, doing)
 
     def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
-        def read(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-            self.database.offer(tables)
-            return connection.sql(sql).to_arrow_table()
-
-        return self.database.ask(read, doing)
+        return self._read(lambda connection: connection.sql(sql).to_arrow_table(), tables, doing)
 
     def words(self, key: str, text: str, chosen: str) -> Words:
         sql = f"SELECT CAST('0x' || substr(sha256($1 || {text}), 1, 16) AS UBIGINT) AS word FROM ({chosen})"
-        found = self.database.ask(lambda connection: connection.execute(sql, [key]).fetchnumpy(), _READING)
+        found = self._read(lambda connection: connection.execute(sql, [key]).fetchnumpy(), (), _READING)
         return np.asarray(found["word"], dtype=np.uint64)
+
+    def _read(
+        self, found: Callable[[duckdb.DuckDBPyConnection], _Found], tables: Sequence[SmallTable], doing: str
+    ) -> _Found:
+        def work(connection: duckdb.DuckDBPyConnection) -> _Found:
+            self.database.offer(tables)
+            return found(connection)
+
+        read: _Found = self.database.ask(work, doing)
+        return read
 
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
         def look(connection: duckdb.DuckDBPyConnection) -> tuple[str, int]:
@@ -235,7 +238,7 @@ class DuckRows(SQLRows):
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {_UNREAD} AS {unread}")
             return _UNREAD, int(upto)
 
-        rows, upto = self.database.ask(look, _READING)
+        rows, upto = self._read(look, (), _READING)
         return rows, Mark(self.name, upto)
 
     def remembering(self, doing: str) -> Callable[[Reads], Any]:
@@ -252,17 +255,14 @@ class DuckRows(SQLRows):
 
     def batches(self, after: int) -> list[Batch]:
         kept = append.batches_of(self._loader)
-        found: list[Batch] = self.database.ask(lambda connection: kept.after(connection, after), "read the batches")
-        return found
+        return self._read(lambda connection: kept.after(partial(fetched, connection), after), (), "read the batches")
 
     def keep(self, limit: EntryLimit) -> None:
         """Hold these rows and all batches to a limit; `SchemaMismatch` if they break it."""
-        if limit.of not in self.schema:
-            raise SchemaMismatch(f"there is no column {limit.of!r} of the units of entries")
         self._loader.limit = limit
-        everything = f"temp.main.{ROWS}"
         self.database.ask(
-            lambda connection: append.check_entries(connection, limit, everything), "counted the entries of units"
+            lambda connection: append.check_entries(connection, self._loader, f"temp.main.{ROWS}", None),
+            "counted the entries of units",
         )
 
     def close(self) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
 from chary.data.csv_reader import CSVFormat, read_texts
+from chary.data.engines.batches import KEPT, KEPT_COLUMNS, Notes, Run
 from chary.data.engines.duckdb.connection import ATTACHED, Access, as_pattern, literals, text
-from chary.data.engines.sql import ROWS
+from chary.data.engines.sql import ROWS, Column, select, shared_class
 from chary.data.rows import Batch, EntryLimit, StepColumns, Steps, check_steps
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, SchemaMismatch, quietly
@@ -31,29 +32,20 @@ _LOSSY = {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a source: its name, the name of its type for people, and the SQL that yields the class's type."""
+def column_of(name: str, engine_type: str, *, is_unit: bool) -> Column:
+    """Choose the class of an engine type; no value of the column can make the SQL fail.
 
-    name: str
-    type: str
-    sql: str
+    NaN becomes NULL. Decimals, unsigned 64-bit and 128-bit integers become floats and fine or coarse timestamps
+    microseconds, except in the unit column: two units must never be merged, so there they stay as they are.
 
-    @classmethod
-    def of(cls, name: str, engine_type: str, *, is_unit: bool) -> "Column":
-        """Choose the class of an engine type; no value of the column can make the SQL fail.
-
-        NaN becomes NULL. Decimals, unsigned 64-bit and 128-bit integers become floats and fine or coarse timestamps
-        microseconds, except in the unit column: two units must never be merged, so there they stay as they are.
-
-        >>> Column.of("age", "INTEGER", is_unit=False)
-        Column(name='age', type='int64', sql='CAST("age" AS BIGINT)')
-        """
-        quoted = quote(name)
-        kind, sql = _exact(engine_type, quoted)
-        if kind is None and not is_unit:
-            kind, sql = _rounded(engine_type, quoted)
-        return cls(name, engine_type.lower() if kind is None else str(kind), sql)
+    >>> column_of("age", "INTEGER", is_unit=False)
+    Column(name='age', type='int64', sql='CAST("age" AS BIGINT)')
+    """
+    quoted = quote(name)
+    kind, sql = _exact(engine_type, quoted)
+    if kind is None and not is_unit:
+        kind, sql = _rounded(engine_type, quoted)
+    return Column(name, engine_type.lower() if kind is None else str(kind), sql)
 
 
 def _exact(engine_type: str, quoted: str) -> tuple[TypeClass | None, str]:
@@ -320,62 +312,22 @@ def parquet(paths: Sequence[str]) -> str:
 
 # Which batches of rows were appended: kept beside the rows and written in their transaction.
 
-# The name is in files that were written: it must never change.
-KEPT = "chary_batches"
-
 
 @dataclass(frozen=True)
-class Batches:
-    """The batches of the rows in `relation`, in the table `chary_batches` of the same database.
+class Batches(Notes):
+    """See `Notes`: a DuckDB file keeps them; elsewhere they are gone with the engine."""
 
-    So rows and their batch are in the database together or not at all, whatever happens. A DuckDB file keeps them, of
-    all its tables by `name`; elsewhere both are gone with the engine.
-    """
+    # The engine finds a table in whatever case its name is written.
+    ours: str = "lower(of_table) = lower($1)"
+    in_file: bool = False
 
-    name: str
-    relation: str
-    in_file: bool
+    def readable(self, run: Run) -> bool:
+        there = f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{KEPT}' AND schema_name = 'main'"
+        return bool(run(f"{there} AND temporary = {not self.in_file}", ()))
 
-    def after(self, connection: duckdb.DuckDBPyConnection, number: int) -> list[Batch]:
-        """The batches above a number, in order of arrival."""
-        return self._found(connection, f"number > {int(number)} ORDER BY number")
-
-    def count(self, connection: duckdb.DuckDBPyConnection) -> int:
-        """How many batches there are."""
-        last = self._found(connection, "true ORDER BY number DESC LIMIT 1")
-        return last[0].number if last else 0
-
-    def asked(self, connection: duckdb.DuckDBPyConnection, request: str | None) -> Batch | None:
-        """The batch that came under this request key, if there is one."""
-        found = [] if request is None else self._found(connection, f"request = {text(request)}")
-        return found[0] if found else None
-
-    def add(self, connection: duckdb.DuckDBPyConnection, request: str | None) -> Batch:
-        """Remember the rows just written as the next batch, in the transaction that wrote them."""
-        connection.execute(
-            f"CREATE {'' if self.in_file else 'TEMP '}TABLE IF NOT EXISTS {KEPT} "
-            "(of_table VARCHAR, number BIGINT, request VARCHAR, rows BIGINT, PRIMARY KEY (of_table, number))"
-        )
-        [(rows,)] = connection.execute(f"SELECT count(*) FROM {self.relation}").fetchall()
-        batch = Batch(self.count(connection) + 1, request, rows)
-        connection.execute(f"INSERT INTO {self._kept} VALUES (?, ?, ?, ?)", [self.name, batch.number, request, rows])
-        return batch
-
-    @property
-    def _kept(self) -> str:
-        return KEPT if self.in_file else f"temp.main.{KEPT}"
-
-    def _found(self, connection: duckdb.DuckDBPyConnection, condition: str) -> list[Batch]:
-        known = connection.execute(
-            f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{KEPT}' AND schema_name = 'main' "
-            f"AND temporary = {not self.in_file}"
-        )
-        if not known.fetchall():
-            return []
-        # The engine finds a table in whatever case its name is written.
-        ours = f"lower(of_table) = lower({text(self.name)}) AND {condition}"
-        rows = connection.execute(f"SELECT number, request, rows FROM {self._kept} WHERE {ours}")
-        return [Batch(*row) for row in rows.fetchall()]
+    def add(self, run: Run, request: str | None) -> Batch:
+        run(f"CREATE {'' if self.in_file else 'TEMP '}TABLE IF NOT EXISTS {KEPT} {KEPT_COLUMNS}", ())
+        return super().add(run, request)
 
 
 # Tables in DuckDB files: which can be read, and which can grow, without a row that makes that fail.
@@ -427,8 +379,6 @@ def _copied(name: str) -> str:
 
 
 # Making `chary_rows`: a view or a temporary table whose columns are of the few types chary computes with.
-
-_NUMBERS = {"int64", "float64"}
 
 
 @dataclass
@@ -535,7 +485,7 @@ class Loader:
 
     def _long(self, relation: str, found: dict[str, str]) -> str:
         unit, (name, value) = str(self.unit), self.unpivot or ("", "")
-        wide = [Column.of(column, kind, is_unit=False) for column, kind in found.items() if column != unit]
+        wide = [column_of(column, kind, is_unit=False) for column, kind in found.items() if column != unit]
         kind = self.source.types.get(value) or _shared_type(wide, value)
         cells = ", ".join(f"CAST({column.sql} AS {kind}) AS {quote(column.name)}" for column in wide)
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
@@ -568,20 +518,12 @@ def check_cells(connection: duckdb.DuckDBPyConnection, relation: str) -> None:
 
 def read_columns(found: dict[str, str], unit: str | None) -> tuple[Column, ...]:
     """The columns of a relation, each with the SQL that brings it to its class."""
-    return tuple(Column.of(name, kind, is_unit=name == unit) for name, kind in found.items())
-
-
-def select(columns: tuple[Column, ...], relation: str) -> str:
-    """The query that brings every column of a relation to its class."""
-    return f"SELECT {', '.join(f'{column.sql} AS {quote(column.name)}' for column in columns)} FROM {relation}"
+    return tuple(column_of(name, kind, is_unit=name == unit) for name, kind in found.items())
 
 
 def _shared_type(wide: list[Column], value: str) -> str:
-    types = {column.type for column in wide}
-    if types and types <= _NUMBERS:
-        return "DOUBLE" if "float64" in types else "BIGINT"
-    if len(types) == 1 and types <= set(SQL_TYPES):
-        return SQL_TYPES[TypeClass(types.pop())]
+    if (shared := shared_class(wide)) is not None:
+        return SQL_TYPES[shared]
     raise SchemaMismatch(
         f"the columns to unpivot have no one type; if a CSV, declare it: columns={{{value!r}: 'DOUBLE'}}"
     )

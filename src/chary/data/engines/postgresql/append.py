@@ -1,16 +1,20 @@
 """Batches appended to a table of a PostgreSQL server: all of the rows, or none."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.columns import SQL_TYPES, TypeClass, listed, quote
+from chary.data.engines import batches
+from chary.data.engines.batches import KEPT, KEPT_COLUMNS, Notes, Run
 from chary.data.engines.postgresql import catalog, connection
-from chary.data.engines.protocol import Engine, check_names, check_types
-from chary.data.engines.sql import ROWS, SmallTable
+from chary.data.engines.protocol import Engine
+from chary.data.engines.sql import ROWS, Column, SmallTable
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
 from chary.errors import EngineError, SchemaMismatch, quietly
@@ -59,14 +63,7 @@ def check_growable(cursor: connection.Cursor, relation: catalog.FoundRelation) -
 # Values that arrive, as values of the columns of a table: what does not fit there is NULL, and nothing fails.
 
 # As which array the values of a class are sent; moments as numbers, since Python's calendar ends before the server's.
-ARRAYS: Final[Mapping[str, str]] = {
-    "boolean": "boolean",
-    "int64": "bigint",
-    "float64": "double precision",
-    "string": "text",
-    "date": "integer",
-    "timestamp": "bigint",
-}
+ARRAYS: Final = catalog.SERVER_TYPES | {TypeClass.DATE: "integer", TypeClass.TIMESTAMP: "bigint"}
 _DAYS: Final = (-2_440_588, 2_145_042_905)
 _ENDLESS: Final = 2**31 - 1
 _ENDLESS_MICROSECONDS: Final = 2**63 - 1
@@ -91,7 +88,7 @@ def _sendable(column: Any, kind: str) -> list[Any]:
     return found
 
 
-def fitted(column: catalog.Stored, read: catalog.ReadColumn, cell: str) -> str:
+def fitted(column: catalog.Stored, read: Column, cell: str) -> str:
     """SQL that makes a value of the column's type of a cell of its class; `SchemaMismatch` for a type without one."""
     kind, modifier = column.type, column.modifier
     if read.type not in ARRAYS:
@@ -149,58 +146,34 @@ SELECT has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2
 """
 _MAY_CREATE = "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1"
-_COLUMNS = "(of_table text, number bigint, request text, rows bigint, PRIMARY KEY (of_table, number))"
 
 
 @dataclass(frozen=True)
-class ServerBatches:
-    """The batches of the rows of a relation, in the table `chary_batches` of the same schema, for all its tables."""
+class ServerBatches(Notes):
+    """See `Notes`: they are in the same schema."""
 
-    relation: catalog.FoundRelation
+    schema: str = ""
 
-    @property
-    def table(self) -> str:
-        """Its name in SQL."""
-        return f"{quote(self.relation.schema)}.{catalog.KEPT}"
+    @classmethod
+    def of(cls, relation: catalog.FoundRelation) -> "ServerBatches":
+        """Those of a relation."""
+        return cls(f"{quote(relation.schema)}.{KEPT}", relation.name, relation.sql, schema=relation.schema)
 
-    def after(self, cursor: connection.Cursor, number: int) -> list[Batch]:
-        """The batches above a number, in order of arrival; none where the role may not see them."""
-        return self._found(cursor, "number > $2 ORDER BY number", number)
+    def readable(self, run: Run) -> bool:
+        rights = run(_THERE, [self.schema, KEPT])
+        return bool(rights and rights[0][0])
 
-    def asked(self, cursor: connection.Cursor, request: str | None) -> Batch | None:
-        """The batch that came under this request key, if there is one."""
-        found = [] if request is None else self._found(cursor, "request = $2", request)
-        return found[0] if found else None
-
-    def prepare(self, cursor: connection.Cursor) -> None:
+    def prepare(self, run: Run) -> None:
         """Let one writer in at a time, and make the table where there is none; `EngineError` for a missing right."""
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [f"{self.table} {self.relation.name}"])
-        rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
-        if rights is None:
-            [(may,)] = cursor.execute(_MAY_CREATE, [self.relation.schema]).fetchall()
+        run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [f"{self.table} {self.name}"])
+        rights = run(_THERE, [self.schema, KEPT])
+        if not rights:
+            [(may,)] = run(_MAY_CREATE, [self.schema])
             if not may:
-                raise _lacking(
-                    f"CREATE on the schema {self.relation.schema!r}, or a table {catalog.KEPT} there {_COLUMNS}"
-                )
-            cursor.execute(f"CREATE TABLE {self.table} {_COLUMNS}")
-        elif not all(rights):
-            raise _lacking(f"SELECT and INSERT on {self.relation.schema}.{catalog.KEPT}")
-
-    def add(self, cursor: connection.Cursor, request: str | None) -> Batch:
-        """Remember the rows just written as the next batch, in the transaction that wrote them."""
-        [(rows,)] = cursor.execute(f"SELECT count(*) FROM {self.relation.sql}").fetchall()
-        last = self._found(cursor, "number > $2 ORDER BY number DESC LIMIT 1", 0)
-        batch = Batch(last[0].number + 1 if last else 1, request, rows)
-        values = [self.relation.name, batch.number, request, rows]
-        cursor.execute(f"INSERT INTO {self.table} VALUES ($1, $2, $3, $4)", values)
-        return batch
-
-    def _found(self, cursor: connection.Cursor, condition: str, value: Any) -> list[Batch]:
-        rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
-        if rights is None or not rights[0]:
-            return []
-        sql = f"SELECT number, request, rows FROM {self.table} WHERE of_table = $1 AND {condition}"
-        return [Batch(*row) for row in cursor.execute(sql, [self.relation.name, value]).fetchall()]
+                raise _lacking(f"CREATE on the schema {self.schema!r}, or a table {KEPT} there {KEPT_COLUMNS}")
+            run(f"CREATE TABLE {self.table} {KEPT_COLUMNS}", ())
+        elif not all(rights[0]):
+            raise _lacking(f"SELECT and INSERT on {self.schema}.{KEPT}")
 
 
 def _lacking(right: str) -> EngineError:
@@ -217,19 +190,15 @@ def check_entry_counts(
     cursor: connection.Cursor, rows: catalog.StoredRows, limit: EntryLimit, among: Sequence[Any] | None = None
 ) -> None:
     """`SchemaMismatch`, naming nobody, if a unit (one of `among`, if given) is in too many rows."""
-    if limit.of not in rows.schema:
-        raise SchemaMismatch(f"there is no column {limit.of!r} of the units of entries")
-    kind, unit = rows.schema[limit.of], quote(limit.of)
+    kind = rows.schema.get(limit.of, _COUNTED[0])
     if kind not in _COUNTED:
         raise SchemaMismatch(f"the units of entries in {limit.of!r} are no integers or texts")
-    asked, sent = f"{unit} IS NOT NULL", []
+    sent, chosen = list[SmallTable](), None
     if among is not None:
         sent = [SmallTable(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
-        asked = f"{unit} IN (SELECT unit FROM {_AMONG})"
-    # One row tells enough: which units they are, and how many, is nobody's business.
-    crowded = f"SELECT 1 FROM {ROWS} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
-    if catalog.Statement(rows.sql).execute(cursor, crowded, sent):
-        raise SchemaMismatch(f"some {limit.of} would have more than {limit.most} entries; nothing was written")
+        chosen = f"SELECT unit FROM {_AMONG}"
+    found = partial(catalog.Statement(rows.sql).execute, cursor, sent=sent)
+    batches.check_entries(limit, rows.schema, ROWS, quote(limit.of), chosen, found)
 
 
 # Adding rows to a table of a server: all of them, or none.
@@ -240,72 +209,67 @@ _ROWS: Final = 50_000
 _UNTYPED: Final = '"null"'
 
 
-@dataclass(frozen=True)
-class ServerAppend:
-    """Writes rows and their batch in one transaction, one writer at a time."""
+def append(
+    embedded: Engine,
+    server: connection.Server,
+    rows: catalog.StoredRows,
+    limit: EntryLimit | None,
+    source: RowSource,
+    request: str | None,
+    arrive: Arrival,
+) -> Batch:
+    """Check the rows here, in the engine of this process, and write them and their batch in one transaction.
 
-    embedded: Engine
-    server: connection.Server
-    rows: catalog.StoredRows
-    limit: EntryLimit | None
+    One writer writes at a time; `arrive` is told after the commit.
+    """
+    if rows.long:
+        raise SchemaMismatch("rows cannot be appended to a table that was unpivoted; nothing was written")
+    arrived = _read(embedded, source, rows)
+    kept = ServerBatches.of(rows.relation)
 
-    def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
-        """Check the rows here, in the engine of this process, and insert them; `arrive` is told after the commit."""
-        if self.rows.long:
-            raise SchemaMismatch("rows cannot be appended to a table that was unpivoted; nothing was written")
-        arrived = _read(self.embedded, source, self.rows)
-        batches = ServerBatches(self.rows.relation)
+    def write(cursor: connection.Cursor) -> Batch:
+        run = partial(connection.fetched, cursor)
+        kept.prepare(run)
+        held = kept.asked(run, request)
+        if held is not None:
+            return held
+        _insert(cursor, rows, arrived)
+        if limit is not None:
+            units = arrays_of(arrived, {limit.of: rows.schema[limit.of]})
+            check_entry_counts(cursor, rows, limit, units[limit.of])
+        return kept.add(run, request)
 
-        def write(cursor: connection.Cursor) -> Batch:
-            batches.prepare(cursor)
-            held = batches.asked(cursor, request)
-            if held is not None:
-                return held
-            self._insert(cursor, arrived)
-            return batches.add(cursor, request)
+    batch = quietly(lambda: server.write(write), batches.undone())
+    arrive(batch)
+    return batch
 
-        rolled_back = EngineError("the engine failed while it wrote the rows; they were rolled back")
-        batch = quietly(lambda: self.server.write(write), rolled_back)
-        arrive(batch)
-        return batch
 
-    def _insert(self, cursor: connection.Cursor, arrived: pa.Table) -> None:
-        check_growable(cursor, self.rows.relation)
-        sql = _insertion(self.rows)
-        types = self.rows.schema
-        for start in range(0, len(arrived), _ROWS):
-            cells = arrays_of(arrived.slice(start, _ROWS), types)
-            cursor.execute(sql, list(cells.values()))
-        if self.limit is not None:
-            units = arrays_of(arrived.select([self.limit.of]), {self.limit.of: types[self.limit.of]})
-            check_entry_counts(cursor, self.rows, self.limit, units[self.limit.of])
+def _insert(cursor: connection.Cursor, rows: catalog.StoredRows, arrived: pa.Table) -> None:
+    check_growable(cursor, rows.relation)
+    sql = _insertion(rows)
+    for start in range(0, len(arrived), _ROWS):
+        cursor.execute(sql, list(arrays_of(arrived.slice(start, _ROWS), rows.schema).values()))
 
 
 def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> pa.Table:
     """The rows that arrive as an Arrow table of the classes' types; `SchemaMismatch` unless they fit the table."""
-    failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
-    names = quietly(lambda: _names(embedded, source), failure)
-    check_names(rows.schema, names, source.kind == "csv")
+    names = quietly(lambda: _names(embedded, source), batches.unfit())
+    batches.check_names(rows.schema, names, source.kind == "csv")
     types = {name: SQL_TYPES[kind] for name, kind in rows.schema.items() if kind in SQL_TYPES}
     read = {name: kind for name, kind in types.items() if source.kind == "csv" or name in source.objects}
-    held = quietly(lambda: embedded.open(replace(source, types=read), rows.unit, None, None), failure)
-    try:
+    with closing(
+        quietly(lambda: embedded.open(replace(source, types=read), rows.unit, None, None), batches.unfit())
+    ) as held:
         untyped = {name for name, kind in held.schema.items() if kind == _UNTYPED}
-        check_types(rows.schema, held.schema, untyped)
-        arrived: pa.Table = held.snapshot(list(rows.schema)).run()
-    finally:
-        held.close()
-    return _as(arrived, rows.schema, untyped)
+        batches.check_types(rows.schema, held.schema, untyped)
+        return _as(held.snapshot(list(rows.schema)).run(), rows.schema, untyped)
 
 
 def _names(embedded: Engine, source: RowSource) -> list[str]:
     if source.kind == "frame":
         return list(source.frame.column_names)
-    held = embedded.open(replace(source, types={}), None, None, None)
-    try:
+    with closing(embedded.open(replace(source, types={}), None, None, None)) as held:
         return list(held.schema)
-    finally:
-        held.close()
 
 
 def _as(arrived: pa.Table, schema: dict[str, str], untyped: set[str]) -> pa.Table:
@@ -322,7 +286,9 @@ def _insertion(rows: catalog.StoredRows) -> str:
     names = list(rows.schema)
     columns = zip(rows.relation.columns, rows.columns, strict=True)
     values = ", ".join(fitted(stored, read, f"sent.c{place}") for place, (stored, read) in enumerate(columns))
-    arrays = ", ".join(f"CAST(${place + 1} AS {ARRAYS[kind]}[])" for place, kind in enumerate(rows.schema.values()))
+    arrays = ", ".join(
+        f"CAST(${place + 1} AS {ARRAYS[TypeClass(kind)]}[])" for place, kind in enumerate(rows.schema.values())
+    )
     cells = ", ".join(f"c{place}" for place in range(len(names)))
     into = f"{rows.relation.sql} ({', '.join(map(quote, names))})"
     return f"INSERT INTO {into} SELECT {values} FROM unnest({arrays}) AS sent({cells})"

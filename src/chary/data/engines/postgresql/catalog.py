@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chary.data.columns import TypeClass, listed, quote
+from chary.data.engines.batches import KEPT
 from chary.data.engines.postgresql.connection import Cursor
-from chary.data.engines.sql import ROWS, SmallTable
+from chary.data.engines.sql import ROWS, Column, SmallTable, select, shared_class
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 # The table that is read: what it is, which columns of it the role may read, and what makes it unreadable.
 
-KEPT: Final = "chary_batches"
 _NAME: Final = re.compile(r'(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^".]+)')
 _USUAL: Final = "public"
 _READABLE: Final = ("r", "p", "m", "v")
@@ -245,28 +245,19 @@ _ABOVE: Final = "1.797693134862315807e308"
 _BELOW: Final = "1e-307"
 
 
-@dataclass(frozen=True)
-class ReadColumn:
-    """A column of the rows that are asked: its name, the name of its type for people, and SQL of the class's type."""
+def column_of(stored: Stored, *, is_unit: bool) -> Column:
+    """Choose the class of a type; no value of the column can make the SQL fail.
 
-    name: str
-    type: str
-    sql: str
-
-    @classmethod
-    def of(cls, stored: Stored, *, is_unit: bool) -> "ReadColumn":
-        """Choose the class of a type; no value of the column can make the SQL fail.
-
-        NaN becomes NULL. Numerics become floats, those that doubles do not reach infinities or 0, except in the unit
-        column: two units must never be merged, so there they stay as they are.
-        """
-        quoted = quote(stored.name)
-        kind, sql = _class(stored, quoted)
-        if kind is None and not is_unit and _is(stored, "numeric"):
-            kind, sql = TypeClass.FLOAT, _double(stored, quoted)
-        if kind is None and is_unit:
-            return cls(stored.name, stored.shown, _unit(stored, quoted))
-        return cls(stored.name, stored.shown if kind is None else str(kind), sql)
+    NaN becomes NULL. Numerics become floats, those that doubles do not reach infinities or 0, except in the unit
+    column: two units must never be merged, so there they stay as they are.
+    """
+    quoted = quote(stored.name)
+    kind, sql = _class(stored, quoted)
+    if kind is None and not is_unit and _is(stored, "numeric"):
+        kind, sql = TypeClass.FLOAT, _double(stored, quoted)
+    if kind is None and is_unit:
+        sql = _unit(stored, quoted)
+    return Column(stored.name, stored.shown if kind is None else str(kind), sql)
 
 
 def _is(stored: Stored, *names: str) -> bool:
@@ -361,7 +352,6 @@ class Statement:
 
 # The server cuts off what is behind them, so that two names may become one.
 _LONGEST: Final = 63
-_NUMBERS: Final = {"int64", "float64"}
 SERVER_TYPES: Final = {
     TypeClass.BOOLEAN: "boolean",
     TypeClass.INTEGER: "bigint",
@@ -378,7 +368,7 @@ class StoredRows:
 
     table: str
     relation: FoundRelation
-    columns: tuple[ReadColumn, ...]
+    columns: tuple[Column, ...]
     sql: str
     unit: str | None
     long: bool
@@ -389,12 +379,11 @@ class StoredRows:
         relation = FoundRelation.find(cursor, table)
         if unit is not None and unit not in {column.name for column in relation.columns}:
             raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit")
-        columns = tuple(ReadColumn.of(column, is_unit=column.name == unit) for column in relation.columns)
+        columns = tuple(column_of(column, is_unit=column.name == unit) for column in relation.columns)
         if unpivot is not None:
             columns, sql = _unpivoted(columns, relation, str(unit), unpivot)
             return cls(table, relation, columns, sql, unit, True)
-        chosen = ", ".join(f"{column.sql} AS {quote(column.name)}" for column in columns)
-        return cls(table, relation, columns, f"SELECT {chosen} FROM {relation.sql}", unit, False)
+        return cls(table, relation, columns, select(columns, relation.sql), unit, False)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -412,31 +401,24 @@ class StoredRows:
 
 
 def _unpivoted(
-    columns: tuple[ReadColumn, ...], relation: FoundRelation, unit: str, unpivot: tuple[str, str]
-) -> tuple[tuple[ReadColumn, ...], str]:
+    columns: tuple[Column, ...], relation: FoundRelation, unit: str, unpivot: tuple[str, str]
+) -> tuple[tuple[Column, ...], str]:
     key, value = unpivot
     if any(len(name.encode()) > _LONGEST for name in unpivot):
         raise SchemaMismatch(f"the server knows names of at most {_LONGEST} bytes: give shorter ones")
     [whose] = [column for column in columns if column.name == unit]
     wide = [column for column in columns if column.name != unit]
-    kind = _shared(wide)
+    kind = shared_class(wide)
+    if kind is None:
+        raise SchemaMismatch("the columns to unpivot have no one type")
     cast = SERVER_TYPES[kind]
     # The columns of the table are named in nothing but the cells, where no name of the cells is known yet.
     cells = ", ".join(f"({whose.sql}, {_text(column.name)}, CAST({column.sql} AS {cast}))" for column in wide)
     ordered = ' COLLATE "C"' if kind is TypeClass.STRING else ""
     chosen = f'cell.unit AS {quote(unit)}, cell.key COLLATE "C" AS {quote(key)}, cell.value{ordered} AS {quote(value)}'
     sql = f"SELECT {chosen} FROM {relation.sql} AS wide CROSS JOIN LATERAL (VALUES {cells}) AS cell(unit, key, value)"
-    made = (whose, ReadColumn(key, TypeClass.STRING, ""), ReadColumn(value, kind, ""))
+    made = (whose, Column(key, TypeClass.STRING, ""), Column(value, kind, ""))
     return made, f"{sql} WHERE cell.value IS NOT NULL"
-
-
-def _shared(wide: list[ReadColumn]) -> TypeClass:
-    types = {column.type for column in wide}
-    if types and types <= _NUMBERS:
-        return TypeClass.FLOAT if "float64" in types else TypeClass.INTEGER
-    if len(types) == 1 and types <= set(SERVER_TYPES):
-        return TypeClass(types.pop())
-    raise SchemaMismatch("the columns to unpivot have no one type")
 
 
 def _text(value: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -68,6 +68,12 @@ def connect(address: str) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def fetched(cursor: Cursor, sql: str, values: Sequence[Any]) -> list[Any]:
+    """All rows of one statement with parameters, if it has any."""
+    cursor.execute(sql, values)
+    return cursor.fetchall() if cursor.description else []
 
 
 def _reached(address: str) -> Connection:

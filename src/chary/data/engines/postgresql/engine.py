@@ -1,7 +1,8 @@
 """PostgreSQL as an engine: its dialect, texts of values, snapshots and steps, its rows, and the engine itself."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 from chary.data.columns import SQL_TYPES, Schema, TypeClass, quote
 from chary.data.engines import compiler, protocol
 from chary.data.engines.compiler import Dialect
-from chary.data.engines.postgresql.append import ServerAppend, ServerBatches, check_entry_counts
+from chary.data.engines.postgresql.append import ServerBatches, append, check_entry_counts
 from chary.data.engines.postgresql.catalog import Statement, StoredRows
-from chary.data.engines.postgresql.connection import Cursor, Server
+from chary.data.engines.postgresql.connection import Cursor, Server, fetched
 from chary.data.engines.sql import ARROW, ROWS, SmallTable, SQLRows
 from chary.data.predicates.conditions import double
 from chary.data.queries.ordered import Words
@@ -262,7 +263,7 @@ class ServerRows(SQLRows):
         [(found,)] = self.server.ask(lambda cursor: self._statement.execute(cursor, sql), doing)
         return int(found or 0)
 
-    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> Mapping[str, NDArray[Any]]:
+    def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> dict[str, NDArray[Any]]:
         def read(cursor: Cursor) -> dict[str, NDArray[Any]]:
             rows = self._statement.execute(cursor, sql, tables)
             names = _names(cursor)
@@ -272,11 +273,11 @@ class ServerRows(SQLRows):
         return self.server.ask(read, doing)
 
     def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
-        whole = self.rows.schema[str(self.unit)] == TypeClass.INTEGER
+        unit = "int64" if self.rows.schema[str(self.unit)] == TypeClass.INTEGER else "string"
 
         def read(cursor: Cursor) -> pa.Table:
             rows = self._statement.execute(cursor, sql, tables)
-            kinds = {name: "string" if name == "unit" and not whole else "int64" for name in _names(cursor)}
+            kinds = {name: unit if name == "unit" else "int64" for name in _names(cursor)}
             return _table(rows, kinds, list(kinds))
 
         return self.server.ask(read, doing)
@@ -297,11 +298,11 @@ class ServerRows(SQLRows):
         return Deferred(", ".join(columns), lambda: self.server.ask(read, "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
-        return ServerAppend(self._embedded, self.server, self.rows, self._limit).append(source, request, arrive)
+        return append(self._embedded, self.server, self.rows, self._limit, source, request, arrive)
 
     def batches(self, after: int) -> list[Batch]:
-        kept = ServerBatches(self.rows.relation)
-        return self.server.ask(lambda cursor: kept.after(cursor, after), "read the batches")
+        kept = ServerBatches.of(self.rows.relation)
+        return self.server.ask(lambda cursor: kept.after(partial(fetched, cursor), after), "read the batches")
 
     def close(self) -> None:
         self.server.close()
@@ -331,11 +332,8 @@ class PostgreSQL:
         return ServerRows(self._embedded, server, rows, source, limit)
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
-        server = Server(source.address)
-        try:
+        with closing(Server(source.address)) as server:
             return read_server_steps(server, str(source.table), asked)
-        finally:
-            server.close()
 
     def store(self, path: Path, table: str, rows: pa.Table) -> None:
         raise InvalidParameter("a server makes no files: create the table there, and append to it")

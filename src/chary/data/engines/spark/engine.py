@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chary.data.engines import protocol
+from chary.data.engines.batches import check_entries
 from chary.data.engines.compiler import ANSWER
 from chary.data.engines.spark import storage
 from chary.data.engines.spark.dialect import SPARK
@@ -93,9 +95,7 @@ class SparkRows(SQLRows):
         """Let rows be added, and hold all to a limit; `SchemaMismatch` if they break it."""
         self._template, self._limit = template, limit
         if limit is not None:
-            if limit.of not in self.schema:
-                raise SchemaMismatch(f"there is no column {limit.of!r} of the units of entries")
-            self._check_entries(ROWS, "")
+            self._check_entries(limit, ROWS, None)
 
     @contextmanager
     def one_state(self) -> Iterator[None]:
@@ -128,23 +128,13 @@ class SparkRows(SQLRows):
 
         self.work.ask(offered, "looked at the rows to add")
         if self._limit is not None:
-            of = storage.backquoted(self._limit.of)
-            among = f"AND {of} IN (SELECT {of} FROM {BATCH})"
-            self._check_entries(CANDIDATE, among)
+            self._check_entries(self._limit, CANDIDATE, f"SELECT {storage.backquoted(self._limit.of)} FROM {BATCH}")
         found = self.work.read(f"SELECT count(*) AS rows FROM {CANDIDATE}", "counted the rows")
         return int(found["rows"][0].as_py())
 
-    def _check_entries(self, relation: str, among: str) -> None:
-        assert self._limit is not None
-        unit = storage.backquoted(self._limit.of)
-        # One row tells enough: which units they are, and how many, is nobody's business.
-        crowded = (
-            f"SELECT 1 AS one FROM {relation} WHERE {unit} IS NOT NULL {among} "
-            f"GROUP BY {unit} HAVING count(*) > {self._limit.most} LIMIT 1"
-        )
-        if len(self.work.read(crowded, "counted the entries of units")):
-            told = f"some {self._limit.of} would have more than {self._limit.most} entries; nothing was written"
-            raise SchemaMismatch(told)
+    def _check_entries(self, limit: EntryLimit, relation: str, among: str | None) -> None:
+        read = partial(self.work.read, doing="counted the entries of units")
+        check_entries(limit, self.schema, relation, storage.backquoted(limit.of), among, read)
 
 
 # Spark as an engine: what it opens.

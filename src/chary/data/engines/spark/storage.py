@@ -5,17 +5,18 @@ import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chary.data.columns import TypeClass
+from chary.data.columns import SQL_TYPES, TypeClass
 from chary.data.engines.protocol import Engine
-from chary.data.engines.sql import ROWS
+from chary.data.engines.sql import ROWS, Column
 from chary.data.rows import Arrival, Batch
 from chary.data.source import NOTES, OURS, RowSource, notes_after
 from chary.errors import EngineError, SchemaMismatch, quietly
@@ -32,36 +33,27 @@ _NARROW: Final = ("tinyint", "smallint", "int")
 _TEXT: Final = re.compile(r"string( collate .*)?|(var)?char\([0-9]+\)")
 
 
-@dataclass(frozen=True)
-class SparkColumn:
-    """One column of a source: its name, the name of its type for people, and the SQL that yields the class's type."""
+def column_of(name: str, spark_type: str, *, is_unit: bool) -> Column:
+    """Choose the class of a type; no value of the column can make the SQL fail.
 
-    name: str
-    type: str
-    sql: str
+    NaN becomes NULL. Decimals become floats, except in the unit column, where two units must never be merged. Texts
+    are compared by their bytes whatever their collation, and are NULL where those are no text. Moments with a zone are
+    read as the clock in UTC shows them.
 
-    @classmethod
-    def of(cls, name: str, spark_type: str, *, is_unit: bool) -> "SparkColumn":
-        """Choose the class of a type; no value of the column can make the SQL fail.
-
-        NaN becomes NULL. Decimals become floats, except in the unit column, where two units must
-        never be merged. Texts are compared by their bytes whatever their collation, and are NULL where those are no
-        text. Moments with a zone are read as the clock in UTC shows them.
-
-        >>> SparkColumn.of("age", "int", is_unit=False)
-        SparkColumn(name='age', type='int64', sql='CAST(`age` AS BIGINT)')
-        """
-        quoted = backquoted(name)
-        kind, sql = _exact(spark_type, quoted)
-        if kind is None and not is_unit and spark_type.startswith("decimal"):
-            kind, sql = TypeClass.FLOAT, f"CAST({quoted} AS DOUBLE)"
-        return cls(name, spark_type if kind is None else str(kind), sql)
+    >>> column_of("age", "int", is_unit=False)
+    Column(name='age', type='int64', sql='CAST(`age` AS BIGINT)')
+    """
+    quoted = backquoted(name)
+    kind, sql = _exact(spark_type, quoted)
+    if kind is None and not is_unit and spark_type.startswith("decimal"):
+        kind, sql = TypeClass.FLOAT, f"CAST({quoted} AS DOUBLE)"
+    return Column(name, spark_type if kind is None else str(kind), sql)
 
 
-def read_columns(frame: Any, unit: str | None) -> tuple[SparkColumn, ...]:
+def read_columns(frame: Any, unit: str | None) -> tuple[Column, ...]:
     """The columns of a data frame."""
     found = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
-    return tuple(SparkColumn.of(name, kind, is_unit=name == unit) for name, kind in found)
+    return tuple(column_of(name, kind, is_unit=name == unit) for name, kind in found)
 
 
 def backquoted(name: str) -> str:
@@ -212,14 +204,6 @@ def _is_text(kind: Any) -> bool:
 
 # An empty copy of the rows in the embedded engine: what is added goes through it, so that all engines read alike.
 
-_NAMES: Final[Mapping[str, str]] = {
-    TypeClass.BOOLEAN: "BOOLEAN",
-    TypeClass.INTEGER: "BIGINT",
-    TypeClass.FLOAT: "DOUBLE",
-    TypeClass.DATE: "DATE",
-    TypeClass.TIMESTAMP: "TIMESTAMP",
-}
-
 
 class Template:
     """Reads batches with the checks, types and messages of the embedded engine."""
@@ -228,7 +212,8 @@ class Template:
         """For rows of this schema that `source` brought; `empty` has their columns as Arrow types."""
         self._embedded = embedded
         texts = frozenset(schema) & (frozenset(schema) if source.kind == "csv" else source.objects)
-        types = {name: source.types.get(name) or _NAMES[kind] for name, kind in schema.items() if kind in _NAMES}
+        known = {name: kind for name, kind in schema.items() if kind in SQL_TYPES and kind != TypeClass.STRING}
+        types = {name: source.types.get(name) or SQL_TYPES[kind] for name, kind in known.items()}
         columns = {
             name: pa.array([], pa.string() if name in texts else empty.schema.field(name).type) for name in schema
         }
@@ -239,29 +224,20 @@ class Template:
     @property
     def reading(self) -> dict[str, Any]:
         """How texts are read, of these rows and of batches alike."""
-        opened = self._embedded.open(self._source, None, None, None)
-        opened.close()
-        return opened.reading
+        with closing(self._embedded.open(self._source, None, None, None)) as opened:
+            return opened.reading
 
     def fitted(self, batch: RowSource) -> pa.Table:
         """The rows of a batch; `SchemaMismatch` if they do not fit."""
-        opened = self._embedded.open(self._source, None, None, None)
-        try:
+        with closing(self._embedded.open(self._source, None, None, None)) as opened:
             opened.append(batch, None, _unheard)
-            found: pa.Table = opened.snapshot(list(opened.schema)).run()
-        finally:
-            opened.close()
-        return found
+            return opened.snapshot(list(opened.schema)).run()
 
 
 def local_rows(embedded: Engine, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None) -> pa.Table:
     """The rows of a source that the embedded engine reads."""
-    opened = embedded.open(source, unit, unpivot, None)
-    try:
-        found: pa.Table = opened.snapshot(list(opened.schema)).run()
-    finally:
-        opened.close()
-    return found
+    with closing(embedded.open(source, unit, unpivot, None)) as opened:
+        return opened.snapshot(list(opened.schema)).run()
 
 
 def sendable(rows: pa.Table) -> pa.Table:
@@ -275,31 +251,6 @@ def _unheard(batch: Batch) -> None:
 
 
 # Where the rows are that Spark reads, and where those are that are added.
-
-
-class Holding(Protocol):
-    """Rows in Spark's hands. Its members are called by one thread at a time."""
-
-    @property
-    def keeps_batches(self) -> bool:
-        """Whether what is added outlives this process."""
-        ...
-
-    def check(self) -> None:
-        """`EngineError` if the rows are not those that were there."""
-        ...
-
-    def frames(self, session: Any) -> Sequence[Any]:
-        """Data frames whose rows together are all there are now."""
-        ...
-
-    def batches(self) -> Sequence[Batch]:
-        """What was added, in order."""
-        ...
-
-    def add(self, rows: pa.Table, request: str | None, size: int, arrive: Arrival) -> Batch:
-        """Add rows, after which there are `size`; nothing is there if it fails."""
-        ...
 
 
 class RowsInSession:
@@ -442,3 +393,9 @@ def _settle(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+Holding = RowsInSession | RowsInFolder
+"""Rows in Spark's hands. Their members are called by one thread at a time: `check` raises `EngineError` if the rows are
+not those that were there, `frames` are data frames that together hold all rows, and `add` adds rows, after which there
+are `size`, or none if it fails."""
