@@ -14,7 +14,6 @@ import pytest
 from chary.data import RowTable
 from chary.data.engines.compiler import QueryPlace
 from chary.data.engines.duckdb.engine import DUCK, DuckDB
-from chary.data.engines.postgresql.catalog import Statement
 from chary.data.engines.postgresql.engine import POSTGRES
 from chary.data.engines.sql import ROWS
 from tests.servers.stored import stored
@@ -102,7 +101,7 @@ def on_a_server(place, arrow, **said):
 def server_together(table, predicates):
     held = table.held
     found = verdicts(QueryPlace(ROWS, "", POSTGRES), table.schema, predicates)
-    rows = held.server.ask(lambda cursor: Statement(held.rows.sql).execute(cursor, found), "compared")
+    rows = held.server.ask(lambda cursor: held.rows.execute(cursor, found), "compared")
     names = ["n", *(f"p{number}" for number in range(len(predicates)))]
     return pa.table([pa.array([row[place] for row in rows]) for place in range(len(names))], names)
 

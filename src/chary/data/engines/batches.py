@@ -36,11 +36,15 @@ def check_names(schema: Mapping[str, str], found: Sequence[str], is_file: bool) 
         raise SchemaMismatch(f"{_COLUMNS}: {told}; nothing was written")
 
 
+# What may be added to what: the second is what 64 bits without a sign are to Spark.
+_FITTING: Final = {("int64", "float64"), ("ubigint", "decimal(20,0)")}
+
+
 def check_types(schema: Mapping[str, str], incoming: Mapping[str, str], untyped: Collection[str]) -> None:
     """`SchemaMismatch` unless types agree by class; integers may be added to floats, and `untyped` columns to any."""
     for name, kind in incoming.items():
         expected = schema[name]
-        if name not in untyped and kind != expected and (kind, expected) != ("int64", "float64"):
+        if name not in untyped and kind != expected and (kind, expected) not in _FITTING:
             differ = f"column {name!r} is {expected} in the table but {kind} in the rows"
             raise SchemaMismatch(f"{differ}; nothing was written")
 

@@ -343,12 +343,14 @@ def chosen(asked: Count | Sum, schema: Schema, unit: str | None, place: QueryPla
     return _chosen(_filtered(place, schema, asked, unit), schema, asked, unit, place)
 
 
-def shares(asked: Sum, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
-    """What each unit adds to each key, as the query limits it: its `unit`, `position`, if there are any, and `value`.
+def parts(asked: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
+    """The rows that count; of a sum what each unit adds to each key, as it limits it, where that is anything.
 
-    A unit that adds nothing to a key has no row there.
+    Columns are those of `chosen`.
     """
     found = chosen(asked, schema, unit, place)
+    if isinstance(asked, Count):
+        return found
     groups = ["unit"] if asked.keying is None else ["unit", POSITION]
     cells = _cells(_kept(found.expression, asked), asked, unit)
     summed = cells.group_by(groups).aggregate(value=cells.value.sum())

@@ -4,7 +4,7 @@ import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from chary.data.columns import SQL_TYPES, Schema, TypeClass, Unparsed, classify, quote
 from chary.data.engines import compiler
 from chary.data.engines.compiler import POSITION, Dialect, QueryPlace
+from chary.data.engines.protocol import EngineRows
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
@@ -126,20 +127,11 @@ _COUNTED: Final = "counted the units"
 Reads = Callable[[str], Any]
 
 
-class Backend(Protocol):
+class Backend(EngineRows, Protocol):
     """A connection, a dialect, and how small tables get there. What `EngineError` says ends with `doing`."""
 
     unit: str | None
     dialect: ClassVar[Dialect]
-
-    @property
-    def schema(self) -> dict[str, str]:
-        """Column names and types."""
-        ...
-
-    def one_state(self) -> AbstractContextManager[object]:
-        """Within it, all that this thread reads is of one state of the rows; it may be asked for within itself."""
-        ...
 
     def number(self, sql: str, doing: str) -> int:
         """The one number that SQL yields, however large; 0 for NULL."""
@@ -368,11 +360,7 @@ class LivingPlan:
     def of(cls, query: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> "LivingPlan":
         """Compile; `InvalidQuery` where the query does not fit, or units cannot be recognised."""
         summed, told = isinstance(query, Sum), identity(schema, unit, place.dialect)
-        found = (
-            compiler.shares(query, schema, unit, place)
-            if isinstance(query, Sum)
-            else compiler.chosen(query, schema, unit, place)
-        )
+        found = compiler.parts(query, schema, unit, place)
         keys = None if found.keys is None else SmallTable(place.keys, found.keys)
         columns = "".join([f", {POSITION}" if keys is not None else "", ", value" if summed else ""])
         cells = f"SELECT {told} AS unit{columns} FROM ({place.sql(found.expression)}) AS found"

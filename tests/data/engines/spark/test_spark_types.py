@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import chary
 from chary.data import Predicate, count
 from chary.data.engines.compiler import QueryPlace
 from chary.data.engines.spark.dialect import SPARK, regular
@@ -154,3 +155,19 @@ def test_no_text_is_more_than_a_text(opened):
     assert found == [1] * len(odd)
     listed = ", ".join("'" + text.replace("'", "''") + "'" for text in odd)
     assert table.prepare(count(f"s IN ({listed})")).run() == len(odd)
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.decimal128(20, 0)], ids=str)
+def test_batches_merge_no_units(opened, kind):
+    """Doubles merge neighbours above 2**53, and one unit out of two would move a sum by more than its part."""
+    far = 2**63
+    units = [pa.array([unit, unit + 1], pa.uint64()).cast(kind) for unit in (far, far + 2)]
+    first, more = (pa.table({"u": each, "x": [-1, 1]}) for each in units)
+    table = opened(first, unit="u")
+    table.append(more)
+    assert table.schema == {"u": "decimal(20,0)", "x": "int64"}
+    assert table.prepare(count()).run() == 4
+    assert table.prepare(chary.sum("x", bounds=(-1, 1), max_rows_per_unit=1)).run() == 0
+    assert table.snapshot(["u"]).run()["u"].to_pylist() == [far, far + 1, far + 2, far + 3]
+    with pytest.raises(SchemaMismatch, match=r"decimal\(20,0\) in the table but float64 in the rows"):
+        table.append(pa.table({"u": [1.5], "x": [1]}))

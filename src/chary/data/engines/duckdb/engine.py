@@ -257,14 +257,6 @@ class DuckRows(SQLRows):
         kept = append.batches_of(self._loader)
         return self._read(lambda connection: kept.after(partial(fetched, connection), after), (), "read the batches")
 
-    def keep(self, limit: EntryLimit) -> None:
-        """Hold these rows and all batches to a limit; `SchemaMismatch` if they break it."""
-        self._loader.limit = limit
-        self.database.ask(
-            lambda connection: append.check_entries(connection, self._loader, f"temp.main.{ROWS}", None),
-            "counted the entries of units",
-        )
-
     def close(self) -> None:
         self.database.close()
 
@@ -276,7 +268,7 @@ class DuckDB:
         self, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None, limit: EntryLimit | None
     ) -> DuckRows:
         reader.check_path(source)
-        loader = reader.Loader(source, unit, unpivot)
+        loader = reader.Loader(source, unit, unpivot, limit=limit)
         unreadable = SchemaMismatch(
             "the source cannot be read as a table with one type for each column; "
             "if it is a CSV, check the types that columns= declares"
@@ -284,8 +276,8 @@ class DuckDB:
         rows = quietly(lambda: DuckRows(loader), unreadable)
         with ExitStack() as undo:
             undo.callback(rows.close)
-            if limit is not None:
-                rows.keep(limit)
+            check = partial(append.check_entries, loader=loader, rows=f"temp.main.{ROWS}", among=None)
+            rows.database.ask(check, "counted the entries of units")
             undo.pop_all()
         return rows
 

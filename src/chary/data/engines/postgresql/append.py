@@ -197,7 +197,7 @@ def check_entry_counts(
     if among is not None:
         sent = [SmallTable(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
         chosen = f"SELECT unit FROM {_AMONG}"
-    found = partial(catalog.Statement(rows.sql).execute, cursor, sent=sent)
+    found = partial(rows.execute, cursor, sent=sent)
     batches.check_entries(limit, rows.schema, ROWS, quote(limit.of), chosen, found)
 
 

@@ -332,22 +332,6 @@ def _sent(table: SmallTable, first: int) -> str:
     return f"{table.name} AS (SELECT {cells} FROM unnest({arrays}) AS sent({names}))"
 
 
-class Statement:
-    """Runs SQL in which `chary_rows` are the rows, and other tables are those that are sent with it."""
-
-    def __init__(self, rows: str) -> None:
-        self._rows = f"{ROWS} AS NOT MATERIALIZED ({rows})"
-
-    def execute(self, cursor: Cursor, sql: str, sent: Sequence[SmallTable] = (), more: Sequence[Any] = ()) -> list[Any]:
-        """All rows of the answer; `more` are the first parameters."""
-        tables, values = [self._rows], list(more)
-        for each in sent:
-            tables.append(_sent(each, len(values) + 1))
-            values += each.lists
-        rest = f", {sql.removeprefix(_WITH)}" if sql.startswith(_WITH) else f" {sql}"
-        return cursor.execute(f"{_WITH}{', '.join(tables)}{rest}", values).fetchall()
-
-
 # The rows that are asked, as SQL on the server's own table: nothing is copied, and nothing is made there.
 
 # The server cuts off what is behind them, so that two names may become one.
@@ -389,6 +373,15 @@ class StoredRows:
     def schema(self) -> dict[str, str]:
         """Names and types of the columns."""
         return {column.name: column.type for column in self.columns}
+
+    def execute(self, cursor: Cursor, sql: str, sent: Sequence[SmallTable] = (), more: Sequence[Any] = ()) -> list[Any]:
+        """All rows of SQL in which `chary_rows` are these rows, and other tables are sent; `more` come before them."""
+        tables, values = [f"{ROWS} AS NOT MATERIALIZED ({self.sql})"], list(more)
+        for each in sent:
+            tables.append(_sent(each, len(values) + 1))
+            values += each.lists
+        rest = f", {sql.removeprefix(_WITH)}" if sql.startswith(_WITH) else f" {sql}"
+        return cursor.execute(f"{_WITH}{', '.join(tables)}{rest}", values).fetchall()
 
     def check(self, cursor: Cursor) -> None:
         """`EngineError` unless the table is still what was found: types, rights, policies, the making of a view."""

@@ -16,7 +16,7 @@ from chary.data.columns import SQL_TYPES, Schema, TypeClass, quote
 from chary.data.engines import compiler, protocol
 from chary.data.engines.compiler import Dialect
 from chary.data.engines.postgresql.append import ServerBatches, append, check_entry_counts
-from chary.data.engines.postgresql.catalog import Statement, StoredRows
+from chary.data.engines.postgresql.catalog import StoredRows
 from chary.data.engines.postgresql.connection import Cursor, Server, fetched
 from chary.data.engines.sql import ARROW, ROWS, SmallTable, SQLRows
 from chary.data.predicates.conditions import double
@@ -222,7 +222,7 @@ def _columns(cursor: Cursor, table: str, asked: StepColumns) -> tuple[dict[str, 
         raise SchemaMismatch(f"column {asked.column!r} is {rows.schema[asked.column]}; a series needs whole numbers")
     names = ", ".join(map(quote, asked.names))
     sql = f"SELECT {names} FROM {ROWS} ORDER BY {quote(str(asked.order_by))}"
-    found = Statement(rows.sql).execute(cursor, sql)
+    found = rows.execute(cursor, sql)
     return rows.schema, {name: [row[place] for row in found] for place, name in enumerate(asked.names)}
 
 
@@ -245,7 +245,6 @@ class ServerRows(SQLRows):
         """Use `PostgreSQL.open`."""
         super().__init__(rows.unit)
         self._embedded, self.server, self.rows, self._source, self._limit = embedded, server, rows, source, limit
-        self._statement = Statement(rows.sql)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -260,12 +259,12 @@ class ServerRows(SQLRows):
         return self.server.reading()
 
     def number(self, sql: str, doing: str) -> int:
-        [(found,)] = self.server.ask(lambda cursor: self._statement.execute(cursor, sql), doing)
+        [(found,)] = self.server.ask(lambda cursor: self.rows.execute(cursor, sql), doing)
         return int(found or 0)
 
     def numbers(self, sql: str, tables: Sequence[SmallTable], doing: str) -> dict[str, NDArray[Any]]:
         def read(cursor: Cursor) -> dict[str, NDArray[Any]]:
-            rows = self._statement.execute(cursor, sql, tables)
+            rows = self.rows.execute(cursor, sql, tables)
             names = _names(cursor)
             cells = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
             return {name: cells[:, place] for place, name in enumerate(names)}
@@ -276,7 +275,7 @@ class ServerRows(SQLRows):
         unit = "int64" if self.rows.schema[str(self.unit)] == TypeClass.INTEGER else "string"
 
         def read(cursor: Cursor) -> pa.Table:
-            rows = self._statement.execute(cursor, sql, tables)
+            rows = self.rows.execute(cursor, sql, tables)
             kinds = {name: unit if name == "unit" else "int64" for name in _names(cursor)}
             return _table(rows, kinds, list(kinds))
 
@@ -285,7 +284,7 @@ class ServerRows(SQLRows):
     def words(self, key: str, text: str, chosen: str) -> Words:
         digits = f"encode(sha256(convert_to(CAST($1 AS text) || {text}, 'UTF8')), 'hex')"
         sql = f"SELECT CAST(CAST('x' || left({digits}, 16) AS bit(64)) AS bigint) FROM ({chosen}) AS chosen"
-        rows = self.server.ask(lambda cursor: self._statement.execute(cursor, sql, more=[key]), "read the elements")
+        rows = self.server.ask(lambda cursor: self.rows.execute(cursor, sql, more=[key]), "read the elements")
         return np.array(rows, dtype=np.int64).reshape(len(rows)).view(np.uint64)
 
     def snapshot(self, columns: Sequence[str]) -> Deferred:
@@ -293,7 +292,7 @@ class ServerRows(SQLRows):
         sql = f"SELECT {', '.join(f'{_cell(schema, name)} AS {quote(name)}' for name in columns)} FROM {ROWS}"
 
         def read(cursor: Cursor) -> pa.Table:
-            return _table(self._statement.execute(cursor, sql), schema, columns)
+            return _table(self.rows.execute(cursor, sql), schema, columns)
 
         return Deferred(", ".join(columns), lambda: self.server.ask(read, "read the rows"))
 

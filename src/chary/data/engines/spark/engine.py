@@ -31,22 +31,27 @@ class SparkRows(SQLRows):
 
     dialect = SPARK
 
-    def __init__(self, work: SparkWork, holding: storage.Holding, schema: dict[str, str], unit: str | None) -> None:
+    def __init__(
+        self,
+        work: SparkWork,
+        holding: storage.Holding,
+        unit: str | None,
+        template: storage.Template,
+        limit: EntryLimit | None,
+    ) -> None:
         """Use `Spark.open`."""
         super().__init__(unit)
-        self.work, self.holding, self._schema = work, holding, schema
-        self._template: storage.Template | None = None
-        self._limit: EntryLimit | None = None
+        self.work, self.holding, self._template, self._limit = work, holding, template, limit
         self._defined = 0
         self._within = False
 
     @property
     def schema(self) -> dict[str, str]:
-        return dict(self._schema)
+        return dict(self._template.schema)
 
     @property
     def reading(self) -> dict[str, Any]:
-        return {} if self._template is None else self._template.reading
+        return self._template.reading
 
     @property
     def keeps_batches(self) -> bool:
@@ -79,7 +84,6 @@ class SparkRows(SQLRows):
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
-        assert self._template is not None
         with self.one_state():
             held = [batch for batch in self.holding.batches() if request is not None and batch.request == request]
             if held:
@@ -90,12 +94,6 @@ class SparkRows(SQLRows):
     def batches(self, after: int) -> list[Batch]:
         with self.work.held():
             return [batch for batch in self.holding.batches() if batch.number > after]
-
-    def begin(self, template: storage.Template, limit: EntryLimit | None) -> None:
-        """Let rows be added, and hold all to a limit; `SchemaMismatch` if they break it."""
-        self._template, self._limit = template, limit
-        if limit is not None:
-            self._check_entries(limit, ROWS, None)
 
     @contextmanager
     def one_state(self) -> Iterator[None]:
@@ -127,14 +125,17 @@ class SparkRows(SQLRows):
             storage.define(session, [*self.holding.frames(session), more], self.unit, CANDIDATE)
 
         self.work.ask(offered, "looked at the rows to add")
-        if self._limit is not None:
-            self._check_entries(self._limit, CANDIDATE, f"SELECT {storage.backquoted(self._limit.of)} FROM {BATCH}")
+        self.check_entries(CANDIDATE, BATCH)
         found = self.work.read(f"SELECT count(*) AS rows FROM {CANDIDATE}", "counted the rows")
         return int(found["rows"][0].as_py())
 
-    def _check_entries(self, limit: EntryLimit, relation: str, among: str | None) -> None:
-        read = partial(self.work.read, doing="counted the entries of units")
-        check_entries(limit, self.schema, relation, storage.backquoted(limit.of), among, read)
+    def check_entries(self, rows: str, among: str | None) -> None:
+        """`SchemaMismatch`, naming nobody, if a unit (of the view `among`, if given) is in too many rows."""
+        if self._limit is not None:
+            of = storage.backquoted(self._limit.of)
+            chosen = None if among is None else f"SELECT {of} FROM {among}"
+            read = partial(self.work.read, doing="counted the entries of units")
+            check_entries(self._limit, self.schema, rows, of, chosen, read)
 
 
 # Spark as an engine: what it opens.
@@ -165,9 +166,10 @@ class Spark:
         work = quietly(lambda: SparkWork(session), EngineError("the session of Spark cannot be used: has it ended?"))
         with ExitStack() as undo:
             undo.callback(work.close)
-            rows = quietly(lambda: self._rows(work, source, unit, unpivot), SchemaMismatch(_UNREADABLE))
+            holding, schema = quietly(lambda: self._held(work, source, unit, unpivot), SchemaMismatch(_UNREADABLE))
             empty = work.read(f"SELECT * FROM {ROWS} LIMIT 0", "looked at the columns")
-            rows.begin(storage.Template(self._embedded, source, rows.schema, empty), limit)
+            rows = SparkRows(work, holding, unit, storage.Template(self._embedded, source, schema, unit, empty), limit)
+            rows.check_entries(ROWS, None)
             undo.pop_all()
         return rows
 
@@ -178,17 +180,19 @@ class Spark:
         path.mkdir()
         pq.write_table(rows, path / "first.parquet")
 
-    def _rows(self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None) -> SparkRows:
-        holding = self._held(work, source, unit, unpivot)
+    def _held(
+        self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None
+    ) -> tuple[storage.Holding, dict[str, str]]:
+        """The rows, which are a view now, and the types of their columns."""
+        holding = self._holding(work, source, unit, unpivot)
         first = work.ask(lambda session: holding.frames(session)[0], _READING)
-        columns = storage.read_columns(first, unit)
-        schema = {column.name: column.type for column in columns}
+        schema = {column.name: column.type for column in storage.read_columns(first, unit)}
         if unit is not None and unit not in schema:
             raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit")
         work.ask(lambda session: storage.define(session, holding.frames(session), unit), _READING)
-        return SparkRows(work, holding, schema, unit)
+        return holding, schema
 
-    def _held(
+    def _holding(
         self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None
     ) -> storage.Holding:
         if source.kind == "folder":

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,9 +208,13 @@ def _is_text(kind: Any) -> bool:
 class Template:
     """Reads batches with the checks, types and messages of the embedded engine."""
 
-    def __init__(self, embedded: Engine, source: RowSource, schema: Mapping[str, str], empty: pa.Table) -> None:
+    def __init__(
+        self, embedded: Engine, source: RowSource, schema: dict[str, str], unit: str | None, empty: pa.Table
+    ) -> None:
         """For rows of this schema that `source` brought; `empty` has their columns as Arrow types."""
-        self._embedded = embedded
+        self._embedded, self.schema = embedded, schema
+        # Decimals would become doubles, which merge units.
+        self._unit = unit if unit is not None and schema[unit].startswith("decimal") else None
         texts = frozenset(schema) & (frozenset(schema) if source.kind == "csv" else source.objects)
         known = {name: kind for name, kind in schema.items() if kind in SQL_TYPES and kind != TypeClass.STRING}
         types = {name: source.types.get(name) or SQL_TYPES[kind] for name, kind in known.items()}
@@ -224,12 +228,12 @@ class Template:
     @property
     def reading(self) -> dict[str, Any]:
         """How texts are read, of these rows and of batches alike."""
-        with closing(self._embedded.open(self._source, None, None, None)) as opened:
+        with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
             return opened.reading
 
     def fitted(self, batch: RowSource) -> pa.Table:
         """The rows of a batch; `SchemaMismatch` if they do not fit."""
-        with closing(self._embedded.open(self._source, None, None, None)) as opened:
+        with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
             opened.append(batch, None, _unheard)
             return opened.snapshot(list(opened.schema)).run()
 
