@@ -45,10 +45,9 @@ def select(columns: Sequence[Column], relation: str) -> str:
 def shared_class(columns: Sequence[Column]) -> TypeClass | None:
     """The class that all values of some columns have or can be brought to, if there is one."""
     types = {column.type for column in columns}
-    shared = (
-        TypeClass.FLOAT if types == {TypeClass.INTEGER, TypeClass.FLOAT} else types.pop() if len(types) == 1 else ""
-    )
-    return TypeClass(shared) if shared in SQL_TYPES else None
+    if types == {TypeClass.INTEGER, TypeClass.FLOAT}:
+        return TypeClass.FLOAT
+    return TypeClass(types.pop()) if len(types) == 1 and types <= set(SQL_TYPES) else None
 
 
 # Small tables that go with a question: its keys, the rooms of units, chosen positions.
