@@ -193,7 +193,7 @@ class NoisyDescent:
 
     >>> from chary.learning.losses import Logistic
     >>> problem = Problem(Logistic(), radius=Fraction(1), lam=Fraction(1, 100), size=1000, features=5)
-    >>> NoisyDescent(problem, Fraction(1, 50), steps=64).deviation
+    >>> NoisyDescent(problem, Fraction(1, 50), steps=64).noisy.deviation
     0.08
     """
 
@@ -202,28 +202,13 @@ class NoisyDescent:
     steps: int
 
     @cached_property
-    def gradients(self) -> IntegerGradients:
-        """The exact sums to which noise is added."""
-        return IntegerGradients(self.problem)
-
-    @cached_property
     def noisy(self) -> NoisySum:
         """What each step publishes."""
-        return NoisySum(self.gradients, self.rho / self.steps)
-
-    @property
-    def noise(self) -> Gaussian:
-        """The noise of each step, in units of the sum of integer gradients."""
-        return self.noisy.noise
-
-    @property
-    def deviation(self) -> float:
-        """The noise in each coordinate of a step's mean gradient, as a standard deviation."""
-        return self.noisy.deviation
+        return NoisySum(IntegerGradients(self.problem), self.rho / self.steps)
 
     def weights(self, rows: Floats, targets: Floats, source: Source) -> Floats:
         """The weights after all steps, for rows (n x d) no longer than the radius and their targets."""
-        whole = self.gradients.rows(rows)
+        whole = self.noisy.gradients.rows(rows)
         weights = ahead = kept = np.zeros(rows.shape[1])
         late = self.steps - self.steps // KEPT_PART
         for step in range(self.steps):

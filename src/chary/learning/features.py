@@ -1,11 +1,14 @@
 """Features: the cell of each value and the vector of each row, by public rules that depend on one row each."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from numbers import Real
 from typing import Any, Final, Self
 
 import numpy as np
@@ -18,6 +21,9 @@ from chary.numbers import Number, checked, exact, float_or_nan, set_fields
 
 # Public descriptions of columns: which cell each value falls into, whatever the value.
 
+# Names of Arrow's numeric types begin like this; below, those of DuckDB, with all their other names.
+NUMERIC: Final = ("int", "uint", "float", "decimal")
+_NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
 # What is no table, as scikit-learn words it.
 NO_TABLE: Final = "Reshape your data if it has one dimension. Complex data not supported, nor sparse."
 
@@ -42,7 +48,24 @@ class Feature(ABC):
     def code(self, values: Any, bins: int) -> Cells:
         """The cell of each value."""
 
-    def body(self) -> list[Any]:
+    @property
+    def width(self) -> int:
+        """How many numbers a value becomes in a vector."""
+        return self.size(1) - 1
+
+    def vectors(self, values: Any) -> Floats:
+        """Each value as numbers: a 1 for its cell, nothing for what is missing or unforeseen."""
+        return np.asarray(self.code(values, 1)[:, None] == np.arange(1, self.size(1)), dtype=np.float64)
+
+    def check(self, kind: str) -> None:
+        """Refuse a column of a type that is all missing to it."""
+        if _NUMBERS.fullmatch(kind) is None:
+            raise InvalidParameter(
+                f"{self.column!r} is of type {kind}, and the feature needs numbers: list its values with "
+                f"Categorical({self.column!r}, [...]), or bring a column of numbers"
+            )
+
+    def body(self) -> Any:
         """What it is, in JSON."""
         return [type(self).__name__, self.column]
 
@@ -75,7 +98,15 @@ class Span(Feature):
         points = [float(low + (high - low) * step / bins) for step in range(1, bins)]
         return _between(values, points)
 
-    def body(self) -> list[Any]:
+    @property
+    def width(self) -> int:
+        return 1
+
+    def vectors(self, values: Any) -> Floats:
+        low, high = float(self.low), float(self.high)
+        return np.nan_to_num((2 * np.clip(floats(values), low, high) - low - high) / (high - low), nan=0.0)[:, None]
+
+    def body(self) -> Any:
         return [*super().body(), str(self.low), str(self.high)]
 
     @property
@@ -105,7 +136,7 @@ class Cuts(Feature):
     def code(self, values: Any, bins: int) -> Cells:
         return _between(values, [float(point) for point in self.points])
 
-    def body(self) -> list[Any]:
+    def body(self) -> Any:
         return [*super().body(), [str(point) for point in self.points]]
 
 
@@ -117,7 +148,7 @@ class Categorical(Feature):
     [2, 1, 0, 0]
     """
 
-    values: Sequence[str | int]
+    values: Sequence[Hashable]
 
     def __post_init__(self) -> None:
         set_fields(self, values=tuple(self.values))
@@ -130,8 +161,37 @@ class Categorical(Feature):
     def code(self, values: Any, bins: int) -> Cells:
         return numbered(values, self.values)
 
-    def body(self) -> list[Any]:
+    def check(self, kind: str) -> None:
+        if kind == "string":
+            possible = any(isinstance(value, str) for value in self.values)
+        elif kind == "boolean":
+            possible = any(value in (False, True) for value in self.values)
+        else:
+            possible = not kind.startswith(NUMERIC) or any(isinstance(value, Real | Decimal) for value in self.values)
+        if not possible:
+            told = ", ".join(map(repr, self.values))
+            reason = f"is of type {kind}, so none of the values {told} can occur: list others"
+            raise InvalidParameter(f"{self.column!r} {reason}")
+
+    def body(self) -> Any:
         return [*super().body(), list(self.values)]
+
+
+@dataclass(frozen=True, repr=False)
+class Plain(Feature):
+    """A column's numbers as they are, 0 for what is none: what a name alone means in a list of features."""
+
+    def size(self, bins: int) -> int:
+        return 2
+
+    def code(self, values: Any, bins: int) -> Cells:
+        return (~np.isnan(floats(values))).astype(np.int64)
+
+    def vectors(self, values: Any) -> Floats:
+        return np.nan_to_num(floats(values), nan=0.0)[:, None]
+
+    def body(self) -> Any:
+        return self.column
 
 
 def numbered(values: Any, known: Sequence[Any]) -> Cells:
@@ -231,8 +291,7 @@ def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
     >>> design_matrix(rows, [Span("age", 0, 100), Categorical("sex", ["f", "m"])]).tolist()
     [[-0.6, 1.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    named(features)
-    return np.column_stack([_columns(rows, feature) for feature in features])
+    return np.column_stack([each.vectors(take(rows, each.column)) for each in described(features)])
 
 
 @dataclass(eq=False, repr=False)
@@ -247,7 +306,7 @@ class PublicFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Check the features; the rows are not read."""
-        named(self.features)
+        described(self.features)
         return self
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
@@ -267,16 +326,15 @@ def width(features: Sequence[Column | Feature]) -> int:
     >>> width([Span("age", 0, 100), Categorical("sex", ["f", "m"]), "height"])
     4
     """
-    named(features)
-    return sum(_width(feature) for feature in features)
+    return sum(feature.width for feature in described(features))
 
 
-def named(features: Sequence[Column | Feature]) -> list[Column]:
-    """The columns of the features; `InvalidParameter` where there is none, and for what is no list of them."""
+def described(features: Sequence[Column | Feature]) -> list[Feature]:
+    """The features, a name alone among them as `Plain`; `InvalidParameter` where there is none, or no list of them."""
     listed = isinstance(features, Sequence) and not isinstance(features, str)
     if not listed or not features or any(isinstance(one, bool) or not isinstance(one, KNOWN) for one in features):
         raise InvalidParameter('name the features, in a list: features=["age", Categorical("sex", ["f", "m"])]')
-    return [feature.column if isinstance(feature, Feature) else feature for feature in features]
+    return [one if isinstance(one, Feature) else Plain(one) for one in features]
 
 
 def clipped(rows: Floats, radius: Fraction) -> Floats:
@@ -291,18 +349,3 @@ def clipped(rows: Floats, radius: Fraction) -> Floats:
     long = lengths > bound / largest
     short = rows / largest[:, None] * (bound / np.maximum(lengths, 1))[:, None]
     return np.where(long[:, None], short, rows)
-
-
-def _width(feature: Column | Feature) -> int:
-    return 1 if isinstance(feature, Span) or not isinstance(feature, Feature) else feature.size(1) - 1
-
-
-def _columns(rows: Any, feature: Column | Feature) -> Floats:
-    if not isinstance(feature, Feature):
-        return np.nan_to_num(floats(take(rows, feature)), nan=0.0)[:, None]
-    values = take(rows, feature.column)
-    if isinstance(feature, Span):
-        low, high = float(feature.low), float(feature.high)
-        return np.nan_to_num((2 * np.clip(floats(values), low, high) - low - high) / (high - low), nan=0.0)[:, None]
-    cells = feature.code(values, bins=1)
-    return np.asarray(cells[:, None] == np.arange(1, feature.size(1)), dtype=np.float64)

@@ -1,13 +1,10 @@
 """Private linear models as scikit-learn estimators and as calls of a session: the guarantee, training, prediction."""
 
-import re
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from numbers import Real
 from typing import Any, Final, Self
 
 import numpy as np
@@ -28,9 +25,9 @@ from chary.learning.features import (
     Column,
     Feature,
     clipped,
+    described,
     design_matrix,
     floats,
-    named,
     numbered,
     width,
 )
@@ -99,7 +96,7 @@ class PrivateLinear(PrivateEstimator):
         row = losses.root_up(radius**2 + 1) if self.fit_intercept else radius
         lam, rows = Fraction(float(positive(self.lam, "lam"))), whole(size, "the number of rows")
         length = positive(self.length, "length") if self.length is not None and self.descends else None
-        return Problem(self.loss_function, row * ROUNDING, lam, rows, self._width(features), length)
+        return Problem(self.loss_function, row * ROUNDING, lam, rows, features + bool(self.fit_intercept), length)
 
     @property
     def descends(self) -> bool:
@@ -175,34 +172,26 @@ class PrivateLinear(PrivateEstimator):
         """
         rows = None if size is None else whole(size, "size")
         self.check(rows or TYPICAL_ROWS, width(features))
-        names = named(features)
+        known = described(features)
         if not isinstance(label, str):
             raise InvalidParameter('name the column to predict: label="ill"')
-        if label in names:
+        if label in (feature.column for feature in known):
             raise InvalidParameter(f"the label {label!r} is one of the columns it would be predicted from")
-        columns = dict.fromkeys([*map(str, names), label, *([] if unit is None else [unit])])
-        described = [feature.body() if isinstance(feature, Feature) else feature for feature in features]
-        told = {"features": described, "label": label, "unit": unit, "size": rows}
+        columns = [*(str(feature.column) for feature in known), label, *([] if unit is None else [unit])]
+        told = {"features": [feature.body() for feature in known], "label": label, "unit": unit, "size": rows}
         model = clone(self)
         return LinearAlgorithm(
             name,
             partial(train, model.targets, model.trained, features, label, unit, rows),
             self.epsilon,
             self.delta,
-            list(columns),
+            list(dict.fromkeys(columns)),
             self.body() | told,
             rho=self.rho,
             unit=unit,
             rows_declared=rows,
-            listed=self._listed(features, label),
-            numeric=[
-                str(name) for name, each in zip(names, features, strict=True) if not isinstance(each, Categorical)
-            ],
+            read=[*known, *([Categorical(label, self.classes)] if isinstance(self, PrivateClassifier) else [])],
         )
-
-    def _listed(self, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
-        """The columns whose values are listed, with these."""
-        return {str(each.column): each.values for each in features if isinstance(each, Categorical)}
 
     def body(self) -> Json:
         """Its public parameters, in JSON; none that was left out."""
@@ -222,17 +211,12 @@ class PrivateLinear(PrivateEstimator):
         return np.array([float((cell + Fraction(1, 2)) * grid) for cell in found])
 
     def _descent(self, problem: Problem) -> descent.NoisyDescent | descent.BallDescent:
-        rho = self.concentrated or Fraction(0)
-        if problem.length is None:
-            return descent.NoisyDescent(problem, rho, self.steps)
-        return descent.BallDescent(problem, rho, self.steps)
+        made = descent.NoisyDescent if problem.length is None else descent.BallDescent
+        return made(problem, self.concentrated or Fraction(0), self.steps)
 
     def _inputs(self, rows: Floats) -> Floats:
         short = clipped(rows, positive(self.radius, "radius"))
         return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
-
-    def _width(self, features: int) -> int:
-        return features + bool(self.fit_intercept)
 
     def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
         """Refuse what cannot be trained on so many rows of so many numbers, before anything is charged or read."""
@@ -291,9 +275,6 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
         """-1 and 1 for the two classes, NaN for other labels."""
         return np.array([np.nan, -1.0, 1.0])[numbered(labels, self.classes)]
 
-    def _listed(self, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
-        return super()._listed(features, label) | {label: self.classes}
-
     def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
         super().check(rows, features)
         if len(classifiers.checked_classes(self.classes)) != 2:
@@ -302,9 +283,10 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
 
 # Linear models trained privately, as scikit-learn estimators.
 
-LOSSES: Final[dict[str, type[losses.SmoothedHinge] | type[losses.SquaredHinge]]] = {
+LOSSES: Final[dict[str, Callable[..., losses.Loss]]] = {
     "smoothed_hinge": losses.SmoothedHinge,
     "squared_hinge": losses.SquaredHinge,
+    "hinge": losses.Hinge,
 }
 # Up to here float64 errs by less than `Problem.float_error`: where it could not, no prediction comes near the corner.
 WIDEST: Final = Fraction(1, 2)
@@ -352,17 +334,14 @@ class PrivateSVC(PrivateClassifier):
 
     @property
     def loss_function(self) -> losses.Loss:
-        if self.loss not in (*LOSSES, "hinge"):
-            told = ", ".join(map(repr, (*LOSSES, "hinge")))
-            raise InvalidParameter(f"loss must be one of {told}, got {self.loss!r}")
+        if self.loss not in LOSSES:
+            raise InvalidParameter(f"loss must be one of {', '.join(map(repr, LOSSES))}, got {self.loss!r}")
         if (self.loss == "hinge") != (self.smoothing is not None):
             raise InvalidParameter(
                 'loss="hinge" takes smoothing=, how far its corner is rounded off, and no other does: smoothing="0.1"; '
                 '"smoothed_hinge" is rounded off within 1/2'
             )
-        if self.smoothing is not None:
-            return losses.Hinge(_smoothing(self.smoothing, WIDEST))
-        return LOSSES[self.loss]()
+        return LOSSES[self.loss](*([] if self.smoothing is None else [_smoothing(self.smoothing, WIDEST)]))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -426,16 +405,12 @@ class PrivateQuantileRegressor(PrivateRegressor):
 
 
 def _smoothing(width: Number, most: Fraction) -> Fraction:
-    if positive(width, "smoothing") > most:
+    if (found := positive(width, "smoothing")) > most:
         raise InvalidParameter(f"smoothing must be at most {most}")
-    return Fraction(positive(width, "smoothing"))
+    return Fraction(found)
 
 
 # Training as a private algorithm of a session.
-
-# Names of Arrow's numeric types begin like this; below, those of DuckDB, with all their other names.
-NUMERIC: Final = ("int", "uint", "float", "decimal")
-_NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
 
 
 @dataclass(frozen=True)
@@ -456,8 +431,7 @@ class LinearAlgorithm(Algorithm):
 
     unit: str | None = None
     rows_declared: int | None = None
-    listed: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
-    numeric: Sequence[str] = ()
+    read: Sequence[Feature] = ()
 
     def prepare(self, rows: Rows) -> Reading:
         neighbors, unit = rows.neighbor_relation.neighbors, rows.neighbor_relation.unit
@@ -468,33 +442,9 @@ class LinearAlgorithm(Algorithm):
         if self.rows_declared is None and (neighbors is not Neighbors.REPLACE or unit is not None):
             raise InvalidParameter("the number of units is no public number here: declare size=, how many to train on")
         plan = super().prepare(rows)
-        for column, values in self.listed.items():
-            _can_occur(column, rows.schema[column], values)
-        for column in self.numeric:
-            _has_numbers(column, rows.schema[column])
+        for feature in self.read:
+            feature.check(rows.schema[str(feature.column)])
         return plan
-
-
-def _has_numbers(column: str, kind: str) -> None:
-    """Refuse a column that is all zeros to a feature of numbers."""
-    if _NUMBERS.fullmatch(kind) is None:
-        raise InvalidParameter(
-            f"{column!r} is of type {kind}, and the feature needs numbers: list its values with "
-            f"Categorical({column!r}, [...]), or bring a column of numbers"
-        )
-
-
-def _can_occur(column: str, kind: str, values: Sequence[Hashable]) -> None:
-    """Refuse values none of which a column of this type can hold, for then every row would count as zeros."""
-    if kind == "string":
-        possible = any(isinstance(value, str) for value in values)
-    elif kind == "boolean":
-        possible = any(value in (False, True) for value in values)
-    else:
-        possible = not kind.startswith(NUMERIC) or any(isinstance(value, Real | Decimal) for value in values)
-    if not possible:
-        told = ", ".join(map(repr, values))
-        raise InvalidParameter(f"{column!r} is of type {kind}, so none of the values {told} can occur: list others")
 
 
 def train(

@@ -169,8 +169,22 @@ def _shares(values: Floats) -> Floats:
 # Losses with corners, rounded off within a public width: hinge and quantile loss, with what the rounding adds.
 
 
+class Kinked(Loss):
+    """A loss whose corner is rounded to a parabola within `width` of it; that moves it by `width / 4` at most."""
+
+    width: Fraction
+
+    @property
+    def curvature(self) -> Fraction:  # type: ignore[override]
+        return 1 / (2 * self.width)
+
+    @property
+    def bias(self) -> Fraction:  # type: ignore[override]
+        return self.width / 4
+
+
 @dataclass(frozen=True)
-class Hinge(Loss):
+class Hinge(Kinked):
     """`max(0, 1 - t p)` with the corner rounded to a parabola within `width` of it, targets -1 and 1.
 
     Nowhere below the hinge, and above it by `width / 4` at most. Its slope is that of the hinge at most, so rounding
@@ -184,19 +198,11 @@ class Hinge(Loss):
     mean_slope = Fraction(1)
 
     @property
-    def curvature(self) -> Fraction:  # type: ignore[override]
-        return 1 / (2 * self.width)
-
-    @property
     def pull(self) -> Fraction:  # type: ignore[override]
         """`p (1 + width - p)/(2 width)` where the parabola is, p where the slope is 1: largest at one of three ends."""
         middle = (1 + self.width) / 2
         rounded = middle**2 / (2 * self.width) if abs(middle - 1) <= self.width else Fraction(0)
         return max(rounded, 1 - self.width)
-
-    @property
-    def bias(self) -> Fraction:  # type: ignore[override]
-        return self.width / 4
 
     def values(self, predictions: Floats, targets: Floats) -> Floats:
         short, width = 1 - targets * predictions, float(self.width)
@@ -226,7 +232,7 @@ class SmoothedHinge(Hinge):
 
 
 @dataclass(frozen=True)
-class Quantile(Loss):
+class Quantile(Kinked):
     """`level (t - p)` above the prediction and `(1 - level) (p - t)` below, targets between -bound and bound.
 
     The corner is rounded to a parabola within `width` of it, as Moreau's envelope does: nowhere above the loss with
@@ -247,19 +253,11 @@ class Quantile(Loss):
         return max(self.level, 1 - self.level)
 
     @property
-    def curvature(self) -> Fraction:  # type: ignore[override]
-        return 1 / (2 * self.width)
-
-    @property
     def pull(self) -> Fraction:  # type: ignore[override]
         """`p ((bound - p)/(2 width) + level - 1/2)` where the parabola is, `level p` where the slope is all of it."""
         middle = (self.bound + self.width * (2 * self.mean_slope - 1)) / 2
         straight = self.bound - self.width
         return middle**2 / (2 * self.width) if middle >= straight else straight * self.mean_slope
-
-    @property
-    def bias(self) -> Fraction:  # type: ignore[override]
-        return self.width / 4
 
     def values(self, predictions: Floats, targets: Floats) -> Floats:
         off, width = targets - predictions, float(self.width)

@@ -1,6 +1,6 @@
 """A line through the middle of the data: the median of slopes of pairs of rows, by inverse sensitivity."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,15 +54,16 @@ class MedianSlope:
         """How many rows must change, at least, for each candidate to be the median of the slopes."""
         told = {"x": self.x, "y": self.y, "change": self.matchings * (2 if self._replaced else 3)}
         told |= {"matchings": self.matchings}
-        columns, neighbors = [self.x, self.y], Neighbors(self.neighbors)
-        return ScoreFunction("median of slopes", slope_distances, columns, told, coins=True, neighbors=neighbors)
+        return self._scored("median of slopes", slope_distances, told, coins=True)
 
     def height(self, slope: float, center: float) -> ScoreFunction:
         """How many rows must change, at least, for each candidate to be the median height at `center`."""
         told = {"x": self.x, "y": self.y, "change": 2 if self._replaced else 1}
         known = {"slope": float(exact(slope, "slope")), "center": float(exact(center, "center"))}
-        columns, neighbors = [self.x, self.y], Neighbors(self.neighbors)
-        return ScoreFunction("median height", height_distances, columns, told | known, neighbors=neighbors)
+        return self._scored("median height", height_distances, told | known)
+
+    def _scored(self, name: str, distances: Callable[..., Floats], told: dict[str, Any], **more: Any) -> ScoreFunction:
+        return ScoreFunction(name, distances, [self.x, self.y], told, neighbors=Neighbors(self.neighbors), **more)
 
     @property
     def _replaced(self) -> bool:

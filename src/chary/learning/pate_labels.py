@@ -70,13 +70,7 @@ class _Sized:
 
 
 @dataclass(frozen=True)
-class EveryLabel(_Sized):
-    """A label for every point, every one paid; `flip` chooses by permute-and-flip, which suits a pure budget.
-
-    >>> EveryLabel("0.1").plain
-    ZeroConcentrated(rho=Fraction(1, 800))
-    """
-
+class _Every(_Sized):
     flip: bool = False
 
     @property
@@ -85,7 +79,16 @@ class EveryLabel(_Sized):
 
     def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
         """See `chary.calls.Label`."""
-        return session.ask(Label(question, epsilon=self.epsilon, flip=self.flip), request=request)
+        return session.ask(Label(question, epsilon=self.epsilon, guess=guess, flip=self.flip), request=request)
+
+
+@dataclass(frozen=True)
+class EveryLabel(_Every):
+    """A label for every point, every one paid; `flip` chooses by permute-and-flip, which suits a pure budget.
+
+    >>> EveryLabel("0.1").plain
+    ZeroConcentrated(rho=Fraction(1, 800))
+    """
 
 
 @dataclass(frozen=True)
@@ -141,23 +144,13 @@ class AgreedLabels(_Sized):
 
 
 @dataclass(frozen=True)
-class Corrections(_Sized):
+class Corrections(_Every):
     """A label for every point, paid where it differs from what the student predicts; it is trained as labels arrive."""
-
-    flip: bool = False
 
     @property
     def guided(self) -> bool:
         """By the student."""
         return True
-
-    @property
-    def plain(self) -> Event:
-        return Pure(self.epsilon) if self.flip else super().plain
-
-    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
-        """See `chary.calls.Label` with a guess."""
-        return session.ask(Label(question, epsilon=self.epsilon, guess=guess, flip=self.flip), request=request)
 
 
 # Labels for many points, by one strategy, until there are no points or no budget left.

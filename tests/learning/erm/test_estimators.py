@@ -120,7 +120,7 @@ def test_noisy_steps_share_the_rho_of_epsilon_and_delta(make, monkeypatch):
     make(epsilon="0.5", delta="1e-6", steps=20).fit(rows_of()[0], labels_for(make))
     made = seen[-1]
     assert made.problem == make().problem(600, 3)
-    rho = float(20 * made.noise.event().rho)
+    rho = float(20 * made.noisy.noise.event().rho)
     assert rho == pytest.approx(float(made.rho))
     assert 0.45 < rho + 2 * math.sqrt(rho * math.log(1e6)) < 0.65
     assert made.rho <= zero_concentrated_rho_down(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))

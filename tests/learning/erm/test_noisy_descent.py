@@ -31,13 +31,13 @@ def test_the_integer_gradient_is_an_exact_sum_near_the_gradient(loss):
     made = descent(loss, rows)
     whole = integer_rows(rows, Fraction(1))
     weights = np.array([0.3, -0.7, 0.2])
-    total = made.gradients.total(whole, targets, weights)
-    alone = sum(made.gradients.total(whole[[row]], targets[[row]], weights) for row in range(500))
+    total = made.noisy.gradients.total(whole, targets, weights)
+    alone = sum(made.noisy.gradients.total(whole[[row]], targets[[row]], weights) for row in range(500))
     order = np.random.default_rng(1).permutation(500)
     assert total.tolist() == alone.tolist()
-    assert total.tolist() == made.gradients.total(whole[order], targets[order], weights).tolist()
+    assert total.tolist() == made.noisy.gradients.total(whole[order], targets[order], weights).tolist()
     exact = Objective(made.problem, rows, targets).gradient(weights) - float(made.problem.lam) * weights
-    assert total * made.gradients.unit == pytest.approx(exact, abs=3e-4 * float(made.problem.lipschitz))
+    assert total * made.noisy.gradients.unit == pytest.approx(exact, abs=3e-4 * float(made.problem.lipschitz))
 
 
 def test_a_row_that_is_no_number_or_too_long_counts_as_zeros():
@@ -57,16 +57,16 @@ def test_a_replaced_row_moves_the_integer_gradient_no_further_than_its_bound(los
     for weights in compass * float(made.problem.norm):
         whole = integer_rows(compass, Fraction(1))
         alone = [
-            made.gradients.total(whole[[row]], np.array([target]), weights)
+            made.noisy.gradients.total(whole[[row]], np.array([target]), weights)
             for row, target in itertools.product(range(8), [-1.0, 1.0])
         ]
         worst = max(worst, *(int(((here - there) ** 2).sum()) for here, there in itertools.combinations(alone, 2)))
-    assert NEAR[type(loss)] * made.noise.l2_squared < worst <= made.noise.l2_squared
+    assert NEAR[type(loss)] * made.noisy.noise.l2_squared < worst <= made.noisy.noise.l2_squared
 
 
 def test_weights_that_are_too_long_do_not_lengthen_a_gradient():
     made = descent(SquaredHinge(), np.zeros((4, 2)))
-    moved = made.gradients.total(np.array([[2.0**ROW_BITS, 0]]), np.array([1.0]), np.array([-1e4, 0.0]))
+    moved = made.noisy.gradients.total(np.array([[2.0**ROW_BITS, 0]]), np.array([1.0]), np.array([-1e4, 0.0]))
     assert np.abs(moved).max() == 1 << 2 * ROW_BITS
 
 
@@ -81,8 +81,8 @@ def test_rows_that_are_too_long_count_as_zeros():
 @pytest.mark.parametrize("steps", [1, 7, 80])
 def test_the_steps_add_up_to_rho(steps):
     made = descent(Logistic(), np.zeros((4, 2)), steps=steps)
-    assert steps * made.noise.event().rho == Fraction("0.01")
-    assert made.noise.l2_squared == (2 * 4**ROW_BITS) ** 2
+    assert steps * made.noisy.noise.event().rho == Fraction("0.01")
+    assert made.noisy.noise.l2_squared == (2 * 4**ROW_BITS) ** 2
 
 
 @pytest.mark.statistical
@@ -96,9 +96,9 @@ def test_each_step_has_the_noise_it_says():
         found = float((weights**2).sum()) / deviation**2
         return 2 * min(stats.chi2.cdf(found, 3000), stats.chi2.sf(found, 3000))
 
-    assert fits(made.deviation) > ALPHA
-    assert max(fits(made.deviation * wrong) for wrong in (2 / 3, 3 / 2)) < ALPHA
-    assert made.deviation == pytest.approx(2 / 1000 / np.sqrt(2 * 10000))
+    assert fits(made.noisy.deviation) > ALPHA
+    assert max(fits(made.noisy.deviation * wrong) for wrong in (2 / 3, 3 / 2)) < ALPHA
+    assert made.noisy.deviation == pytest.approx(2 / 1000 / np.sqrt(2 * 10000))
 
 
 @named
