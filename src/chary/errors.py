@@ -25,7 +25,7 @@ The command maps `BudgetExceeded` to exit code 3 and all others to 2. `OwnerWarn
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from chary.interruption import interrupted
 
@@ -39,9 +39,11 @@ class OwnerWarning(UserWarning):
 
 
 class CharyError(Exception):
-    """Base of everything chary raises on purpose. `field` is the field of a call that it is about, where it is one."""
+    """Base of everything chary raises on purpose. `field` is the field of a call that it is about, where it is one;
+    `example` then is what that field may be, in a body that is posted."""
 
     field: str | None = None
+    example: dict[str, Any] | None = None
 
 
 class InvalidInput(CharyError, ValueError):

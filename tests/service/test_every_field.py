@@ -15,6 +15,7 @@ from tests.session.kit import shows_data
 
 WRONG = [[], {}, "", "x", -1, 0, True, None, 1.5, [None], {"kind": "count"}, {"a": 1}, "1e400"]
 ASKED = sorted(readable_kinds())
+EVERYWHERE = {"above", "bins", "bounds", "column", "condition", "epsilon", "query", "universe", "where"}
 
 
 def refused_by_constructor(body):
@@ -30,7 +31,7 @@ def test_a_wrong_field_is_told_in_the_words_of_the_constructor(service, http, ki
     sample = SAMPLES[kind]()
     route = "runs" if isinstance(sample, Opening) else "calls"
     body, session = sample.body(), service.datasets["visits"].session
-    before, tried = session.spent, 0
+    before, tried, shown = session.spent, 0, set()
     wrong = [body | {field.name: value} for field in dataclasses.fields(sample) for value in WRONG]
     wrong += [body | {"no such field": 1}]
     wrong += [{name: value for name, value in body.items() if name != left} for left in body if left != "kind"]
@@ -38,9 +39,14 @@ def test_a_wrong_field_is_told_in_the_words_of_the_constructor(service, http, ki
     # Of the same words one is sent: hundreds of bodies are refused alike.
     for each, words in {words: (each, words) for each, words in told}.values():
         response = http.post(f"/v1/datasets/visits/{route}", json=each)
-        assert (response.status_code, response.json()["detail"]) == (422, words)
+        told = response.json()
+        assert (response.status_code, told["detail"]) == (422, words)
+        shown |= set(told.get("example", ()))
+        assert refused_by_constructor(each | told.get("example", {})) is None or "example" not in told
         tried += 1
     assert tried > 0
+    # Of each field one learns what it may be.
+    assert shown >= EVERYWHERE & set(body)
     assert session.spent == before
 
 

@@ -307,7 +307,7 @@ class FieldType:
     makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the
     text of a value in JSON; a type of `lines` has a list of texts, one a line. At a shell it is typed as `option`, or
     by several `options`, whose values `joined` puts together; in a form it is filled into `control`, or one of
-    `choices` is taken. Without a control only a program can state it.
+    `choices` is taken. Without a control only a program can state it. `example` is a value in JSON that mostly will do.
     """
 
     check: Callable[[Any, str], Any]
@@ -320,6 +320,7 @@ class FieldType:
     joined: Callable[[Sequence[Any], Beside], Any] | None = None
     choices: tuple[str, ...] = ()
     write: Callable[[Any], Any] = written
+    example: Any = None
 
     @property
     def lines(self) -> bool:
@@ -519,12 +520,16 @@ def _brought(kind: type[Any], told: str) -> Callable[[Any, str], Any]:
     return check
 
 
+_EXAMPLE: Final = {"kind": "count", "by": {"columns": ["clinic"], "keys": [["north"], ["south"]]}}
+
+
 def _query(check: Callable[[Any, str], Any], kind: Any, told: str, **more: Any) -> FieldType:
     # The kind tells the body of a query from other objects.
     schema = described(kind, told, required=["kind"], properties={"kind": {"enum": list(KINDS)}}, **more)
-    return replace(JSON, check=check, schema=schema, control="query")
+    return replace(JSON, check=check, schema=schema, control="query", example=_EXAMPLE)
 
 
+_CLINICS: Final = ["north", "south"]
 _VALUES: Final = Option("values", list[str], "Public values of a column: sex=f,m.", ("--values",))
 _CELLS: Final = (
     Option("bins", list[str], "Public edges of a column: age=0,18,65,120.", ("--bins",)),
@@ -540,12 +545,12 @@ _MEANT: Final = "Ask although mostly false alarms are to be expected."
 _BELOW: Final = (Option("below_margin", bool, _MEANT, ("--below-margin", "--yes"), usual=False),)
 UNSAID: Final = FieldType(_as_it_is, {"not": {}}, "")
 JSON: Final = FieldType(_as_it_is, {}, "json", _word_read, _json_told)
-NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told)
-NUMBERS: Final = FieldType(_numbers, _NUMBERS, "numbers", numbers_of, numbers_told)
-TEXT: Final = FieldType(_text, {"type": "string", "minLength": 1})
+NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told, example="0.1")
+NUMBERS: Final = FieldType(_numbers, _NUMBERS, "numbers", numbers_of, numbers_told, example=["0", "18", "65"])
+TEXT: Final = FieldType(_text, {"type": "string", "minLength": 1}, example="age")
 FLAG: Final = FieldType(flag, {"type": "boolean"}, "flag", _flag_read, _flag_told, bool, choices=("true", "false"))
 KEYS: Final = FieldType(
-    lambda value, name: _listed(_values(value, name)), {"type": "array"}, "list", list_of, list_told
+    lambda value, name: _listed(_values(value, name)), {"type": "array"}, "list", list_of, list_told, example=_CLINICS
 )
 COLUMNS: Final = FieldType(
     _columns,
@@ -555,6 +560,7 @@ COLUMNS: Final = FieldType(
     columns_told,
     list[str],
     (_VALUES,),
+    example={"clinic": _CLINICS},
 )
 QUERY: Final = _query(_question, "object", "The body of a query: count, sum, mean, histogram or series.")
 
@@ -563,22 +569,27 @@ Positive = Annotated[Number, replace(NUMBER, check=positive, schema=_NUMBER | {"
 Probability = Annotated[
     Number, replace(NUMBER, check=probability, schema=_NUMBER | {"exclusiveMinimum": 0, "exclusiveMaximum": 1})
 ]
-Whole = Annotated[int, FieldType(whole, {"type": "integer", "minimum": 1}, "whole", _whole_read, option=int)]
+Whole = Annotated[
+    int, FieldType(whole, {"type": "integer", "minimum": 1}, "whole", _whole_read, option=int, example=20)
+]
 Flag = Annotated[bool, FLAG]
 BelowMargin = Annotated[bool, replace(FLAG, options=_BELOW, joined=lambda said, _: said[0] or None)]
 Name = Annotated[str, TEXT]
 ColumnName = Annotated[str, replace(TEXT, control="column")]
-PredicateText = Annotated[str, replace(TEXT, control="predicate")]
-Word = Annotated[str | int, FieldType(_word, {"type": ["string", "integer"]}, "word", _word_read, _word_told)]
+PredicateText = Annotated[str, replace(TEXT, control="predicate", example="age >= 65")]
+Word = Annotated[
+    str | int, FieldType(_word, {"type": ["string", "integer"]}, "word", _word_read, _word_told, example=1)
+]
 Numbers = Annotated[Sequence[Number], NUMBERS]
 _SOME: Final = _NUMBERS | {"type": ["number", "string", "array"]}
 OneOrMore = Annotated[
     Exact | Sequence[Number],
-    replace(NUMBERS, check=_one_or_more, schema=_SOME, read=_one_or_more_read, told=_one_or_more_told),
+    replace(NUMBERS, check=_one_or_more, schema=_SOME, read=_one_or_more_read, told=_one_or_more_told, example="0.5"),
 ]
 _TWO: Final = _NUMBERS | {"minItems": 2, "maxItems": 2}
 Edges = Annotated[
-    tuple[Number, Number], replace(NUMBERS, check=_edges, schema=_TWO, options=_ENDS, joined=lambda said, _: said)
+    tuple[Number, Number],
+    replace(NUMBERS, check=_edges, schema=_TWO, options=_ENDS, joined=lambda said, _: said, example=["0", "120"]),
 ]
 Values = Annotated[Iterable[Any], replace(KEYS, check=_values, write=list)]
 Keys = Annotated[Iterable[Any], KEYS]
@@ -589,7 +600,10 @@ Cells = Annotated[
     replace(COLUMNS, check=_universe, schema=_UNIVERSE, told=_cells_told, options=_CELLS, joined=_cells_joined),
 ]
 _PREDICATE: Final = described(["string", "null"], 'A predicate, such as "age >= 65 AND smoker".')
-Where = Annotated[Predicate | str | None, FieldType(lambda where, _: Predicate.of(where), _PREDICATE, "predicate")]
+Where = Annotated[
+    Predicate | str | None,
+    FieldType(lambda where, _: Predicate.of(where), _PREDICATE, "predicate", example="age >= 65"),
+]
 Conditions = Annotated[
     AskedQueries,
     FieldType(
@@ -599,6 +613,7 @@ Conditions = Annotated[
         lambda lines, _: [line for line in map(str.strip, lines) if line],
         lambda asked, _: "\n".join(asked),
         list[str],
+        example=["age >= 65"],
     ),
 ]
 QueryOf = Annotated[Question[AnsweredT], QUERY]
@@ -621,7 +636,9 @@ Candidates = Annotated[
     _query(_candidates, ["object", "array"], _LISTED, items={"type": "string"}),
 ]
 _BODIES: Final = described(["object", "array"], "Bodies of queries; no JSON can state a function.")
-Scores = Annotated[ScoreFunction | Query | Sequence[Query], replace(JSON, check=_scores, schema=_BODIES)]
+Scores = Annotated[
+    ScoreFunction | Query | Sequence[Query], replace(JSON, check=_scores, schema=_BODIES, example=_EXAMPLE)
+]
 Brought = Annotated[
     Algorithm,
     FieldType(

@@ -170,6 +170,7 @@ WorkloadOf = Annotated[
         fields.JSON,
         check=_workload,
         schema=fields.described(["string", "array", "object"], "A name, lists of columns, or weights."),
+        example="ranges",
     ),
 ]
 
@@ -368,6 +369,7 @@ Ranges = Annotated[
         lambda bounds, beside: fields.columns_told(bounds, beside, fields.numbers_told),
         list[str],
         (fields.Option("ranges", list[str], "Range of a column: age=0,90.", ("--range",)),),
+        example={"age": ["0", "90"]},
     ),
 ]
 

@@ -478,6 +478,7 @@ Together = Annotated[
         JSON,
         check=_queries,
         schema=described("array", "Bodies of queries.", items={"type": "object"}),
+        example=[{"kind": "count"}],
     ),
 ]
 

@@ -181,19 +181,6 @@ def in_typed(value: Any) -> Any:
     return _composed(value)
 
 
-def finite(value: Any) -> Any:
-    """A value without what JSON has no word for: infinite figures are told as nothing.
-
-    >>> finite({"reached": float("inf"), "left": 0.5})
-    {'reached': None, 'left': 0.5}
-    """
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    return [finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
 def of_typed(written: Any) -> Any:
     """The value that was written; `InvalidParameter` for what `in_typed` does not write.
 

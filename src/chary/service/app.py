@@ -39,6 +39,7 @@ _PROBLEM: Final = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "field": {"type": "string", "description": "The field of the call that it is about."},
+        "example": {"type": "object", "description": "That field as the body might say it."},
         "asked": {"type": "number", "description": "The share of the budget that was asked for."},
         "left": {"type": "number", "description": "The share that is left."},
         "epsilon": {"type": "number", "description": "The epsilon with which the same question would fit."},

@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse, Response
 from sqlalchemy import insert, select
 
 from chary.client.problems import Refusal
-from chary.client.wire import finite, in_typed, of_typed
+from chary.client.wire import in_typed, of_typed
 from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.data.queries.bodies import check_fields, parsed_body
 from chary.errors import InvalidParameter, SchemaMismatch
@@ -27,6 +27,7 @@ from chary.ledger.entries import head_of, now
 from chary.report.public_report import PublicReport, report
 from chary.service.auth.tokens import Principal, TokenRecord
 from chary.service.core.datasets import ReportInPages, rows_of
+from chary.service.core.requests import finite
 from chary.service.http import admission
 from chary.service.state import Service, Shared
 from chary.service.store.tables import PUBLISHED

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from chary.client.wire import finite, in_typed
+from chary.client.wire import in_typed
 from chary.core.charges import accounts_of
 from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
 from chary.errors import NotWithheld
 from chary.service.auth.tokens import Principal
+from chary.service.core.requests import finite
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
 from chary.service.state import Shared
 from chary.session.statement import Entry, entry_of

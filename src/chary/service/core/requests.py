@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -11,11 +12,11 @@ from chary.calls import fields
 from chary.calls.call import MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
 from chary.calls.run import Opening, Run, run_of
-from chary.client.wire import finite, in_typed
+from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import check_fields, query_of
 from chary.data.queries.stored import current, current_kind
-from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
 from chary.session import Quote, Session
@@ -87,11 +88,31 @@ def fulfilled(
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
     """The call of a body. `NotWithheld` where it goes on with a call that is not shown to somebody, as for one that is
     not there: nobody learns, takes or publishes what another analyst's call held back."""
-    call = read(body)
+    call = read_shown(body)
     held = getattr(call, "held", None)
     if held is not None and not served.shows(who, numbered(session.spine, held).analyst):
         raise NotWithheld("there is no call of that number")
     return call
+
+
+def read_shown(body: Mapping[str, Any]) -> Call[Any]:
+    """The call of a body; a refusal shows what its field may be, where the body would be right with that."""
+    try:
+        return read(body)
+    except CharyError as error:
+        error.example = _would_do(body, error.field)
+        raise
+
+
+def _would_do(body: Mapping[str, Any], field: str | None) -> dict[str, Any] | None:
+    kind = kinds().get(str(body.get("kind")))
+    known = () if kind is None else fields.declared(kind)
+    example = {each.name: fields.type_of(each).example for each in known if each.name == field}
+    try:
+        read({**body, **example})
+    except CharyError:
+        return None
+    return None if None in example.values() else example
 
 
 def opening(call: Call[Any]) -> Opening[Any]:
@@ -197,6 +218,19 @@ def calls_schema(*, openings: bool) -> dict[str, Any]:
 
 
 # Answers, runs and quotes as a service tells them: figures for everybody, and for chary's own client typed values.
+
+
+def finite(value: Any) -> Any:
+    """A value without what JSON has no word for: infinite figures are told as nothing.
+
+    >>> finite({"reached": float("inf"), "left": 0.5})
+    {'reached': None, 'left': 0.5}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    return [finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def told_result(found: Any, session: Session, *, typed: bool) -> dict[str, Any]:

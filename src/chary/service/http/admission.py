@@ -14,11 +14,11 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.responses import JSONResponse
 
 from chary.client.problems import Refusal
-from chary.client.wire import finite
 from chary.data.queries.bodies import parsed_body
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import ACTIONS, Principal
 from chary.service.core.datasets import Served
+from chary.service.core.requests import finite
 from chary.service.state import Service, Shared, service_of
 
 # What stands before every route: whose token it is, what it may do, how often; and the body, read strictly.

@@ -77,7 +77,8 @@ class _Watched:
 
 def problem_response(error: Exception) -> JSONResponse:
     """The answer that tells of an error."""
-    told = problem(error)
+    shown = error.example if isinstance(error, CharyError) else None
+    told = problem(error) | ({} if shown is None else {"example": shown})
     headers = error.headers if isinstance(error, Refusal) else {}
     if told["status"] == 503:
         headers = {"Retry-After": "1"} | headers
