@@ -191,3 +191,13 @@ def test_errors_show_no_data():
     with pytest.raises(InvalidParameter, match="equally many") as refused:
         learner().fit(AWKWARD, ["no"])
     assert refused.value.__context__ is None
+
+
+@pytest.mark.parametrize("value", ["topsecret", 1.5, None, 2**70, math.nan, True, b"x"])
+def test_a_row_of_a_list_moves_only_its_own_counts(value):
+    """Values of lists keep their types, whatever stands beside them."""
+    rows, labels = [[1, 5], [2, 5], [2**53 + 1, 5]], ["no", "yes", "no"]
+    model = CountingBayes([Categorical(0, [1, 2, 2**53 + 1]), Span(1, 0, 9)], classes=CLASSES, epsilon=None)
+    alone = clone(model).fit(rows, labels).counts_
+    for row in ([value, 5], [1, value]):
+        assert np.abs(clone(model).fit([*rows, row], [*labels, "no"]).counts_ - alone).sum() == 3

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -120,7 +121,10 @@ def test_a_pipeline_trains_on_what_its_public_steps_make_of_any_table(table):
     assert model.score(table(rows), ill) > 0.9
 
 
-@pytest.mark.parametrize("step", [Normalizer(), FunctionTransformer(), "passthrough", None])
+PUBLIC = FrozenEstimator(StandardScaler().fit([[-1.0, 0, 0], [1.0, 1, 1]]))
+
+
+@pytest.mark.parametrize("step", [Normalizer(), FunctionTransformer(), "passthrough", None, PUBLIC])
 def test_steps_that_learn_nothing_pass(step):
     rows, ill = patients()
     assert piped(("step", step)).fit(rows, ill).score(rows, ill) > 0.8

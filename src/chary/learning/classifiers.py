@@ -107,9 +107,9 @@ def fitted(estimator: Any, rows: Points, choices: Choices, seed: int) -> Model:
 def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:
     """Numbers in two dimensions; `InvalidParameter`, without a value in it, when they are not."""
     array: NDArray[Any] = np.empty(0)
-    with suppress(TypeError, ValueError, OverflowError):
-        given = np.asarray(values)
-        array = array if np.iscomplexobj(given) else given.astype(np.float64, copy=False)
+    if not (hasattr(values, "dtype") and np.iscomplexobj(values)):
+        with suppress(TypeError, ValueError, OverflowError):
+            array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or features not in (None, array.shape[1]):
         columns = "columns" if features is None else f"the {features} columns of the training rows"
         raise InvalidParameter(f"{name} must be a table of numbers: one row each, {columns}. {NO_TABLE}")

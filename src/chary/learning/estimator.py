@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -86,7 +87,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     Errors: `InvalidParameter`, before any row is read, for a step before the last that is fitted to the rows, such as
     `StandardScaler`: what it learnt would be published unprotected, and one row would move all others. Steps that say
     that they need no fitting pass: `PublicFeatures`, `Normalizer`, `Binarizer`, `FunctionTransformer`, whose function
-    must treat rows one by one.
+    must treat rows one by one; and `FrozenEstimator` of a step that was fitted to public rows, which nobody checks.
 
     >>> from sklearn.preprocessing import StandardScaler
     >>> from chary.learning import PrivateLogisticRegression
@@ -100,7 +101,8 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:  # noqa: N803
         """Train the last step on what the others make of the rows."""
         for name, step in self.steps[:-1]:
-            if step not in (None, "passthrough") and get_tags(step).requires_fit:
+            free = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
+            if not free and get_tags(step).requires_fit:
                 raise InvalidParameter(
                     f"step {name!r} is fitted to the rows, which no noise protects: scale by public bounds"
                 )

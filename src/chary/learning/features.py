@@ -241,8 +241,9 @@ def take(table: Any, column: Column) -> Any:
 
 
 def array_of(table: Any) -> NDArray[Any]:
-    """Rows of values in two dimensions; `InvalidParameter` for anything else."""
-    rows = np.asarray(table)
+    """Rows of values in two dimensions, each value as it is; `InvalidParameter` for anything else."""
+    # Without the type, one text among whole numbers would make texts of all of them: a row would move every other.
+    rows = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
     if rows.ndim != 2 or np.iscomplexobj(rows):
         raise InvalidParameter(f"X must be a table. {NO_TABLE}")
     return rows
