@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import httpx
 
-from chary.client.transport import PATIENCE, Transport, place, quiet
+from chary.client.transport import PATIENCE, Transport, place
 
 
 def connect_json(
@@ -17,7 +17,7 @@ def connect_json(
     *,
     dataset: str | None = None,
     patience: float = PATIENCE,
-    on_step: Callable[[str], None] = quiet,
+    on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> "JSONRemote":
     """Ask a service in JSON: `connect_json("http://127.0.0.1:8321", token).ask({"kind": "release", ...})`.

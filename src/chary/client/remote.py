@@ -16,7 +16,7 @@ from chary.answers import Answer, Spending, handed_out
 from chary.calls.call import Call
 from chary.calls.run import Opening, OpenRun, Run
 from chary.client.bodies import call_said, sent_rows, words_said
-from chary.client.transport import PATIENCE, Transport, place, quiet
+from chary.client.transport import PATIENCE, Transport, place
 from chary.client.wire import of_typed
 from chary.core.plan import AnswerT
 from chary.core.quote import Alternative, compared_with
@@ -178,7 +178,7 @@ def connect(
     *,
     dataset: str | None = None,
     patience: float = PATIENCE,
-    on_step: Callable[[str], None] = quiet,
+    on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> Remote:
     """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
@@ -367,7 +367,7 @@ async def connect_async(
     *,
     dataset: str | None = None,
     patience: float = PATIENCE,
-    on_step: Callable[[str], None] = quiet,
+    on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
 ) -> AsyncRemote:
     """As `chary.connect`, awaited: `session = await connect_async(url, token)`."""

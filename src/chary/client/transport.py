@@ -32,7 +32,7 @@ class Transport:
         token: str,
         *,
         patience: float,
-        on_step: Callable[[str], None],
+        on_step: Callable[[str], None] | None,
         client: httpx.Client | None = None,
         typed: bool = True,
     ) -> None:
@@ -104,7 +104,8 @@ class Transport:
             state = self.read(f"/v1/jobs/{job}", **self._form)
             if state["step"] != step:
                 step = state["step"]
-                self._on_step(step)
+                if self._on_step is not None:
+                    self._on_step(step)
             if state["state"] == "failed":
                 raise error_of(state["problem"], state["problem"].get("status", 500))
             if state["state"] != "running":
@@ -145,10 +146,6 @@ class Transport:
 def place(dataset: str, path: str = "") -> str:
     """Where a part of a dataset is in a service."""
     return f"/v1/datasets/{in_path(dataset, safe='')}{path and '/'}{path}"
-
-
-def quiet(step: str) -> None:
-    """Nobody wants to know."""
 
 
 def _parsed(response: httpx.Response) -> Any:
