@@ -106,6 +106,11 @@ class Algorithm:
         epsilon, delta = self.size
         return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
+    def targeted(self, q: Number | None) -> Event:
+        """What a run may reveal when it is paid for a target alone, by its epsilon; `None` is all outcomes but one."""
+        epsilon, delta = self.size
+        return Targeted(epsilon, q, delta)
+
     def stated(self, hits: Sequence[bool]) -> StatedLaws:
         """What a run may reveal by its laws, when these of its outcomes hit."""
         return StatedLaws.of(self.laws or (), hits, self.delta)
@@ -247,10 +252,7 @@ class Target:
 
     def event(self, algorithm: Algorithm) -> Event:
         """What a run of the algorithm may reveal when it is paid for hits alone."""
-        if self.whole:
-            return algorithm.event
-        epsilon, delta = algorithm.size
-        return Targeted(epsilon, self.q, delta)
+        return algorithm.event if self.whole else algorithm.targeted(self.q)
 
     def event_by_laws(self, algorithm: Algorithm) -> Event:
         """The same by the laws of its outcomes, where the author stated them; they make a q needless.

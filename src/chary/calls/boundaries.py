@@ -15,7 +15,7 @@ from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import scalar
-from chary.calls import answers, compute, fields, sharpness
+from chary.calls import answers, compute, fields, operands, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, plain_outcome
 from chary.calls.call import Call, call
 from chary.core.forecast import Forecast, Within, error_bar
@@ -43,7 +43,7 @@ _MOST_RUNS: Final = 1000
 _TWICE: Final = "call_twice"
 
 
-@call("boundary", subject="algorithms", raced=True)
+@call("boundary", subject="algorithms")
 class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
@@ -74,8 +74,6 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     publish: fields.Flag | None = None
 
     def __post_init__(self) -> None:
-        if self.algorithm.size[1]:
-            raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
         if self.publish and self.runs != 2:
             raise InvalidParameter("both outcomes of two runs are published: Boundary(algorithm, runs=2, publish=True)")
         if self.runs is not None:
@@ -83,13 +81,22 @@ class Boundary(Call[answers.Classified | answers.Pair]):
                 raise InvalidParameter("one run agrees with itself: Boundary(algorithm, runs=2) or more")
             if self.runs > _MOST_RUNS:
                 raise InvalidParameter(f"an algorithm is run at most {_MOST_RUNS} times in one call")
-        elif self.algorithm.probabilities is None or len(self.algorithm.outcomes or ()) < 2:
+        if isinstance(self.algorithm, Algorithm):
+            self._check(self.algorithm)
+
+    def _check(self, algorithm: Algorithm) -> Algorithm:
+        """The algorithm, if it can be asked so."""
+        if algorithm.size[1]:
+            raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
+        if self.runs is None and (algorithm.probabilities is None or len(algorithm.outcomes or ()) < 2):
             raise InvalidParameter(
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"
             )
+        return algorithm
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        algorithm, outcomes = self.algorithm, self.algorithm.outcomes or ()
+        algorithm = self._check(operands.private(self.algorithm, spine))
+        outcomes = algorithm.outcomes or ()
         if self.publish:
             plan = compute.running(self, algorithm, {}, TwiceCall(algorithm.size[0]), partial(_both, algorithm), _pair)
             return replace(plan, kind=_TWICE)
@@ -273,7 +280,6 @@ _STORED: Final = ("classify", "decide", "between")
 @call(
     "classify",
     subject="thresholds",
-    raced=True,
     by_hits=True,
     tells="class",
     meanings={

@@ -78,7 +78,6 @@ class Call(ABC, Generic[AnswerT]):
     title: ClassVar[str]
     subject: ClassVar[str]
     stated: ClassVar[str | None] = None
-    raced: ClassVar[bool]
     publishes: ClassVar[bool | str]
     again: ClassVar[bool]
     by_hits: ClassVar[bool]
@@ -222,7 +221,6 @@ def call(
     *,
     subject: str,
     name: str | None = None,
-    raced: bool = False,
     publishes: bool | str = False,
     again: bool = False,
     by_hits: bool = False,
@@ -233,8 +231,7 @@ def call(
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
-    Its name is that of its class, unless a `name` is given; its title is the words of its class. A race may ask one
-    that is `raced`: one outcome, all of which is published, one hit, and nothing held or read again. One that
+    Its name is that of its class, unless a `name` is given; its title is the words of its class. One that
     `publishes` tells values whose noise is known; if it is a word, only those calls that ledgers hold under it do. One
     that is asked `again` tells a single value as time goes on. One that is sized `by_hits` may be as precise as leaves
     room for the hits that are to be paid for. No command line states one that is not `typed`: only a program can bring
@@ -245,7 +242,7 @@ def call(
 
     def declare(declared: KindT) -> KindT:
         words = _WORDS.findall(declared.__name__)
-        declared.kind, declared.subject, declared.raced = kind, subject, raced
+        declared.kind, declared.subject = kind, subject
         declared.publishes, declared.again, declared.by_hits = publishes, again, by_hits
         declared.typed, declared.offered, declared.tells = typed, offered, tells
         declared.meanings = meanings or {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
 from chary.calls import algorithm as algorithms
-from chary.calls import answers, fields
+from chary.calls import answers, fields, operands
 from chary.calls.call import Call, call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.calls.withheld import Widen, extension
@@ -26,7 +26,7 @@ from chary.numbers import Number
 _FAILED: Final = Result({"failed": True}, hits=1, tests=1)
 
 
-@call("call", subject="algorithms", raced=True)
+@call("call", subject="algorithms")
 class RunAlgorithm(Call[answers.Outcome]):
     """Run any private algorithm once.
 
@@ -41,7 +41,7 @@ class RunAlgorithm(Call[answers.Outcome]):
     >>> from chary import Algorithm
     >>> from chary.calls import When
     >>> tree = Algorithm("depth", lambda rows, source: 3, epsilon="0.02", outcomes=list(range(10)))
-    >>> RunAlgorithm(tree, hit=When("deep", lambda depth: depth > 0)).hits().event(tree)
+    >>> RunAlgorithm(tree, hit=When("deep", lambda depth: depth > 0)).hits(tree).event(tree)
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
     Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
@@ -64,30 +64,28 @@ class RunAlgorithm(Call[answers.Outcome]):
             raise InvalidParameter("q belongs to a target: give target= as well")
 
     def plan(self, spine: Spine) -> Plan[answers.Outcome]:
-        return run_once(self)
+        return run_once(self, operands.private(self.algorithm, spine))
 
-    def hits(self) -> algorithms.Target:
-        """What is paid; refuses what is no target."""
+    def hits(self, algorithm: algorithms.Algorithm) -> algorithms.Target:
+        """What is paid of an algorithm; refuses what is no target."""
         if self.target is not None:
-            return algorithms.listed(self.algorithm, tuple(self.target), self.q)
+            return algorithms.listed(algorithm, tuple(self.target), self.q)
         if self.hit is not None:
-            return algorithms.conditional(self.algorithm, self.hit, self.q)
-        return (
-            algorithms.EVERYTHING
-            if self.prior is algorithms.UNSAID
-            else algorithms.not_prior(self.algorithm, self.prior, self.q)
-        )
+            return algorithms.conditional(algorithm, self.hit, self.q)
+        if self.prior is algorithms.UNSAID:
+            return algorithms.EVERYTHING
+        return algorithms.not_prior(algorithm, self.prior, self.q)
 
 
-def run_once(call: RunAlgorithm) -> Plan[answers.Outcome]:
+def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answers.Outcome]:
     """The run, as it is paid for, whoever the neighbours are."""
-    target = call.hits()
-    event = target.event_by_laws(call.algorithm)
+    target = call.hits(algorithm)
+    event = target.event_by_laws(algorithm)
 
     def tell(answer: Json, number: int) -> answers.Outcome:
         return answers.Outcome(number, answer["value"], answer["hit"])
 
-    return judging(call, call.algorithm, target, target.told, event, tell)
+    return judging(call, algorithm, target, target.told, event, tell)
 
 
 def judging(
@@ -198,16 +196,16 @@ class PublishIf(Call[Disclosure]):
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
 
     def plan(self, spine: Spine) -> Plan[Disclosure]:
-        return publishing(self)
+        return publishing(self, operands.private(self.algorithm, spine))
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Disclosure]:
         return extending(widen, original)
 
 
-def publishing(call: PublishIf) -> Plan[Disclosure]:
+def publishing(call: PublishIf, algorithm: algorithms.Algorithm) -> Plan[Disclosure]:
     """The conditional publication, as it is run."""
-    algorithm, when, room = call.algorithm, call.when, call.room
+    when, room = call.when, call.room
     target = algorithms.Target(when, {"when": when.name, "room": room})
 
     def run(data: Data) -> Result:
@@ -300,7 +298,7 @@ def counts(prices: Mapping[str, Price]) -> bool:
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
-_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Classify or RunAlgorithm"
+_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantiles"
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
 
@@ -334,12 +332,17 @@ def outcome_of(answer: Any) -> Any:
     return json.loads(algorithms.canonical_outcome(answer.value))
 
 
-def _aim(call: Call[Any], inner: Plan[Any], said: Json) -> Aim:
+def _aim(call: Call[Any], inner: Plan[Any], said: Json, spine: Spine) -> Aim:
     if set(said) - _WORDS or len(set(said) - {"q"}) > 1:
         raise InvalidParameter(_SAY)
+    if not said and inner.cost.parts > 1:
+        raise InvalidParameter("neighbours can differ in several outcomes of this call: say a prior of each target")
     if not said:
         return Aim(None, inner.event)
-    algorithm = call.algorithm if isinstance(call, RunAlgorithm) else _stand_in(inner, said)
+    brought = call.algorithm if isinstance(call, RunAlgorithm) else call
+    if isinstance(brought, Call) and set(said) != {"prior"}:  # no caller states a q of it
+        raise InvalidParameter("this call is raced by its own target, {}, or where it has an epsilon by a prior")
+    algorithm = operands.private(brought, spine)
     target = _target(algorithm, **said)
     return Aim(target, target.event_by_laws(algorithm))
 
@@ -358,14 +361,6 @@ def _target(
     if prior is algorithms.UNSAID:
         raise InvalidParameter(_SAY)
     return algorithms.not_prior(algorithm, prior, q)
-
-
-def _stand_in(inner: Plan[Any], said: Json) -> algorithms.Algorithm:
-    """The call as an algorithm of its epsilon, of which nothing but a prior is known: no caller states a q of it."""
-    epsilon = inner.event.epsilon
-    if epsilon is None or set(said) != {"prior"}:
-        raise InvalidParameter("this call is raced by its own target, {}, or where it has an epsilon by a prior")
-    return algorithms.Algorithm(inner.kind, lambda rows, source: None, epsilon, inner.event.delta)
 
 
 # Several targets counted side by side; only the one that was hit least is paid ([TCT] section 2.5, Lemma 2.7).
@@ -482,16 +477,14 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
             raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
         call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
-        if not isinstance(call, Call) or not call.raced:
+        if not isinstance(call, Call):
             raise InvalidParameter(_RACED)
-        inner: Plan[Any] = call.plan(self._spine)
-        if inner.cost.halts:  # tests of many keys are many outcomes, of which each is charged
-            raise InvalidParameter(_RACED)
-        aims = {name: _aim(call, inner, dict(targets[name])) for name in names}
+        inner = operands.alone(call, self._spine)
+        aims = {name: _aim(call, inner, dict(targets[name]), self._spine) for name in names}
         prices = {name: self._spine.filter.price(aim.event) for name, aim in aims.items()}
 
         def judge(data: Data) -> Judged:
-            ran = inner.run(replace(data, secret=None))
+            ran = inner.run(replace(data, secret=None, most_hits=None))
             try:
                 value = outcome_of(inner.present(ran.answer, 0))
                 answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}

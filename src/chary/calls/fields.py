@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 from pydantic_core import core_schema
 
 from chary.calls.algorithm import Algorithm, ScoreFunction, When
+from chary.calls.call import Call
 from chary.core.plan import Question, check_question
 from chary.data import Bins, Count, Linear, Predicate, Query, Sum, count, parse_keys
 from chary.data.columns import Schema, TypeClass
@@ -292,7 +293,7 @@ def written(value: Any) -> Any:
         return {name: written(each) for name, each in value.items()}
     if isinstance(value, (Predicate, Linear)):
         return value.text
-    if isinstance(value, (Algorithm, ScoreFunction, axes.Universe)):
+    if isinstance(value, (Algorithm, ScoreFunction, axes.Universe, Call)):
         return value.body()
     if isinstance(value, When):
         return value.name
@@ -423,7 +424,7 @@ def _universe(value: Any, name: str) -> axes.Universe:
 
 def _candidates(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        return query_of(value)
+        return value if any(isinstance(each, (Algorithm, Call)) for each in value.values()) else query_of(value)
     if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
         raise InvalidParameter("algorithms cannot be read from JSON: bring them")
     return value if isinstance(value, Query) else tuple(value) if isinstance(value, (list, tuple)) else ()
@@ -509,7 +510,7 @@ def _cells_told(body: Any, beside: Beside) -> str:
     return columns_told({name: axis["values"] for name, axis in body["columns"]}, beside)
 
 
-def _brought(kind: type[Any], told: str) -> Callable[[Any, str], Any]:
+def _brought(kind: type[Any] | tuple[type[Any], ...], told: str) -> Callable[[Any, str], Any]:
     """The check of what only programs bring."""
 
     def check(value: Any, name: str) -> Any:
@@ -619,9 +620,9 @@ Conditions = Annotated[
 QueryOf = Annotated[Question[AnsweredT], QUERY]
 AnyQuery = QueryOf[Any]
 AnyQuestion = Annotated[
-    Question | Algorithm,
+    Question | Algorithm | Call[Any],
     _query(
-        lambda value, name: value if isinstance(value, Algorithm) else _question(value, name),
+        lambda value, name: value if isinstance(value, (Algorithm, Call)) else _question(value, name),
         "object",
         "The body of a query; an algorithm cannot be read from JSON.",
     ),
@@ -632,7 +633,7 @@ Running = Annotated[
 ]
 _LISTED: Final = "The body of a keyed query, or conditions; algorithms cannot be read from JSON."
 Candidates = Annotated[
-    Query | Sequence[Algorithm | Predicate | str],
+    Query | Sequence[Algorithm | Call[Any] | Predicate | str] | Mapping[str, Algorithm | Call[Any]],
     _query(_candidates, ["object", "array"], _LISTED, items={"type": "string"}),
 ]
 _BODIES: Final = described(["object", "array"], "Bodies of queries; no JSON can state a function.")
@@ -640,9 +641,9 @@ Scores = Annotated[
     ScoreFunction | Query | Sequence[Query], replace(JSON, check=_scores, schema=_BODIES, example=_EXAMPLE)
 ]
 Brought = Annotated[
-    Algorithm,
+    Algorithm | Call[Any],
     FieldType(
-        _brought(Algorithm, 'bring an algorithm: chary.Algorithm("median", run, epsilon=0.1)'),
+        _brought((Algorithm, Call), 'bring an algorithm, chary.Algorithm("median", run, epsilon=0.1), or a call'),
         described("object", "An algorithm of your own; it cannot be read from JSON."),
         "",
     ),

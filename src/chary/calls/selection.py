@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 from chary import noise
 from chary.accounting import Event, Extendable, LargestOf, Targeted
 from chary.answers import Key, handed_out, scalar
-from chary.calls import compute, thresholds
+from chary.calls import compute, operands, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
 from chary.calls.answers import Chosen, Coverage, Gathered, Hits, Ranking, Selected, published_best
@@ -63,12 +63,13 @@ def side_by_side(
     """
     epsilon = max(algorithm.size[0] for algorithm in algorithms)
     delta = sum((algorithm.size[1] for algorithm in algorithms), Fraction(0)) / len(algorithms)
-    # The different sets of columns, each of which is read once.
-    read = list(dict.fromkeys(algorithm.columns for algorithm in algorithms))
+    # Rows of the same columns are read once.
+    apart = [algorithm.columns if type(algorithm) is Algorithm else algorithm.name for algorithm in algorithms]
+    read = dict(zip(reversed(apart), reversed(algorithms), strict=True))
+    places = [list(read).index(each) for each in apart]
 
     def outcome(data: Data, position: int) -> Scored:
-        algorithm = algorithms[position]
-        return scored(algorithm, data.values[read.index(algorithm.columns)], data.source)
+        return scored(algorithms[position], data.values[places[position]], data.source)
 
     size = {"epsilon": str(epsilon), "parallel": len(algorithms)}
     body = {"candidates": [algorithm.body() for algorithm in algorithms]} | size | told
@@ -78,7 +79,7 @@ def side_by_side(
         event(epsilon, delta),
         lambda data: run(partial(outcome, data), data.most_hits),
         present,
-        lambda rows: [rows.snapshot(columns) for columns in read],
+        lambda rows: [algorithm.prepare(rows) for algorithm in read.values()],
         cost,
     )
 
@@ -104,29 +105,17 @@ def published(found: Mapping[int, Scored], *, tests: int) -> Result:
 def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
     """The score and the solution of one run; None if it raised or returned no such pair."""
     try:
-        return scored_of(algorithm.outcome(rows, source))
+        return scored_of(algorithm.outcome(rows, source), alone=isinstance(algorithm, operands.CalledOnce))
     except AlgorithmFailed:
         return None
 
 
-def scored_of(outcome: Any) -> Scored:
-    """An outcome as its score and its solution; None for what is no such pair."""
-    pair = isinstance(outcome, list) and len(outcome) == 2
-    if not pair or isinstance(outcome[0], bool) or not isinstance(outcome[0], (int, float)):
-        return None
-    return outcome[0], outcome[1]
-
-
-def listed(algorithms: Any) -> tuple[Algorithm, ...]:
-    """The candidates; refuses an empty list, what is no algorithm, and names that occur twice."""
-    found = tuple(algorithms) if isinstance(algorithms, (list, tuple)) else ()
-    if not found or not all(isinstance(algorithm, Algorithm) for algorithm in found):
-        raise InvalidParameter(
-            'candidates are a query with public keys, or a list such as [chary.Algorithm("tree", run, epsilon=0.1)]'
-        )
-    if len({algorithm.name for algorithm in found}) != len(found):
-        raise InvalidParameter("candidates must have different names")
-    return found
+def scored_of(outcome: Any, *, alone: bool) -> Scored:
+    """An outcome as its score and its solution; None for what is no such pair, nor `alone`, of a call, a score."""
+    score, solution = (
+        (outcome, None) if alone else outcome if isinstance(outcome, list) and len(outcome) == 2 else (None, None)
+    )
+    return None if isinstance(score, bool) or not isinstance(score, (int, float)) else (score, solution)
 
 
 # Candidates that are counted, and calls that are made one after another.
@@ -311,7 +300,7 @@ class TopK(Call[Ranking]):
             return top_keys(self, query, neighbor_relation, noise, self.size(spine))
         if self.epsilon is not None:
             raise InvalidParameter("algorithms bring their own epsilon: leave epsilon= out")
-        algorithms = listed(self.candidates)
+        algorithms = operands.all_private(self.candidates, spine)
         check_most(self.rule.most, len(algorithms), "candidates")
         return self._of_algorithms(algorithms)
 
@@ -480,9 +469,9 @@ class Greedy(sharp.Valued[Hits]):
             if self.mechanism == "best":
                 raise InvalidParameter("candidates that are counted are chosen in turn: leave mechanism= out")
         else:
-            algorithms = listed(self.candidates)
+            brought = operands.named(self.candidates)
             check_own_epsilon(self)
-            if any("chosen" in algorithm.parameters for algorithm in algorithms):
+            if any("chosen" in each.parameters for each in brought.values() if isinstance(each, Algorithm)):
                 raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
         check_most(self._most, len(self._all), "candidates")
 
@@ -517,8 +506,11 @@ class Greedy(sharp.Valued[Hits]):
 
     @cached_property
     def _all(self) -> Sequence[Any]:
-        """Algorithms, or conditions with their names."""
-        return conditions_of(self.candidates) if _counted(self.candidates) else listed(self.candidates)
+        """What was brought, or conditions, with their names."""
+        if _counted(self.candidates):
+            counted: Any = self.candidates
+            return conditions_of(counted)
+        return list(operands.named(self.candidates).items())
 
     @property
     def _most(self) -> int:
@@ -531,24 +523,27 @@ class Greedy(sharp.Valued[Hits]):
             return thresholds.ReleaseIf(query, above=self.above, **self.ways)
         public = [[chosen.name, chosen.solution] for chosen in found]
         if self.mechanism == "best":
-            return TopK([_knowing(algorithm, public) for algorithm in left], k=1, above=self.above)
-        when = When(f"score >= {Fraction(self.above)}", partial(_reaches, Fraction(self.above)))
-        return compute.PublishIf(_knowing(left[0], public), when=when)
+            knowing = {name: _knowing(brought, public) for name, brought in left}
+            return TopK(knowing, k=1, above=self.above)
+        brought = left[0][1]
+        reaches = partial(_reaches, Fraction(self.above), alone=isinstance(brought, Call))
+        return compute.PublishIf(_knowing(brought, public), when=When(f"score >= {Fraction(self.above)}", reaches))
 
     def _told(self, answer: Any, left: Sequence[Any]) -> tuple[int, Chosen | None]:
         """The place of the one that was asked, or is the best of those that are left, and whether it is chosen."""
         if self.mechanism == "best":
             chosen = answer.best[0] if answer.best else None
-            return (0 if chosen is None else names_of(left).index(chosen.name)), chosen
+            return (0 if chosen is None else [name for name, _ in left].index(chosen.name)), chosen
         if answer.value is None:
             return 0, None
-        return 0, Chosen(left[0][0], answer.value) if _counted(self.candidates) else Chosen(left[0].name, *answer.value)
+        name, brought = left[0]
+        return 0, Chosen(name, *(answer.value if isinstance(brought, Algorithm) else (answer.value,)))
 
     def _answer(self, spine: Spine, found: Sequence[Chosen], calls: Sequence[int]) -> Hits:
         chosen, made = tuple(found), tuple(calls)
         if not _counted(self.candidates):
             tested = len(self._all) if self.mechanism == "best" else len(made)
-            return Gathered(made[-1], ("name",), tuple((name,) for name in names_of(self._all)), chosen, tested, made)
+            return Gathered(made[-1], ("name",), tuple((name,) for name, _ in self._all), chosen, tested, made)
         columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
         names = tuple(name for name, _ in self._all)
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
@@ -557,9 +552,12 @@ class Greedy(sharp.Valued[Hits]):
         return Coverage(made[-1], columns, keys, chosen, made, told, names, self._most)
 
 
-def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
-    parameters: Mapping[str, Any] = {**algorithm.parameters, "chosen": public}
-    return replace(algorithm, parameters=parameters)
+def _knowing(brought: Algorithm | Call[Any], public: list[Any]) -> Algorithm | Call[Any]:
+    """What was chosen before is told to algorithms; calls ask the same whatever it was."""
+    if isinstance(brought, Call):
+        return brought
+    parameters: Mapping[str, Any] = {**brought.parameters, "chosen": public}
+    return replace(brought, parameters=parameters)
 
 
 def check_own_epsilon(call: sharp.Valued[Any]) -> None:
@@ -568,8 +566,8 @@ def check_own_epsilon(call: sharp.Valued[Any]) -> None:
         raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
 
 
-def _reaches(bar: Fraction, outcome: Any) -> bool:
-    pair = scored_of(outcome)
+def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
+    pair = scored_of(outcome, alone=alone)
     return pair is not None and bool(pair[0] >= bar)
 
 
@@ -612,7 +610,7 @@ class Select(sharp.Valued[Selected]):
             return
         check_own_epsilon(self)
         if self.room is not None:
-            check_room(self.room, len(listed(self.candidates)))
+            check_room(self.room, len(operands.named(self.candidates)))
 
     @property
     def query(self) -> Query:
@@ -623,7 +621,7 @@ class Select(sharp.Valued[Selected]):
     def plan(self, spine: Spine) -> Plan[Selected]:
         if _counted(self.candidates):
             return selected(self, spine, self.law(spine, self.query))
-        return self._of_algorithms(listed(self.candidates))
+        return self._of_algorithms(operands.all_private(self.candidates, spine))
 
     def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Selected]:
         names, room, bar = names_of(algorithms), self.room, Fraction(self.above)

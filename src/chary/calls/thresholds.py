@@ -13,7 +13,7 @@ import numpy as np
 
 from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.answers import NoisyNumber, NoisyNumbers
-from chary.calls import compute, fields, releases
+from chary.calls import compute, fields, operands, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
 from chary.calls.answers import (
     Conditional,
@@ -25,7 +25,7 @@ from chary.calls.answers import (
     published,
     silent,
 )
-from chary.calls.call import call
+from chary.calls.call import Call, call
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
 from chary.calls.withheld import Widen, extension
 from chary.core import forecast
@@ -144,7 +144,7 @@ class OnChange(FreshlyValued[Tracked]):
     stated = "step"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.question, Algorithm):
+        if not isinstance(self.question, (Algorithm, Call)):
             super().__post_init__()
             if self.step is None:
                 raise InvalidParameter(
@@ -165,8 +165,8 @@ class OnChange(FreshlyValued[Tracked]):
 
     def _after(self, spine: Spine, prior: Any) -> Plan[Tracked]:
         question, neighbor_relation = self.question, spine.rows.neighbor_relation
-        if isinstance(question, Algorithm):
-            return run_again(self, question, prior)
+        if isinstance(question, (Algorithm, Call)):
+            return run_again(self, operands.private(question, spine), prior)
         if not isinstance(question, Query) or question.keys is not None:
             raise InvalidQuery("track a single count or sum, or an Algorithm")
         known = None if prior is UNSAID else prior
@@ -501,7 +501,7 @@ class Tested(YesOrNo):
         return above_or_not(self.value)
 
 
-@call("test", subject="thresholds", name="test", raced=True, by_hits=True, offered=True, tells="above")
+@call("test", subject="thresholds", name="test", by_hits=True, offered=True, tells="above")
 class ThresholdTest(Threshold[AnsweredT]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with keys
     which keys are, in order and in one scan.

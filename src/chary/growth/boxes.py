@@ -60,7 +60,8 @@ class AlgorithmBox(schedules.BlackBox):
         return Law.of(self.declared)
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
-        return compute.run_once(compute.RunAlgorithm(self.make(epsilon)))
+        made = self.make(epsilon)
+        return compute.run_once(compute.RunAlgorithm(made), made)
 
 
 @dataclass(frozen=True)

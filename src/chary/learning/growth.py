@@ -170,7 +170,7 @@ class TrainingBox(schedules.BlackBox):
             run = partial(linear.train, model.targets, trained, self.features, self.label, None, None)
             told = {"falling": [str(falling.lam), str(falling.at)]}
             made = replace(made, run=run, parameters={**made.parameters, **told})
-        return compute.run_once(compute.RunAlgorithm(made))
+        return compute.run_once(compute.RunAlgorithm(made), made)
 
     def at(self, epsilon: Number, size: int | None = None) -> linear.PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""

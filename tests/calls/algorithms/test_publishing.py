@@ -294,7 +294,7 @@ class Publications:
 
     def _asked(self, place, outcome):
         algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=self.epsilon)
-        return publishing(PublishIf(algorithm, when=CONDITIONS[place], room=64))
+        return publishing(PublishIf(algorithm, when=CONDITIONS[place], room=64), algorithm)
 
     def _published(self, place, outcome):
         ran, charged = self._run(self._asked(place, outcome), None)
