@@ -97,7 +97,7 @@ class Releases:
 
     def _fresh(self, prior, outcome):
         told = Algorithm("told", lambda rows, source: outcome, epsilon=self.fresh)
-        return run_once(RunAlgorithm(told, prior=prior))
+        return run_once(RunAlgorithm(told, prior=prior), told)
 
 
 def charged_for(made, filter_):

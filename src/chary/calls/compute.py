@@ -327,11 +327,6 @@ def _dearest(prices: Mapping[str, Price]) -> Price:
     return Price(Amount(most, delta), Amount(0 if counting else most, delta))
 
 
-def outcome_of(answer: Any) -> Any:
-    """The outcome that an answer tells, in JSON values."""
-    return json.loads(algorithms.canonical_outcome(answer.value))
-
-
 def _aim(call: Call[Any], inner: Plan[Any], said: Json, spine: Spine) -> Aim:
     if set(said) - _WORDS or len(set(said) - {"q"}) > 1:
         raise InvalidParameter(_SAY)
@@ -486,7 +481,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         def judge(data: Data) -> Judged:
             ran = inner.run(replace(data, secret=None, most_hits=None))
             try:
-                value = outcome_of(inner.present(ran.answer, 0))
+                value = operands.outcome_of(inner.present(ran.answer, 0))
                 answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}
             except AlgorithmFailed:
                 answer, hit = {"failed": True}, dict.fromkeys(aims, True)
@@ -498,7 +493,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
                 raise AlgorithmFailed(
                     "what was raced raised, or returned no finite JSON value, or a condition on it raised"
                 )
-            return outcome_of(inner.present(answer["answer"], number))
+            return operands.outcome_of(inner.present(answer["answer"], number))
 
         def forecast() -> Forecast:
             told = inner.forecast()

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from chary import noise
 from chary.accounting import Event, NarrowChoice, ZeroConcentrated
-from chary.calls.algorithm import Algorithm
+from chary.answers import in_json
+from chary.calls.algorithm import Algorithm, canonical_outcome
 from chary.calls.call import Call
 from chary.calls.run import Opening
 from chary.core.plan import FREE, Data, Json, PerHit, Plan
@@ -76,11 +77,10 @@ class CalledOnce(Algorithm):
 
 def alone(call: Call[Any], spine: Spine) -> Plan[Any]:
     """The plan of a call that is answered by itself, once and for all; `InvalidParameter` for any other."""
-    asked = call.plan(spine)
-    if type(call).perform not in (Call.perform, Opening.perform):
-        raise InvalidParameter(_ONE_OUTCOME.format(title=call.title, why="asks several questions, one after another"))
-    if isinstance(call, Opening) or not isinstance(asked.cost, PerHit) or not asked.cost.adds_up:
-        why = "goes on from an earlier call" if asked.state is not None else "stays open"
+    asked = None if isinstance(call, Opening) or type(call).perform is not Call.perform else call.plan(spine)
+    if asked is None or not isinstance(asked.cost, PerHit) or not asked.cost.adds_up:
+        several = "asks several questions, one after another" if asked is None else "goes on from an earlier call"
+        why = "stays open" if isinstance(call, Opening) else several
         raise InvalidParameter(_ONE_OUTCOME.format(title=call.title, why=why))
     return asked
 
@@ -91,8 +91,15 @@ def _events(asked: Plan[Any]) -> tuple[Event, ...]:
 
 
 def _value(asked: Plan[Any], values: Any, source: noise.Source) -> Any:
-    ran = asked.run(Data(values, source, None, None, FREE))
-    return asked.present(ran.answer, 0).value
+    return outcome_of(asked.present(asked.run(Data(values, source, None, None, FREE)).answer, 0))
+
+
+def outcome_of(answer: Any) -> Any:
+    """The outcome that an answer tells, in JSON values; of groups a list of their parts and their values."""
+    told = answer.value
+    if isinstance(told, Mapping):
+        told = [[*(key if isinstance(key, tuple) else [key]), value] for key, value in told.items()]
+    return json.loads(canonical_outcome(in_json(told)))
 
 
 def private(brought: Algorithm | Call[Any], spine: Spine, name: str | None = None) -> Algorithm:

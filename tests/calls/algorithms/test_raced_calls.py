@@ -11,11 +11,11 @@ import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When, kinds
+from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When
 from chary.calls import compute as racing
 from chary.core.plan import Result
 from chary.filters import Listing
-from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
+from tests.calls.samples import SAMPLES, even
 from tests.session.kit import CLINICS, spent
 
 RACED = {"test", "classify", "boundary", "call"}
@@ -216,27 +216,20 @@ def test_a_quote_promises_no_value_where_none_is_told(opened):
     assert quote.wrong_call is not None
 
 
-@pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - AFTER.keys() - OF_VOTES - OF_ROWS - OF_REPLACED))
-def test_only_calls_with_one_outcome_are_raced(opened, kind):
+@pytest.mark.parametrize("reach", [1, 2])
+def test_groups_are_raced_as_one_outcome_by_a_prior(opened, reach):
+    """Where neighbours can differ in several of them, their own target has no single price."""
     session = opened(**ROOM)
     race, before = session.start(MultiTarget(["a", "b"])), spent(session)
-    if kind in RACED:
-        race.ask(SAMPLES[kind](), targets={"a": {}, "b": {}})
-        assert len(session.history) == 2
-        return
-    with pytest.raises(InvalidParameter):
-        race.ask(SAMPLES[kind](), targets={"a": {}, "b": {}})
-    assert (len(session.history), spent(session)) == (1, before)
-
-
-def test_tests_of_keys_are_many_outcomes_and_are_not_raced(opened):
-    session = opened(**ROOM)
-    race, before = session.start(MultiTarget(["a", "b"])), spent(session)
-    for reach in (1, 2):
-        query = count().by("clinic", CLINICS, max_groups_per_unit=reach)
-        with pytest.raises(InvalidParameter, match="with one outcome"):
-            race.ask(ThresholdTest(query, above=5, epsilon="0.01"), targets={"a": {}, "b": {}})
-    assert (len(session.history), spent(session)) == (1, before)
+    query = count().by("clinic", CLINICS, max_groups_per_unit=reach)
+    asked = ThresholdTest(query, above=FAR, epsilon="0.01")
+    if reach > 1:
+        with pytest.raises(InvalidParameter, match="say a prior"):
+            race.ask(asked, targets={"a": {}, "b": {"prior": []}})
+        assert (len(session.history), spent(session)) == (1, before)
+    found = race.ask(asked, targets={"a": {"prior": []}, "b": {"prior": [["north", None]]}})
+    assert (found.value, found.hits) == ([], ("b",))
+    assert counters(session, race) == [0, hit(session, Targeted(Fraction(reach, 100)))]
 
 
 FORMS = {
@@ -259,11 +252,6 @@ FORMS = {
         lambda: RunAlgorithm(fixed(1, None, rho="0.01")),
     ),
 }
-
-
-def test_what_may_be_raced_is_declared():
-    assert len(kinds()) > 30
-    assert {name for name, kind in kinds().items() if kind.raced} == RACED == FORMS.keys()
 
 
 @pytest.mark.parametrize(("kind", "form"), [(kind, form) for kind in sorted(FORMS) for form in range(len(FORMS[kind]))])

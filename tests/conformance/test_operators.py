@@ -1,0 +1,152 @@
+"""Operators on every kind of call: each cell works, or is refused for a stated reason before anything is charged."""
+
+import json
+
+import pytest
+
+from chary import AlgorithmFailed, Budget, InvalidParameter, count
+from chary.calls import (
+    Boundary,
+    Greedy,
+    MultiTarget,
+    OnChange,
+    PublishIf,
+    RunAlgorithm,
+    Select,
+    TopK,
+    Widen,
+)
+from chary.calls.run import Opening
+from chary.errors import CharyError
+from chary.learning import PrivateLogisticRegression
+from tests.calls.samples import ANY, NONE, OTHERS, SAMPLES, answering
+from tests.session.kit import spent
+
+FAR = 10**9
+ROOM = {"grain": "0.02", "budget": Budget(epsilon=40, delta=1e-6), "approximate_delta": "5e-7"}
+
+
+def race(session, call, request):
+    run = session.start(MultiTarget(["a", "b"]), request=f"{request} of")
+    return run.ask(call, targets={"a": {"prior": None}, "b": {"prior": 1}}, request=request)
+
+
+def widen(session, call, request):
+    held = session.ask(PublishIf(call, when=NONE), request=f"{request} held")
+    return session.ask(Widen(held.held, when=ANY), request=request)
+
+
+def twice(session, call, request):
+    session.ask(OnChange(call), request=f"{request} first")
+    return session.ask(OnChange(call), request=request)
+
+
+def asking(operator):
+    return lambda session, call, request: session.ask(operator(call), request=request)
+
+
+# What is applied to one call, and what two of them side by side take, which must tell numbers.
+ALONE = {
+    "run": asking(lambda call: RunAlgorithm(call, prior=None)),
+    "publish if": asking(lambda call: PublishIf(call, when=ANY)),
+    "widen": widen,
+    "on change": twice,
+    "two runs": asking(lambda call: Boundary(call, runs=2, publish=True)),
+    "three runs": asking(lambda call: Boundary(call, runs=3)),
+    "race": race,
+}
+BESIDE = {
+    "top": asking(lambda call: TopK({"one": call, "two": call}, k=1)),
+    "select": asking(lambda call: Select({"one": call, "two": call}, above=-FAR)),
+    "select, held": asking(lambda call: Select({"one": call, "two": call}, above=FAR, room=64)),
+    "greedy": asking(lambda call: Greedy({"one": call, "two": call}, above=-FAR)),
+    "greedy by rounds": asking(lambda call: Greedy({"one": call, "two": call}, above=-FAR, mechanism="best")),
+}
+# Widening needs an earlier call, and is told of below.
+CALLS = {name: sample for name, sample in (SAMPLES | OTHERS).items() if not name.startswith("widen")}
+OPENINGS = {name for name, sample in CALLS.items() if isinstance(sample(), Opening)}
+# What comes in between a target and its price.
+WHY = dict.fromkeys(OPENINGS, "stays open") | {
+    "greedy": "asks several questions",
+    "greedy of algorithms": "asks several questions",
+    "greedy by rounds": "asks several questions",
+    "principal_components": "has a rho",
+    "release of keys": "has a rho",
+    "matrix_mechanism of marginals": "has a rho",
+    "track by sharp tests": "has a rho",
+    "decide by draws": "has no epsilon",
+    "between by draws": "has no epsilon",
+    "classify by draws": "has no epsilon",
+    "select of conditions": "has no epsilon",
+    "test of keys by sharp tests": "has no epsilon",
+}
+NUMBERS = {
+    "release",
+    "release by delta",
+    "release_if",
+    "track",
+    "fraction",
+    "quantile",
+    "randomized",
+    "inverse_sensitivity",
+}
+
+
+@pytest.fixture
+def session(request, opened):
+    name = request.node.callspec.params["name"]
+    with answering(CALLS[name]().kind, opened, **ROOM) as made:
+        yield made
+
+
+@pytest.mark.parametrize("operator", ALONE | BESIDE)
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_an_algorithm_or_is_refused_before_anything_is_charged(name, operator, session):
+    ask, call = (ALONE | BESIDE)[operator], CALLS[name]()
+    if name in WHY or (name == "release by delta" and "runs" in operator):
+        with pytest.raises(CharyError, match=WHY.get(name, "has no delta")):
+            ask(session, call, "one")
+        assert {entry.kind for entry in session.history} <= {"best_of"}
+        return
+    if operator == "top" and name not in NUMBERS:
+        with pytest.raises(AlgorithmFailed, match="every candidate"):
+            ask(session, call, "one")
+        return
+    answer = ask(session, call, "one")
+    before, calls = spent(session), len(session.history)
+    assert ask(session, call, "one") == answer
+    assert (spent(session), len(session.history)) == (before, calls)
+    assert all(json.loads(json.dumps(entry.question)) == entry.question for entry in session.history)
+    for number in session.spine.ledger.calls("data"):
+        assert number.price.fits_into(number.worst)
+    assert session.spine.ledger.verify().ok
+
+
+def test_what_goes_on_from_an_earlier_call_is_no_algorithm(opened):
+    session = opened(**ROOM)
+    held = session.release_if(count(), above=FAR, epsilon="0.01").held
+    for ask in (ALONE | BESIDE).values():
+        with pytest.raises(InvalidParameter, match="goes on from an earlier call"):
+            ask(session, Widen(held, above=5), None)
+
+
+def test_candidates_have_names(opened):
+    session, call = opened(**ROOM), SAMPLES["release"]
+    with pytest.raises(InvalidParameter, match="different names"):
+        session.ask(TopK([call(), call()], k=1))
+    assert session.history == []
+    found = session.ask(TopK({"north": call(), "south": call()}, k=2))
+    assert {chosen.name for chosen in found.best} == {"north", "south"}
+
+
+def test_an_algorithm_that_checks_its_rows_does_so_beside_others(opened):
+    """Training on a number of rows that is no public one is no algorithm of its epsilon."""
+    model = PrivateLogisticRegression(epsilon=1, classes=["north", "south"], lam="0.1", radius=1)
+    trained = model.algorithm(features=["age"], label="clinic", unit="patient")
+    session = opened(**ROOM)
+    for ask in ALONE.values():
+        with pytest.raises(InvalidParameter, match="declare size="):
+            ask(session, trained, None)
+    for operator in (TopK([trained], k=1), Select([trained], above=0), Greedy([trained], above=0)):
+        with pytest.raises(InvalidParameter, match="declare size="):
+            session.ask(operator)
