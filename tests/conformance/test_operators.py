@@ -5,9 +5,12 @@ import json
 import pytest
 
 from chary import AlgorithmFailed, Budget, InvalidParameter, count
+from chary.accounting import BoundaryCall
 from chary.calls import (
     Boundary,
+    Choose,
     Greedy,
+    MostCommon,
     MultiTarget,
     OnChange,
     PublishIf,
@@ -16,19 +19,26 @@ from chary.calls import (
     TopK,
     Widen,
 )
+from chary.calls.choices import chooser
+from chary.calls.operands import CalledOnce
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.learning import PrivateLogisticRegression
 from tests.calls.samples import ANY, NONE, OTHERS, SAMPLES, answering
-from tests.session.kit import spent
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent
 
 FAR = 10**9
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=40, delta=1e-6), "approximate_delta": "5e-7"}
 
 
 def race(session, call, request):
-    run = session.start(MultiTarget(["a", "b"]), request=f"{request} of")
-    return run.ask(call, targets={"a": {"prior": None}, "b": {"prior": 1}}, request=request)
+    run, prior = session.start(MultiTarget(["a", "b"]), request=f"{request} of"), known(call)
+    return run.ask(call, targets={"a": {"prior": prior}, "b": {"prior": prior}}, request=request)
+
+
+def known(call):
+    """A prior: a choice declares what can come out."""
+    return "north" if isinstance(call, (Choose, MostCommon)) else None
 
 
 def widen(session, call, request):
@@ -47,7 +57,7 @@ def asking(operator):
 
 # What is applied to one call, and what two of them side by side take, which must tell numbers.
 ALONE = {
-    "run": asking(lambda call: RunAlgorithm(call, prior=None)),
+    "run": asking(lambda call: RunAlgorithm(call, prior=known(call))),
     "publish if": asking(lambda call: PublishIf(call, when=ANY)),
     "widen": widen,
     "on change": twice,
@@ -128,6 +138,22 @@ def test_what_goes_on_from_an_earlier_call_is_no_algorithm(opened):
     for ask in (ALONE | BESIDE).values():
         with pytest.raises(InvalidParameter, match="goes on from an earlier call"):
             ask(session, Widen(held, above=5), None)
+
+
+@pytest.mark.parametrize("mechanism", ["exponential", "permute_and_flip"])
+def test_a_choice_brings_its_law_to_the_boundary(opened, mechanism):
+    """It is the boundary wrapper of the same law, at the same price, as of an algorithm that states it."""
+    session, query = opened(**ROOM), count().by("clinic", CLINICS, max_groups_per_unit=1)
+    plan = Boundary(Choose(query, epsilon="0.1", mechanism=mechanism)).plan(session.spine)
+    assert plan.event == BoundaryCall("0.1", 3)
+    values = [[40, 31, 30]]
+    law = CalledOnce.of(Choose(query, epsilon="0.1", mechanism=mechanism), session.spine)
+    made = chooser(query, session.spine.rows.neighbor_relation, "0.1", mechanism)
+    assert law.law(values).probabilities() == made.law(values[0]).probabilities()
+    assert opened(budget=NO_NOISE).ask(Boundary(Choose(query, epsilon=PLENTY, mechanism=mechanism))).clear
+    for call in (Choose(query, epsilon="0.1", mechanism="laplace"), SAMPLES["release"]()):
+        with pytest.raises(InvalidParameter, match="how likely"):
+            session.ask(Boundary(call))
 
 
 def test_candidates_have_names(opened):

@@ -115,6 +115,11 @@ class Algorithm:
         """What a run may reveal by its laws, when these of its outcomes hit."""
         return StatedLaws.of(self.laws or (), hits, self.delta)
 
+    @property
+    def lawful(self) -> bool:
+        """Whether the law of its outcomes is known."""
+        return self.probabilities is not None
+
     def law(self, rows: Any) -> noise.FiniteLaw:
         """The law of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
         known = None

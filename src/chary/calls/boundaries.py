@@ -47,7 +47,8 @@ _TWICE: Final = "call_twice"
 class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
-    The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. With `runs`
+    The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. A `Choose` by
+    "exponential" or "permute_and_flip" has them. With `runs`
     nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary". With
     `runs=2, publish=True` both outcomes are published (a `Pair`), whether they agree or not.
 
@@ -88,9 +89,9 @@ class Boundary(Call[answers.Classified | answers.Pair]):
         """The algorithm, if it can be asked so."""
         if algorithm.size[1]:
             raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
-        if self.runs is None and (algorithm.probabilities is None or len(algorithm.outcomes or ()) < 2):
+        if self.runs is None and (not algorithm.lawful or len(algorithm.outcomes or ()) < 2):
             raise InvalidParameter(
-                "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"
+                "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=), or Choose; or runs=2"
             )
         return algorithm
 

@@ -289,7 +289,9 @@ class Choose(Call[ChosenKey | Winner]):
             lambda: Forecast(shortfall=short),
             size=self.size(spine),
         )
-        return _with_lead(plan, query, spine.rows.neighbor_relation, epsilon) if self.lead else plan
+        if self.lead:
+            return _with_lead(plan, query, spine.rows.neighbor_relation, epsilon)
+        return plan if self.mechanism == "inverse" else _with_law(plan, query, spine.rows.neighbor_relation, self)
 
 
 def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
@@ -344,6 +346,18 @@ def _with_lead(
         return ChosenKey(number, key, lead=lead, error_bar=float((2 * off + 1) * query.grid))
 
     return replace(plan, run=run, present=present)
+
+
+def _with_law(
+    plan: Plan[ChosenKey | Winner], query: Query, neighbor_relation: NeighborRelation, call: Choose
+) -> Plan[ChosenKey | Winner]:
+    """The same choice, whose law is known: not that of noisy maxima, nor of permute-and-flip among very many."""
+    mechanism, many = chooser(query, neighbor_relation, call.epsilon or 0, str(call.mechanism)), len(query.keys or ())
+    flips = isinstance(mechanism, choices.PermuteAndFlip)
+    if isinstance(mechanism, choices.ReportNoisyMax) or (flips and many > choices.MOST_CANDIDATES):
+        return plan
+    outcomes = [{"position": position} for position in range(many)]
+    return replace(plan, outcomes=outcomes, law=lambda data: mechanism.law(data.integers()))
 
 
 def _by_inverse_sensitivity(

@@ -54,7 +54,12 @@ class CalledOnce(Algorithm):
                 sizes = {"rho": Fraction(event.rho) * cost.parts}
         if not sizes:
             raise InvalidParameter(_ONE_OUTCOME.format(title=call.title, why="has no epsilon here: ask with epsilon="))
-        return cls(name or call.name, partial(_value, asked), **sizes, asked=asked)
+        known = [outcome_of(asked.present(answer, 0)) for answer in asked.outcomes] or None
+        return cls(name or call.name, partial(_value, asked), **sizes, outcomes=known, asked=asked)
+
+    @property
+    def lawful(self) -> bool:
+        return self.plan.law is not None
 
     @property
     def plan(self) -> Plan[Any]:
@@ -66,6 +71,11 @@ class CalledOnce(Algorithm):
     def targeted(self, q: Number | None) -> Event:
         narrow = [event for event in _events(self.plan) if isinstance(event, NarrowChoice) and q is None]
         return narrow[0] if narrow and self.plan.cost.parts == 1 else super().targeted(q)
+
+    def law(self, rows: Any) -> noise.FiniteLaw:
+        if self.plan.law is None:
+            raise InvalidParameter(f"the law of {self.name!r} is not known")
+        return self.plan.law(Data(rows, noise.OperatingSystem(), None, None, FREE))
 
     def prepare(self, rows: Rows) -> Reading:
         read = self.plan.reads(rows)

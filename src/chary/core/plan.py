@@ -223,6 +223,7 @@ class Plan(Generic[AnswerT]):
     - `forecast` is what can be said before it is paid, worked out when somebody asks.
     - `state` is the call whose secret state the run needs; `check` refuses what that already rules out.
     - `size` is the epsilon that was said, if one was, and the same question at another.
+    - `outcomes` are all results that can be stored, where they are few and the exact `law` of their places is known.
 
     Whoever makes a plan has checked everything that can be checked without data.
     """
@@ -238,6 +239,8 @@ class Plan(Generic[AnswerT]):
     state: int | None = None
     check: Callable[[bytes | None], None] = nothing_refused
     size: "Size | None" = None
+    outcomes: Sequence[Json] = ()
+    law: Callable[[Data], noise.FiniteLaw] | None = None
 
     def __post_init__(self) -> None:
         cost = self.cost
