@@ -60,6 +60,8 @@ from chary.accounting.events import (
     TwiceCall,
     UnanimousCall,
     ZeroConcentrated,
+    best_q,
+    hit_price,
 )
 from chary.accounting.findings import Alarms, Finding, Findings, Inference, Procedure
 from chary.accounting.gaussian_noise import (
@@ -173,6 +175,7 @@ __all__ = [
     "above_threshold_epsilons_up",
     "above_threshold_noise",
     "benjamini_hochberg_list",
+    "best_q",
     "best_runs",
     "between_q_down",
     "boundary_chance",
@@ -208,6 +211,7 @@ __all__ = [
     "group_privacy_up",
     "halted_epsilon_up",
     "hard_answers_up",
+    "hit_price",
     "hit_price_up",
     "joint_delta",
     "laplace_deviation",

@@ -387,6 +387,27 @@ class StatedLaws(Event):
         with precise():
             return max(Fraction(1, 10**15), rounded_up(decimal(max(ratios)).ln()))
 
+    def twice(self) -> "StatedLaws":
+        """The laws of two runs that are both published, and hit where they differ; which outcomes hit is forgotten.
+
+        Two mixtures multiply to a mixture of products, and each law may stand in either order in both runs.
+
+        Errors: `InvalidParameter` for more than 31 outcomes.
+        """
+        sides = [*self.laws, *(tuple((other, one, hit) for one, other, hit in law) for law in self.laws)]
+        if len(self.laws[0]) ** 2 > MOST_OUTCOMES:
+            raise InvalidParameter("two runs are paid by laws of at most 31 outcomes")
+        told = tuple(
+            tuple(
+                (one * also, other * too, i != j)
+                for i, (one, other, _) in enumerate(first)
+                for j, (also, too, _) in enumerate(second)
+            )
+            for first in self.laws
+            for second in sides
+        )
+        return StatedLaws(told, 2 * Fraction(self.failure))
+
     @property
     def delta(self) -> Fraction:
         return Fraction(self.failure)
@@ -440,6 +461,42 @@ class StatedLaws(Event):
         """The laws in either order of the neighbours."""
         laws = self.menu_laws()
         return laws + [tuple(hit_prices.Chances(told.second, told.first, told.hit) for told in law) for law in laws]
+
+
+def best_q(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int]) -> Fraction:
+    """The largest q for which outcomes at these places are a q-target, where neighbours' laws are mixtures of `laws`.
+
+    Each of the `laws` is a pair of lists of chances, exact rationals that add up to 1; either may be the first. Errors:
+    `InvalidParameter` for what is no law, for places that are none, and for a target that no law hits. Source: theory
+    1.2 ([TCT] Definition 2.1).
+
+    >>> laws = [(["2/3", "1/6", "1/6"], ["1/3", "1/3", "1/3"])]
+    >>> best_q(laws, [1, 2]), best_q(laws, [2])
+    (Fraction(1, 2), Fraction(1, 3))
+    """
+    return _aimed(laws, target).most_q
+
+
+def hit_price(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int], order: Number) -> Fraction | None:
+    """What a hit of these places costs at a Renyi order where misses are free, rounded up; see `best_q`.
+
+    A log-moment, as filters charge it; None where no price is large enough, such as where all places hit. The order is
+    above 1.
+
+    >>> laws = [(["11/20", "1/4", "1/5"], ["9/20", "3/10", "1/4"])]
+    >>> round(float(hit_price(laws, [1, 2], 2)), 4), hit_price(laws, [0, 1, 2], 2)
+    (0.1167, None)
+    """
+    if exact(order, "order") <= 1:
+        raise InvalidParameter("a Renyi order is above 1")
+    return _aimed(laws, target).hit_price_up(exact(order, "order"))
+
+
+def _aimed(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int]) -> StatedLaws:
+    many = len(laws[0][0]) if laws and len(laws[0]) else 0
+    if not all(type(place) is int and 0 <= place < many for place in target):
+        raise InvalidParameter(f"a target is a list of places of outcomes, each from 0 to {many - 1}")
+    return StatedLaws.of(laws, [place in target for place in range(many)])
 
 
 def _most_q(law: StatedLaw) -> Fraction:

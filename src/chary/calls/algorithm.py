@@ -42,8 +42,8 @@ class Algorithm:
 
     `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
     that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
-    the target of a `RunAlgorithm`, alone or in a race, is paid by them (`StatedLaws`), which is never dearer than by
-    the epsilon, and needs no q. Other calls are paid by the epsilon, with laws or without.
+    targets are paid by them (`StatedLaws`), which is never dearer than by the epsilon, and need no q: of a
+    `RunAlgorithm` and a race, of an `OnChange`, of a `PublishIf`, and that two published runs of a `Boundary` differ.
 
     Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
     that are none, or less private than epsilon.

@@ -11,6 +11,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event, TwiceCall, UnanimousCall
+from chary.accounting.events import MOST_OUTCOMES
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
@@ -99,8 +100,9 @@ class Boundary(Call[answers.Classified | answers.Pair]):
         algorithm = self._check(operands.private(self.algorithm, spine))
         outcomes = algorithm.outcomes or ()
         if self.publish:
-            plan = compute.running(self, algorithm, {}, TwiceCall(algorithm.size[0]), partial(_both, algorithm), _pair)
-            return replace(plan, kind=_TWICE)
+            twice = TwiceCall(algorithm.size[0])
+            plan = compute.running(self, algorithm, {}, twice, partial(_both, algorithm), _pair)
+            return compute.bounded(replace(plan, kind=_TWICE), _by_laws(algorithm, twice))
 
         def tell(answer: Json, number: int) -> answers.Classified:
             if "agreed" in answer:
@@ -137,6 +139,13 @@ def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
     if None in found or len(set(found)) > 1:
         return _clear(boundaries.BOUNDARY)
     return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
+
+
+def _by_laws(algorithm: Algorithm, event: Event) -> Event:
+    """What two published runs may reveal by the laws of one, where they are stated of few outcomes."""
+    many = len(algorithm.outcomes or ())
+    laws = algorithm.laws is not None and many**2 <= MOST_OUTCOMES
+    return algorithm.stated([True] * many).twice() if laws else event
 
 
 def _both(algorithm: Algorithm, data: Data) -> Result:

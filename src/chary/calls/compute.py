@@ -13,7 +13,7 @@ from chary.calls.call import Call, call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.calls.withheld import Widen, extension
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
+from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result
 from chary.core.transaction import Spine
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Filter, Price
@@ -138,6 +138,11 @@ def running(
     return Plan(call.kind, body, event, safely, present, lambda rows: [algorithm.prepare(rows)])
 
 
+def bounded(plan: Plan[AnswerT], other: Event) -> Plan[AnswerT]:
+    """The call at the lower price of two events that each bound it."""
+    return plan if other == plan.event else replace(plan, cost=PerHit(bounds=(plan.event, other)))
+
+
 def failure(name: str, *, judged: bool = False) -> AlgorithmFailed:
     """The error for an algorithm of this name, or for a condition that judged its outcome."""
     by = f"the algorithm {name!r} or the condition on its outcome" if judged else f"the algorithm {name!r}"
@@ -215,7 +220,9 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm) -> Plan[Disclos
     def tell(answer: Json, number: int) -> Disclosure:
         return Disclosure(number, answer["value"], answer["published"], number)
 
-    return running(call, algorithm, target.told, target.event(algorithm), run, tell)
+    plan = running(call, algorithm, target.told, target.event(algorithm), run, tell)
+    # By its laws what is withheld would be free if it were published at once, so whatever widens it may cost its price.
+    return bounded(plan, target.event_by_laws(algorithm))
 
 
 def extending(widen: Widen, original: Json) -> Plan[Disclosure]:
@@ -437,17 +444,17 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         names = self.state.targets
         if set(priors) != set(names):
             raise InvalidParameter(f"give a prior for each of the targets {', '.join(names)}, and no other")
+        aims = {name: algorithms.not_prior(algorithm, priors[name]) for name in names}
         event = Targeted(algorithm.size[0], None, algorithm.size[1])
-        price = self._spine.filter.price(event)
-        free = {name: algorithms.canonical_outcome(priors[name]) for name in names}
+        price = self._spine.filter.price
+        prices = {name: price(aim.event_by_laws(algorithm)) for name, aim in aims.items()}
 
         def judge(data: Data) -> Judged:
             try:
                 value = algorithm.outcome(data.values[0], data.source)
             except AlgorithmFailed:
                 return {"failed": True}, dict.fromkeys(names, True)
-            found = algorithms.canonical_outcome(value)
-            return {"value": value}, {name: found != prior for name, prior in free.items()}
+            return {"value": value}, {name: aim.hits(value) for name, aim in aims.items()}
 
         def tell(answer: Json, number: int) -> Any:
             if "failed" in answer:
@@ -455,7 +462,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
             return answer["value"]
 
         told = {name: algorithms.plain_outcome(priors[name]) for name in names}
-        run, present = self._counting(dict.fromkeys(names, price), judge, tell)
+        run, present = self._counting(prices, judge, tell)
         return self._plan(
             CALL,
             algorithm.body() | {"priors": told},
@@ -463,7 +470,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
             run,
             present,
             reads=lambda rows: [algorithm.prepare(rows)],
-            cost=Counted(price),
+            cost=Counted(replace(_dearest(prices), basic=price(event).basic)),
         )
 
     def _of_call(self, asked: Any, targets: Mapping[str, Any]) -> Plan[answers.RaceOutcome]:

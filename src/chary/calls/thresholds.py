@@ -187,7 +187,8 @@ def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]
     def tell(answer: Json, number: int) -> Tracked:
         return Tracked(number, answer["value"], answer["hit"], None)
 
-    return compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
+    plan = compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
+    return compute.bounded(plan, target.event_by_laws(algorithm))
 
 
 def rounded(

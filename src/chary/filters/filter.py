@@ -120,7 +120,8 @@ class Filter(ABC):
         return Shares(self.capacity)
 
     def cheapest(self, *events: Event) -> Price:
-        """The price of that event, of several that all bound one call, whose hit takes the smallest share.
+        """The price of that event, of several that all bound one call, whose hit takes the smallest share; one by which
+        misses are free goes before all others.
 
         Events without a price are left out; where none has one, the `NotPriced` of the last is raised.
         """
@@ -134,7 +135,7 @@ class Filter(ABC):
         except NotPriced:
             if not prices:
                 raise
-        found = min(prices, key=lambda price: self.shares.exactly(price.hit))
+        found = min(prices, key=lambda price: (not price.free_miss, self.shares.exactly(price.hit)))
         return replace(found, basic=min(price.basic for price in prices if price.hit.delta <= found.hit.delta))
 
     def price(self, event: Event) -> Price:

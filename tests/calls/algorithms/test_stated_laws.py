@@ -1,12 +1,13 @@
 """Algorithms whose author states their laws: targets are paid by these, and never dearer than by the epsilon."""
 
+import math
 from fractions import Fraction
 
 import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, count
-from chary.accounting import BestOf, StatedLaws, Targeted
-from chary.calls import MultiTarget, PublishIf, RunAlgorithm, ThresholdTest, When
+from chary.accounting import BestOf, Extendable, StatedLaws, Targeted, best_q, hit_price
+from chary.calls import Boundary, MultiTarget, OnChange, PublishIf, RunAlgorithm, ThresholdTest, When
 from tests.session.kit import spent
 
 THIRD = [Fraction(1, 3)] * 3
@@ -33,12 +34,97 @@ def test_a_target_is_paid_by_its_laws(opened):
         assert spent(session).main - before.main == (0 if free else known.hit.main)
 
 
-def test_a_release_and_a_held_outcome_are_paid_by_the_epsilon(opened):
+WHEN = When("c", lambda outcome: outcome == "c")
+PLAIN = Algorithm("stated", lambda rows, source: "a", "0.05", outcomes=OUTCOMES)
+
+
+def test_a_release_is_paid_by_the_epsilon(opened):
     session = opened(grain="0.02")
-    plain = Algorithm("stated", lambda rows, source: "a", "0.05", outcomes=OUTCOMES)
-    when = When("c", lambda outcome: outcome == "c")
-    for make in (RunAlgorithm, lambda algorithm: PublishIf(algorithm, when=when)):
-        assert price(session, make(stated())) == price(session, make(plain))
+    assert price(session, RunAlgorithm(stated())) == price(session, RunAlgorithm(PLAIN))
+
+
+@pytest.mark.parametrize(
+    ("ask", "hits"),
+    [
+        (lambda algorithm: PublishIf(algorithm, when=WHEN), StatedLaws.of([(THIRD, NEAR)], [False, False, True])),
+        (
+            lambda algorithm: Boundary(algorithm, runs=2, publish=True),
+            StatedLaws.of([(THIRD, NEAR)], [True] * 3).twice(),
+        ),
+    ],
+)
+def test_what_is_held_and_two_runs_are_paid_by_laws_where_these_are_cheaper(opened, ask, hits):
+    spine = opened(grain="0.02").spine
+    cheap, usual = (ask(algorithm).plan(spine).price(spine.filter) for algorithm in (stated(), PLAIN))
+    assert cheap.hit == spine.filter.price(hits).hit
+    assert cheap.hit.main < usual.hit.main / 2
+    assert cheap.free_miss
+
+
+def test_a_change_and_a_race_are_paid_by_laws(opened):
+    session = opened(grain="0.02")
+    found = iter("abab")
+    turning = Algorithm("stated", lambda rows, source: next(found), "0.05", outcomes=OUTCOMES, laws=((THIRD, NEAR),))
+    free = {
+        each: session.spine.filter.price(StatedLaws.of([(THIRD, NEAR)], [other != each for other in OUTCOMES])).hit.main
+        for each in OUTCOMES
+    }
+    session.ask(OnChange(turning))
+    before = spent(session).main
+    session.ask(OnChange(turning))
+    assert spent(session).main - before == free["a"]
+    race, before = session.start(MultiTarget(["x", "y"])), spent(session).main
+    race.ask(turning, priors={"x": "b", "y": "b"})
+    race.ask(turning, priors={"x": "a", "y": "c"})
+    assert spent(session).main - before == free["b"] + min(free["a"], free["c"])
+
+
+@pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4), Fraction(10)])
+def test_what_widens_what_laws_have_paid_for_keeps_the_sum(order):
+    """By laws all that is withheld would be free if it were published at once, so later it may cost any price."""
+    told, price = StatedLaws.of([(THIRD, NEAR)], [False, False, True]), Extendable("0.05").hit_price_up(order)
+    first, a = math.exp(-told.hit_price_up(order)), float(order)
+    for p, r in ((THIRD, NEAR), (NEAR, THIRD)):
+        parts = [float(x) ** a * float(y) ** (1 - a) for x, y in zip(p, r, strict=True)]
+        for widened in ([], [0], [1], [0, 1]):
+            rest = [place for place in (0, 1) if place not in widened]
+            held = float(sum(p[i] for i in rest)) ** a * float(sum(r[i] for i in rest)) ** (1 - a) if rest else 0
+            paid = first * parts[2] + sum(math.exp(-price) * parts[i] for i in widened) + held
+            assert paid <= 1 + 1e-12
+
+
+def test_two_runs_have_the_products_of_laws():
+    """Any mixture of the pairs, in either order, run twice, is a mixture of what is listed."""
+    told, far = StatedLaws.of([(THIRD, NEAR), (NEAR[::-1], THIRD)], [True, True, False]), Fraction(1, 4)
+    laws = told.twice().laws
+    assert len(laws) == 2 * 4
+    one = [far * p + (1 - far) * q for p, q in zip(THIRD, NEAR, strict=True)]
+    mixed = {(i, j): one[i] * one[j] for i in range(3) for j in range(3)}
+    places = {(i, j): 3 * i + j for i in range(3) for j in range(3)}
+    pairs = {tuple(zip(*((a, b) for a, b, _ in law), strict=True)) for law in laws}
+    weights = {(0, 0): far**2, (0, 1): far * (1 - far), (1, 0): far * (1 - far), (1, 1): (1 - far) ** 2}
+    sides = [(THIRD, NEAR), (NEAR, THIRD)]
+    total = dict.fromkeys(mixed, Fraction(0))
+    for (k, m), weight in weights.items():
+        pair = tuple(tuple(sides[k][s][i] * sides[m][s][j] for i in range(3) for j in range(3)) for s in (0, 1))
+        assert pair in pairs or pair[::-1] in pairs
+        total = {each: total[each] + weight * pair[0][places[each]] for each in total}
+    assert total == mixed
+    assert [hit for *_, hit in laws[0]] == [i != j for i in range(3) for j in range(3)]
+    with pytest.raises(InvalidParameter, match="31 outcomes"):
+        StatedLaws.of([([Fraction(1, 32)] * 32,) * 2], [True] * 32).twice()
+
+
+def test_the_best_q_and_the_price_of_laws():
+    laws = [(THIRD, NEAR)]
+    assert best_q(laws, [1]) == StatedLaws.of(laws, [False, True, False]).most_q
+    assert hit_price(laws, [1, 2], "7.5") == StatedLaws.of(laws, [False, True, True]).hit_price_up(Fraction(15, 2))
+    for bad in ([3], [-1], [True], ["1"], []):
+        with pytest.raises(InvalidParameter):
+            best_q(laws, bad)
+    for order in (1, "0.5", 0):
+        with pytest.raises(InvalidParameter, match="order"):
+            hit_price(laws, [1], order)
 
 
 def test_its_delta_is_paid_hit_or_miss(opened):
