@@ -184,7 +184,7 @@ def typed(form, call):
         elif names == ["bins", "values", "no_missing"]:
             cut, listed = ([axis for axis in value["columns"] if part in axis[1]] for part in ("edges", "values"))
             bins = [f"{name}={','.join(axis['edges'])}" for name, axis in cut]
-            values = kind.told({"columns": listed}, beside).split("\n")
+            values = kind.told({"columns": listed, "missing": True}, beside).split("\n")
             said |= {"bins": bins, "values": values, "no_missing": not value["missing"]}
         else:
             text = kind.told(value, beside)

@@ -1,6 +1,7 @@
 """The page that asks: every kind's form says the very call, refusals stand at their field, one form asks once."""
 
 import asyncio
+import html
 import re
 
 import pytest
@@ -44,6 +45,23 @@ def test_the_form_as_a_browser_sends_it_back_says_the_very_call(service, visit, 
     drawn = visitor.http.post(ASK, data=fields | {"do": "quote"})
     sent = fields_of(drawn.text, ASK)
     assert read(form_of(sent["kind"]).body(texts_of(sent), TYPES)) == call
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "hint"),
+    [
+        ("marginal", "columns", "clinic: north, south"),
+        ("mwem", "universe", "clinic: north, south"),
+        ("mwem", "queries", "age >= 65"),
+        ("principal_components", "ranges", "age: 0, 90"),
+        ("quantiles", "step", "1"),
+        ("release", "epsilon", ""),
+    ],
+)
+def test_an_empty_control_shows_how_it_is_filled_in(visit, kind, field, hint):
+    control = re.search(rf'<(?:input|textarea)[^>]*name="ask\.{field}"[^>]*>', visit().get(f"{ASK}?kind={kind}").text)
+    placeholder = re.search(r'placeholder="([^"]*)"', control[0])
+    assert ("" if placeholder is None else placeholder[1]) == html.escape(hint, quote=False)
 
 
 def test_the_menu_has_every_kind(visit):

@@ -507,7 +507,8 @@ def _cells_joined(said: Sequence[Any], beside: Beside) -> axes.Universe:
 
 
 def _cells_told(body: Any, beside: Beside) -> str:
-    return columns_told({name: axis["values"] for name, axis in body["columns"]}, beside)
+    plain = {name: axis["values"] for name, axis in body["columns"]} if "missing" in body else body
+    return columns_told(plain, beside)
 
 
 def _brought(kind: type[Any] | tuple[type[Any], ...], told: str) -> Callable[[Any, str], Any]:

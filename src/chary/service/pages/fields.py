@@ -197,6 +197,13 @@ class FormField:
         return self.name.replace("_", " ").capitalize()
 
     @property
+    def hint(self) -> str:
+        """What an empty control shows: the usual value, or how lines are written."""
+        if self.type.lines:
+            return self.type.told(self.type.example, fields.ALONE)
+        return "" if self.usual is None else str(self.usual)
+
+    @property
     def usual_text(self) -> str:
         """What a control shows where nothing is said."""
         if self.control == "flag":
