@@ -29,7 +29,7 @@ GROUPS = {
         "Votes",
         "check",
     ),
-    "Questions": ("count", "sum", "mean", "histogram"),
+    "Questions": ("count", "sum", "mean", "histogram", "statistic"),
     "Universes": ("Universe", "Bins"),
     "Private algorithms": ("Algorithm",),
     "The session": ("Session",),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         count,
         histogram,
         mean,
+        statistic,
         sum,
     )
     from chary.filters import Budget
@@ -78,6 +79,7 @@ __all__ = [
     "open_counts",
     "open_votes",
     "plan",
+    "statistic",
     "sum",
 ]
 # Where names are, which are loaded with their engines when they are first used: opening a table needs a second of
@@ -95,6 +97,7 @@ _HOMES: Final = {
     "count": "chary.data",
     "histogram": "chary.data",
     "mean": "chary.data",
+    "statistic": "chary.data",
     "sum": "chary.data",
     "Budget": "chary.filters",
     "connect": "chary.client",

@@ -21,7 +21,7 @@ from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Question, Result, check_question, reading, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import Count, Mean, NeighborRelation, Neighbors, Query, Reading, Rows
+from chary.data import Count, Mean, NeighborRelation, Neighbors, Query, Reading, Rows, Statistic
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.data.series import public_size
@@ -179,6 +179,8 @@ class HitsLaw:
 
 def check_average(query: Query, neighbor_relation: NeighborRelation, above: Fraction) -> None:
     """Refuse what no average can be on either side of: it would be paid for an answer that is known."""
+    if isinstance(query, Statistic):
+        raise InvalidQuery("averages over all rows are of counts and sums: a statistic has no part of each row")
     row = query.contribution(neighbor_relation)
     low, high = row.low * query.grid, row.high * query.grid
     if not low <= above <= high:

@@ -8,6 +8,7 @@ from chary.data.queries.keys import parse_keys
 from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
 from chary.data.queries.ordered import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
+from chary.data.queries.statistic import Statistic, statistic
 from chary.data.queries.sums import Count, Sum, count, sum
 from chary.data.rows import Batch, EntryLimit, Reading, Rows
 from chary.data.series import Series, ValueAt, Values, has_public_size, public_size
@@ -38,6 +39,7 @@ __all__ = [
     "Rows",
     "SecondMoments",
     "Series",
+    "Statistic",
     "Sum",
     "UnitValues",
     "Universe",
@@ -55,6 +57,7 @@ __all__ = [
     "public_size",
     "read_one_version",
     "second_moments",
+    "statistic",
     "sum",
     "weighted",
 ]

@@ -15,6 +15,7 @@ from chary.data.engines import protocol, registry
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
+from chary.data.queries.statistic import Statistic
 from chary.data.queries.sums import Count, Sum, count
 from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
 from chary.data.source import RowSource
@@ -146,7 +147,7 @@ class RowTable:
         if not isinstance(query, Query):
             evident = "ask for query.parts(neighbor_relation)" if hasattr(query, "parts") else "build one with count()"
             raise InvalidQuery(f"{type(query).__name__} is not a query with an exact integer answer; {evident}")
-        return self._kept(query, self._compile)
+        return query.reading(self) if isinstance(query, Statistic) else self._kept(query, self._compile)
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
         """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""

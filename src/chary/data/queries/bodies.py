@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from chary.data.queries import moments, sums
 from chary.data.queries.histogram import Binned, histogram
+from chary.data.queries.statistic import Statistic, recorded
 from chary.data.queries.stored import current
 from chary.data.series import ValueAt, Values
 from chary.errors import CharyError, InvalidParameter, InvalidQuery
@@ -18,6 +19,9 @@ _KEYED: Final = ("columns", "keys", "types")
 _LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
 
 
+Asked = sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt | Statistic
+
+
 def body_of(query: Any) -> dict[str, Any]:
     """The query as JSON in the words of today, from which `query_of` makes an equal one."""
     return current(query.body())
@@ -25,7 +29,7 @@ def body_of(query: Any) -> dict[str, Any]:
 
 def query_of(
     body: Mapping[str, Any],
-) -> sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt:
+) -> Asked:
     """The query that JSON says; what a person leaves out has its usual value. For a stored body say `current(body)`.
 
     >>> from chary.data.queries.sums import count
@@ -38,12 +42,14 @@ def query_of(
     """
     given = dict(body)
     kind = str(given.pop("kind", None))
-    make = _KINDS.get(kind)
+    make = recorded if kind == "statistic" else _KINDS.get(kind)
     if make is None:
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
     _check(given, _FIELDS[kind], f"a query of kind {kind!r}")
     try:
-        found: sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt = make(given)
+        found: sums.Count | sums.Sum | moments.Mean | Binned | moments.SecondMoments | Values | ValueAt | Statistic = (
+            make(given)
+        )
     except CharyError:
         raise
     except (TypeError, KeyError, AttributeError, ValueError):
@@ -126,6 +132,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "series": _of(Values),
     "second moments": _of(moments.second_moments),
     "series_value": _of(ValueAt),
+    "statistic": ("name", "sensitivity", "grid", "parameters", "bounds", "direction"),
 }
 
 

@@ -18,6 +18,7 @@ from chary.data.predicates import conditions as predicates
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import histogram, sums
 from chary.data.queries.query import Query
+from chary.data.queries.statistic import Statistic
 from chary.errors import InvalidQuery
 
 # Which of several conditions can hold of one row together: the kinds of rows that they tell apart.
@@ -225,14 +226,15 @@ class JointChange:
         - *Replaced*: the same for the old and for the new row. A count of which both are part does not change, a total
           changes by its width, and of a query with keys two may change.
         - *A unit with many rows* may have one for every condition.
+        - *A statistic* of one's own may be moved by any row, and by one that is replaced as far as it is asserted.
 
         >>> from chary.data.queries.sums import count
         >>> ages = [count("age < 30"), count("age >= 30 AND age < 60"), count("age >= 60"), count()]
         >>> JointChange.of(ages, NeighborRelation("add_remove", None), {"age": "int64"})
         JointChange(l1=Fraction(2, 1), l2_squared=Fraction(2, 1))
         """
-        if any(not isinstance(query, (sums.Count, sums.Sum, histogram.Binned)) for query in queries):
-            raise InvalidQuery("release counts, sums and histograms together; a mean is two of them")
+        if any(not isinstance(query, (sums.Count, sums.Sum, histogram.Binned, Statistic)) for query in queries):
+            raise InvalidQuery("release counts, sums, histograms and statistics together; a mean is two of them")
         parts = [_Part.of(query, neighbor_relation) for query in queries]
         alone = neighbor_relation.unit is None and schema is not None
         kinds = row_kinds([_where(query) for query in queries], schema or {}) if alone else None
@@ -267,6 +269,8 @@ class _Part:
 
 
 def _where(query: Query) -> Predicate | None:
+    if isinstance(query, Statistic):  # any row may move it
+        return None
     counted = query.of if isinstance(query, histogram.Binned) else query
     assert isinstance(counted, (sums.Count, sums.Sum))
     return counted.where
