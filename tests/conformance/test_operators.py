@@ -4,16 +4,18 @@ import json
 
 import pytest
 
-from chary import AlgorithmFailed, Budget, InvalidParameter, count
-from chary.accounting import BoundaryCall
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, count, mean
+from chary.accounting import BoundaryCall, Extendable
 from chary.calls import (
     Boundary,
     Choose,
     Greedy,
+    Label,
     MostCommon,
     MultiTarget,
     OnChange,
     PublishIf,
+    Release,
     RunAlgorithm,
     Select,
     TopK,
@@ -22,8 +24,11 @@ from chary.calls import (
 from chary.calls.choices import chooser
 from chary.calls.operands import CalledOnce
 from chary.calls.run import Opening
-from chary.errors import CharyError
+from chary.data import Votes
+from chary.data.table import RowTable
+from chary.errors import CharyError, RequestConflict
 from chary.learning import PrivateLogisticRegression
+from chary.session import open_votes
 from tests.calls.samples import ANY, NONE, OTHERS, SAMPLES, answering
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent
 
@@ -176,3 +181,41 @@ def test_an_algorithm_that_checks_its_rows_does_so_beside_others(opened):
     for operator in (TopK([trained], k=1), Select([trained], above=0), Greedy([trained], above=0)):
         with pytest.raises(InvalidParameter, match="declare size="):
             session.ask(operator)
+
+
+@pytest.mark.parametrize("epsilon", ["0.02", "0.033", "0.06"])
+def test_what_a_choice_withheld_is_never_published_free(epsilon):
+    """The hit of a `NarrowChoice` has a price where one of `Extendable` has none and is paid hit or miss."""
+    ballots = Votes(lambda question: [60, 40], ["yes", "no"], voter="teacher")
+    budget = Budget(epsilon=1, delta=1e-6)
+    with open_votes(ballots, dataset="votes", ledger=":memory:", budget=budget, filter="renyi") as session:
+        held = session.ask(PublishIf(Label(0, guess="yes", epsilon=epsilon), when=NONE))
+        assert session.ask(Widen(held.held, when=ANY)).published
+        price = session.spine.filter.price(Extendable(epsilon))
+        assert spent(session) == price.hit
+        assert price.free_miss == (epsilon == "0.02") == (held.charged.share == 0)
+
+
+def test_laws_pay_for_what_is_withheld_where_the_condition_holds_for_no_outcome(opened):
+    laws = [(["11/20", "9/20"], ["9/20", "11/20"])]
+    stated = Algorithm("stated", lambda rows, source: "odd", "0.21", outcomes=["odd", "even"], laws=laws)
+    session = opened(**ROOM)
+    assert session.ask(PublishIf(stated, when=NONE)).value is None
+
+
+def test_all_that_a_call_reads_is_of_one_state_of_the_rows(opened, monkeypatch):
+    session, seen = opened(**ROOM), []
+    of_one = RowTable.one_state
+    monkeypatch.setattr(RowTable, "one_state", lambda rows: seen.append(1) or of_one(rows))
+    session.ask(PublishIf(Release(mean("age", bounds=(0, 120), max_rows_per_unit=1), epsilon="0.1"), when=ANY))
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("operator", [lambda given: TopK(given, k=1), lambda given: Select(given, above=0)])
+def test_candidates_under_one_name_are_told_apart_by_their_own(opened, operator):
+    session = opened(**ROOM)
+    first, second = (Algorithm(name, lambda rows, source: [1, None], epsilon="0.01") for name in ("one", "two"))
+    session.ask(operator({"north": first}), request="one")
+    session.ask(operator({"north": first}), request="one")
+    with pytest.raises(RequestConflict):
+        session.ask(operator({"north": second}), request="one")

@@ -18,6 +18,7 @@ from chary.core.transaction import Spine
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Filter, Price
 from chary.mechanisms.additive import padded, unpadded
+from chary.mechanisms.boundaries import BOUNDARY
 from chary.numbers import Number
 
 # Any private algorithm as a call: priced by its prior, by a q-target, or in full ([TCT] sections 1 and 2).
@@ -220,9 +221,15 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm) -> Plan[Disclos
     def tell(answer: Json, number: int) -> Disclosure:
         return Disclosure(number, answer["value"], answer["published"], number)
 
-    plan = running(call, algorithm, target.told, target.event(algorithm), run, tell)
-    # By its laws what is withheld would be free if it were published at once, so whatever widens it may cost its price.
-    return bounded(plan, target.event_by_laws(algorithm))
+    # What widens it is free where an `Extendable` of its epsilon is paid hit or miss, so this must be too: it is not
+    # priced as a choice that is free longer (`NarrowChoice`).
+    epsilon, delta = algorithm.size
+    plan = running(call, algorithm, target.told, Targeted(epsilon, None, delta), run, tell)
+    try:
+        # By its laws what is withheld would be free if it were published at once, so that what widens it may be free.
+        return bounded(plan, target.event_by_laws(algorithm) if algorithm.laws is not None else plan.event)
+    except (AlgorithmFailed, InvalidParameter):  # the condition raises, or holds for none: there is no such law
+        return plan
 
 
 def extending(widen: Widen, original: Json) -> Plan[Disclosure]:
@@ -306,6 +313,8 @@ CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
 _RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantiles"
+# What is withheld tells None, and what is not clear "boundary", as an outcome does that is told.
+_TOLD_TWICE: Final = (None, BOUNDARY)
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
 
@@ -316,9 +325,12 @@ class Aim:
     target: algorithms.Target | None
     event: Event
 
-    def hits(self, value: Any, *, own: bool) -> bool:
-        """Whether an outcome hits it."""
-        return own if self.target is None else self.target.hits(value)
+    def hits(self, value: Any, *, own: bool, twice: bool = False) -> bool:
+        """Whether an outcome hits it; `twice`: what hits the call's own target tells the same as what does not.
+
+        Which of the two it was follows from the names of what it hits, so only one of them can miss.
+        """
+        return own if self.target is None else self.target.hits(value) or (own and twice)
 
     @property
     def told(self) -> Json:
@@ -486,21 +498,25 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         prices = {name: self._spine.filter.price(aim.event) for name, aim in aims.items()}
 
         def judge(data: Data) -> Judged:
-            ran = inner.run(replace(data, secret=None, most_hits=None))
             try:
+                ran = inner.run(replace(data, secret=None, most_hits=None))
                 value = operands.outcome_of(inner.present(ran.answer, 0))
-                answer, hit = ran.answer, {name: aim.hits(value, own=ran.hits > 0) for name, aim in aims.items()}
+                own, twice = ran.hits > 0, value in _TOLD_TWICE and not isinstance(call, RunAlgorithm)
+                hit = {name: aim.hits(value, own=own, twice=twice) for name, aim in aims.items()}
+                # Nothing but what is told: whatever else the answer says, a target that missed has not paid for it.
+                outcome: Json = {"value": value}
             except AlgorithmFailed:
-                answer, hit = {"failed": True}, dict.fromkeys(aims, True)
+                outcome, hit = {"failed": True}, dict.fromkeys(aims, True)
             raised = {name: prices[name].hit.main for name, hits in hit.items() if hits and counts(prices)}
-            return {"answer": answer, "raised": raised}, hit
+            return outcome | {"raised": raised}, hit
 
         def tell(answer: Json, number: int) -> Any:
-            if "failed" in answer["answer"]:
+            told = answer.get("answer", answer)  # older ledgers hold the whole answer of the call
+            if "failed" in told:
                 raise AlgorithmFailed(
                     "what was raced raised, or returned no finite JSON value, or a condition on it raised"
                 )
-            return operands.outcome_of(inner.present(answer["answer"], number))
+            return told["value"] if "answer" not in answer else operands.outcome_of(inner.present(told, number))
 
         def forecast() -> Forecast:
             told = inner.forecast()

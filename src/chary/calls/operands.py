@@ -15,7 +15,7 @@ from chary.calls.call import Call
 from chary.calls.run import Opening
 from chary.core.plan import FREE, Data, Json, PerHit, Plan
 from chary.core.transaction import Spine
-from chary.data import Reading, Rows
+from chary.data import Reading, Rows, read_one_version
 from chary.data.rows import Deferred
 from chary.errors import InvalidParameter
 from chary.numbers import Number
@@ -79,7 +79,7 @@ class CalledOnce(Algorithm):
 
     def prepare(self, rows: Rows) -> Reading:
         read = self.plan.reads(rows)
-        return Deferred(self.name, lambda: [each.run() for each in read])
+        return Deferred(self.name, lambda: read_one_version(rows, read))
 
     def body(self) -> Json:
         return super().body() | {"call": {"kind": self.plan.kind} | json.loads(self.plan.body)}
@@ -121,6 +121,16 @@ def all_private(candidates: Any, spine: Spine) -> list[Algorithm]:
     """All candidates as algorithms, each under the name that tells it from the others."""
     found = {name: private(brought, spine, name) for name, brought in named(candidates).items()}
     return [each if each.name == name else replace(each, name=name) for name, each in found.items()]
+
+
+def renamed(candidates: Any) -> Json:
+    """What identifies algorithms that are told under other names than their own; nothing where there are none."""
+    own = {
+        name: brought.name
+        for name, brought in named(candidates).items()
+        if isinstance(brought, Algorithm) and brought.name != name
+    }
+    return {"named": own} if own else {}
 
 
 def named(candidates: Any) -> Mapping[str, Algorithm | Call[Any]]:

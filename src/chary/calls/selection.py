@@ -323,7 +323,8 @@ class TopK(Call[Ranking]):
             return Ranking(number, ("name",), tuple((chosen.name,) for chosen in best), best)
 
         cost = PerHit(len(names), hits=min(self.k, len(names)))
-        return side_by_side(self, algorithms, self.told(), Extendable, run, present, cost)
+        told = self.told() | operands.renamed(self.candidates)
+        return side_by_side(self, algorithms, told, Extendable, run, present, cost)
 
     def _keyed(self, query: Query) -> Query:
         if query.keys is None:
@@ -644,6 +645,7 @@ class Select(sharp.Valued[Selected]):
             return Targeted(epsilon, None, delta)
 
         told = {"above": str(self.above)} | ({} if room is None else {"room": room})
+        told |= operands.renamed(self.candidates)
         return side_by_side(
             self, algorithms, told, event, run, partial(_selected_of, names), PerHit(len(names), halts=True)
         )

@@ -11,8 +11,19 @@ import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Boundary, Classify, MultiTarget, RunAlgorithm, ThresholdTest, When
+from chary.calls import (
+    Boundary,
+    Choose,
+    Classify,
+    ExponentialMechanism,
+    MultiTarget,
+    PublishIf,
+    RunAlgorithm,
+    ThresholdTest,
+    When,
+)
 from chary.calls import compute as racing
+from chary.calls.algorithm import ScoreFunction
 from chary.core.plan import Result
 from chary.filters import Listing
 from tests.calls.samples import SAMPLES, even
@@ -378,3 +389,56 @@ def test_no_analyst_of_mixed_targets_gets_more_than_their_number():
 
 def test_at_a_tenth_less_they_would_be_too_cheap():
     assert best_racer(5, Fraction(1, 10), MIXED, targets=1, discount=0.9) > 1.005
+
+
+# What is told beside the outcome of a question that a target missed
+
+
+@pytest.mark.parametrize("outcome", [None, 1])
+def test_an_outcome_that_is_told_like_a_withheld_one_hits_a_prior(opened, outcome):
+    """Both tell None, and which it was follows from what the call's own target did: only one of the two can be free."""
+    session = opened(**ROOM)
+    race = session.start(MultiTarget(["a", "b"]))
+    opening = spent(session).main
+    call = PublishIf(fixed(outcome), when=When("none", lambda found: found is None))
+    found = race.ask(call, targets={"a": {}, "b": {"prior": None}})
+    assert (found.value, found.hits) == (None, ("a", "b") if outcome is None else ())
+    assert (spent(session).main > opening) == (outcome is None)
+
+
+def test_a_boundary_hits_a_prior_that_is_told_like_it(opened):
+    session = opened(**ROOM)
+    race = session.start(MultiTarget(["a", "b"]))
+    turns = iter(["x", "y"] * 9)
+    turning = Algorithm("turning", lambda rows, source: next(turns), epsilon="0.01")
+    for call, hits in ((Boundary(turning, runs=2), ("a", "b")), (Boundary(fixed("boundary"), runs=2), ())):
+        found = race.ask(call, targets={"a": {}, "b": {"prior": "boundary"}})
+        assert (found.value, found.hits) == ("boundary", hits)
+
+
+def test_the_ledger_holds_no_more_of_a_raced_call_than_was_told(opened):
+    """A lead is an outcome of its own: no target that missed has paid for it."""
+    session = opened(**ROOM)
+    race, query = session.start(MultiTarget(["a", "b"])), count().by("clinic", CLINICS, max_groups_per_unit=1)
+    found = race.ask(Choose(query, epsilon="0.01", lead=True), priors={"a": "north", "b": "north"}, request="one")
+    assert found.value in CLINICS
+    stored = session.history[-1].answer
+    assert stored.keys() == {"value", "raised", "hits", "charged"}
+    assert stored["value"] == found.value
+    assert (
+        race.ask(Choose(query, epsilon="0.01", lead=True), priors=dict.fromkeys("ab", "north"), request="one") == found
+    )
+
+
+def test_a_score_that_raises_hits_all_targets(opened):
+    def raises(rows, candidates):
+        raise ValueError("secret")
+
+    session = opened(**ROOM)
+    race = session.start(MultiTarget(["a", "b"]))
+    opening = spent(session).main
+    call = ExponentialMechanism(CLINICS, ScoreFunction("raises", raises), sensitivity=1, epsilon="0.01")
+    for _ in range(2):
+        with pytest.raises(AlgorithmFailed, match="what was raced raised"):
+            race.ask(call, priors={"a": "north", "b": "south"}, request="one")
+    assert spent(session).main - opening == hit(session, Targeted("0.01"))
