@@ -19,6 +19,7 @@ from chary.calls import (
     RunAlgorithm,
     Select,
     TopK,
+    When,
     Widen,
 )
 from chary.calls.choices import chooser
@@ -219,3 +220,13 @@ def test_candidates_under_one_name_are_told_apart_by_their_own(opened, operator)
     session.ask(operator({"north": first}), request="one")
     with pytest.raises(RequestConflict):
         session.ask(operator({"north": second}), request="one")
+
+
+@pytest.mark.parametrize(
+    "said", [{"target": ["north"]}, {"prior": "north"}, {"hit": When("one", lambda key: key == "north")}]
+)
+def test_nobody_states_a_q_of_a_call(opened, said):
+    session, call = opened(**ROOM), Choose(count().by("clinic", CLINICS), epsilon="0.01")
+    with pytest.raises(InvalidParameter, match="this is a call"):
+        session.ask(RunAlgorithm(call, **said, q="1"))
+    assert session.history == []

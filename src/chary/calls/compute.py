@@ -31,13 +31,13 @@ _FAILED: Final = Result({"failed": True}, hits=1, tests=1)
 class RunAlgorithm(Call[answers.Outcome]):
     """Run any private algorithm once.
 
-    Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the
-    call is free unless something else comes out (NotPrior). With `target`, a list of declared outcomes, it is free
-    unless one of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2). It can be
-    left out where the target misses one outcome only, and where the algorithm has `laws`, by which the call is paid
-    then. `hit`, a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of
-    those for which it holds, otherwise it needs its q. With none of these it is always charged, like a release. A run
-    that fails is charged like a hit.
+    Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the call is
+    free unless something else comes out (NotPrior). With `target`, a list of declared outcomes, it is free unless one
+    of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2). It can be left out
+    where the target misses one outcome only, and where the algorithm has `laws`, by which the call is paid then. `hit`,
+    a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of those for
+    which it holds, otherwise it needs its q. A call of chary's own takes no q. With none of these it is always charged,
+    like a release. A run that fails is charged like a hit.
 
     >>> from chary import Algorithm
     >>> from chary.calls import When
@@ -68,7 +68,9 @@ class RunAlgorithm(Call[answers.Outcome]):
         return run_once(self, operands.private(self.algorithm, spine))
 
     def hits(self, algorithm: algorithms.Algorithm) -> algorithms.Target:
-        """What is paid of an algorithm; refuses what is no target."""
+        """What is paid of an algorithm; refuses what is no target, and a q of a call, for which nobody can vouch."""
+        if self.q is not None and isinstance(algorithm, operands.CalledOnce):
+            raise InvalidParameter("a q is stated by the author of an algorithm, and this is a call: give its prior=")
         if self.target is not None:
             return algorithms.listed(algorithm, tuple(self.target), self.q)
         if self.hit is not None:
