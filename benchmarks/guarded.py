@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Universe, count
-from chary.calls import Quantiles
+from chary.calls import Quantile
 from chary.data import Predicate, Query
 from chary.data.universe.regions import located, matrix
 from chary.mechanisms import PermuteAndFlip
@@ -172,7 +172,7 @@ CHECKS: dict[str, Check] = {
     "release of a total of 500,000 rows; DuckDB": engine(None, SUM, released(AGES)),
     "watch of 10,000 keys of 50,000 units; DuckDB": engine("unit", PER_AREA, watched),
     "the median of 500,000 values; DuckDB": engine(
-        None, MEDIAN, lambda session: session.ask(Quantiles("age", ["0.5"], bounds=(0, 120), epsilon=EPSILON))
+        None, MEDIAN, lambda session: session.ask(Quantile("age", ["0.5"], bounds=(0, 120), epsilon=EPSILON))
     ),
     "a test on 2,000 rows, in memory; DuckDB": small_test,
     "a test on 2,000 rows, durable; DuckDB, two commits": durable_test,

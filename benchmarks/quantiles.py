@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import chary
 from chary import Budget, mean
 from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
-from chary.calls import Quantiles
+from chary.calls import Quantile
 from chary.calls.releases import halves, laplace_mean, noises
 from chary.data import NeighborRelation
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
@@ -70,7 +70,7 @@ class Timed:
             bare, ours = side_by_side(
                 [
                     lambda: connection.execute(by_hand).fetchall(),
-                    lambda: session.ask(Quantiles(self.column, at, **options)),
+                    lambda: session.ask(Quantile(self.column, at, **options)),
                 ],
                 ROUNDS,
             )

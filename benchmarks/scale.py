@@ -27,7 +27,7 @@ from typing import Any
 
 import chary
 from chary import Bins, Session, count
-from chary.calls import PMW, Quantiles, TopK
+from chary.calls import PMW, Quantile, TopK
 from measuring import FULL, announce, duration, full, show
 from places import KEYS, MOST, DuckFolder, Meter, PostgresTable, SparkFolder
 from recording import Against
@@ -93,8 +93,8 @@ def questions(each: Session, units: Session) -> dict[str, Ask]:
         "10,000 keys, 3 a unit": lambda least: units.release(few(least), epsilon=1),
         "total, 1 row a unit": lambda least: units.release(clipped(least, 1), epsilon=1),
         "total, 3 rows a unit": lambda least: units.release(clipped(least, 3), epsilon=1),
-        "quantile": lambda least: each.ask(Quantiles(at=0.9, where=f"cost >= {least}", **values)),
-        "5 quantiles": lambda least: each.ask(Quantiles(at=fifths, where=f"cost >= {least + 500}", **values)),
+        "quantile": lambda least: each.ask(Quantile(at=0.9, where=f"cost >= {least}", **values)),
+        "5 quantiles": lambda least: each.ask(Quantile(at=fifths, where=f"cost >= {least + 500}", **values)),
         "top 10 of 10,000": lambda least: each.ask(TopK(keyed(least + 1000), k=10, epsilon="0.1")),
         "watch, 10,000 keys": lambda least: each.release_if(keyed(least + 2000), above=10**9, epsilon="0.1"),
         "weights": lambda least: weights.ask(f"cost >= {100 * least} AND k < 5000"),

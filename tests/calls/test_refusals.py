@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from chary import CharyError, count
-from chary.calls import Quantiles, ThresholdTest, kinds
+from chary.calls import Quantile, ThresholdTest, kinds
 from tests.calls.samples import COSTS, SAMPLES
 
 NO_NUMBERS = [float("nan"), float("inf"), float("-inf"), "many", "1/0", True, [5], {}, b"5", 1j]
@@ -99,7 +99,7 @@ def test_a_call_is_made_by_position_and_by_name(kind):
 def test_what_is_told_is_what_to_write():
     assert refused(lambda: ThresholdTest("age", above=5, epsilon=1)).startswith("ask count(), sum() or mean()")
     assert refused(lambda: ThresholdTest(COSTS, above=5, epsilon=-1)) == "epsilon must be greater than 0, got -1"
-    assert "at" in refused(lambda: Quantiles("age", [0.5, "x"], bounds=(0, 1), epsilon=1))
+    assert "at" in refused(lambda: Quantile("age", [0.5, "x"], bounds=(0, 1), epsilon=1))
 
 
 def test_a_refusal_keeps_nothing_alive():

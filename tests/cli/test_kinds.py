@@ -31,7 +31,7 @@ from chary.calls import (
     PrepaidTests,
     PrincipalComponents,
     Proportion,
-    Quantiles,
+    Quantile,
     RandomizedValues,
     Release,
     ReleaseIf,
@@ -115,7 +115,7 @@ CALLS = {
     "quantiles": (
         PUBLIC,
         f"--column age --low 0 --high 100 {SMALL}",
-        Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 100), **SIZE),
+        Quantile("age", ["0.25", "0.5", "0.75"], bounds=(0, 100), **SIZE),
     ),
     "randomized_values": (
         PUBLIC,

@@ -1,4 +1,4 @@
-"""`chary quantiles` and `chary histogram` as a user types them."""
+"""`chary quantile` and `chary histogram` as a user types them."""
 
 import json
 
@@ -19,7 +19,7 @@ def visits(tmp_path):
 
 
 BUDGET = "--budget-epsilon 3 --budget-delta 1e-6 --epsilon 0.5"
-QUANTILES = "quantiles {} --unit patient --max-rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
+QUANTILES = "quantile {} --unit patient --max-rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
 HISTOGRAM = "histogram {} --unit patient --column age --bins 0,18,65,120 --infer-types"
 
 
@@ -67,11 +67,11 @@ def test_a_repeated_request_is_free(call, visits):
         f"{QUANTILES} --at x",
         f"{QUANTILES} --at 0.5 --step 0",
         f"{QUANTILES} --at 0.5 --step 7",
-        "quantiles {} --unit patient --max-rows-per-unit 1 --column age --low 120 --high 0",
-        "quantiles {} --unit patient --column age --low 0 --high 120",
-        "quantiles {} --unit patient --max-rows-per-unit 1 --column nowhere --low 0 --high 120",
-        "quantiles {} --unit patient --max-rows-per-unit 1 --column note --low 0 --high 120",
-        "quantiles {} --unit patient --max-rows-per-unit 1 --column age",
+        "quantile {} --unit patient --max-rows-per-unit 1 --column age --low 120 --high 0",
+        "quantile {} --unit patient --column age --low 0 --high 120",
+        "quantile {} --unit patient --max-rows-per-unit 1 --column nowhere --low 0 --high 120",
+        "quantile {} --unit patient --max-rows-per-unit 1 --column note --low 0 --high 120",
+        "quantile {} --unit patient --max-rows-per-unit 1 --column age",
         "histogram {} --unit patient --column age --bins 0,18,18",
         "histogram {} --unit patient --column age --bins 65,18",
         "histogram {} --unit patient --column age --bins 7",

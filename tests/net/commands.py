@@ -41,7 +41,7 @@ TOLD = {
     "decide": [f"classify visits.csv {UNITS} {BUDGET} --count --above 1000 --epsilon 0.1"],
     "classify": [f"classify visits.csv {UNITS} {BUDGET} {KEYED}"],
     "choose": [f"choose visits.csv {UNITS} {BUDGET} {KEYED} --epsilon 0.1"],
-    "quantiles": [f"quantiles visits.csv {EACH} {BUDGET} --column age --low 0 --high 120 --epsilon 0.1"],
+    "quantiles": [f"quantile visits.csv {EACH} {BUDGET} --column age --low 0 --high 120 --epsilon 0.1"],
     "histogram": [f"histogram visits.csv {UNITS} {BUDGET} --column age --bins 0,18,65 --epsilon 0.1"],
     "weights": [f"pmw visits.csv {EACH} {BUDGET} {CELLS} --where clinic='a' --where age>=50"] * 2,
     "distinct": [f"distinct-sketch visits.csv {UNITS} {BUDGET} --epsilon 0.1"],

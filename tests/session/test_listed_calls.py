@@ -10,7 +10,7 @@ from chary.calls import (
     Boundary,
     Choose,
     Classify,
-    Quantiles,
+    Quantile,
     Release,
     RunAlgorithm,
     SparseVector,
@@ -75,7 +75,7 @@ def test_a_session_sells_what_its_menu_does_not_list(opened, tmp_path):
     ages = {"bounds": (0, 120), "max_rows_per_unit": 1}
     asked = [
         lambda size: Release(count(), epsilon=size),
-        lambda size: Quantiles("age", 0.5, **ages, epsilon=size),
+        lambda size: Quantile("age", 0.5, **ages, epsilon=size),
         lambda size: Choose(count().by("clinic", CLINICS, max_groups_per_unit=1), epsilon=size),
         lambda size: SparseVector(above=50, hits=1, epsilon=size),
     ]

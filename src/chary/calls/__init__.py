@@ -45,7 +45,7 @@ from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun,
 from chary.calls.individual import IndividualTests, LivingCount
 from chary.calls.linear import Components, LinearAnswers, MatrixMechanism, PrincipalComponents
 from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
-from chary.calls.quantiles import QuantileAnswer, QuantileAnswers, Quantiles
+from chary.calls.quantiles import Quantile, QuantileAnswer, QuantileAnswers
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
 from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
@@ -117,9 +117,9 @@ __all__ = [
     "PrincipalComponents",
     "Proportion",
     "PublishIf",
+    "Quantile",
     "QuantileAnswer",
     "QuantileAnswers",
-    "Quantiles",
     "RaceOutcome",
     "RandomizedCounts",
     "RandomizedTable",

@@ -314,7 +314,7 @@ def counts(prices: Mapping[str, Price]) -> bool:
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
-_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantiles"
+_RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantile"
 # What is withheld tells None, and what is not clear "boundary", as an outcome does that is told.
 _TOLD_TWICE: Final = (None, BOUNDARY)
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'

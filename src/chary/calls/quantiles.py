@@ -91,7 +91,7 @@ class QuantileAnswers(Table):
 
 
 class _Terms(TypedDict, total=False):
-    """How quantiles are taken; see `Quantiles`."""
+    """How quantiles are taken; see `Quantile`."""
 
     bounds: Required[tuple[Number, Number]]
     epsilon: Required[Number]
@@ -110,7 +110,7 @@ class _Terms(TypedDict, total=False):
         "step": "Answers are multiples of this.",
     },
 )
-class Quantiles(Call[AnswerT]):
+class Quantile(Call[AnswerT]):
     """One quantile of a column, such as the median at 0.5, or several together, such as the quartiles, out of the
     multiples of `step` between the bounds.
 
@@ -134,7 +134,7 @@ class Quantiles(Call[AnswerT]):
     Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off the
     grid, an unknown column, one that holds no numbers, or a missing `max_rows_per_unit`.
 
-    >>> Quantiles("age", 0.5, bounds=(0, 120), epsilon="0.1").body()["at"]
+    >>> Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1").body()["at"]
     '1/2'
     """
 
@@ -152,11 +152,11 @@ class Quantiles(Call[AnswerT]):
     if TYPE_CHECKING:
 
         @overload
-        def __init__(self: "Quantiles[QuantileAnswer]", column: str, at: Number, **terms: Unpack[_Terms]) -> None: ...
+        def __init__(self: "Quantile[QuantileAnswer]", column: str, at: Number, **terms: Unpack[_Terms]) -> None: ...
 
         @overload
         def __init__(
-            self: "Quantiles[QuantileAnswers]", column: str, at: Sequence[Number], **terms: Unpack[_Terms]
+            self: "Quantile[QuantileAnswers]", column: str, at: Sequence[Number], **terms: Unpack[_Terms]
         ) -> None: ...
 
         def __init__(self, column: str, at: Any, **terms: Any) -> None:
@@ -176,13 +176,13 @@ class Quantiles(Call[AnswerT]):
         return chosen(self, spine.rows.neighbor_relation, spine.filter, self.size(spine))
 
 
-def values_of(call: Quantiles[Any]) -> Ordered:
+def values_of(call: Quantile[Any]) -> Ordered:
     """What is read; refuses bounds that make no grid."""
     limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
     return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
 
 
-def mechanism_of(call: Quantiles[Any], neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
+def mechanism_of(call: Quantile[Any], neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
     """The exact choice, with guards where intervals were asked for; refuses what are no quantiles, and an epsilon that
     buys no guards."""
     values, replaced = values_of(call), neighbor_relation.neighbors is Neighbors.REPLACE
@@ -196,7 +196,7 @@ def mechanism_of(call: Quantiles[Any], neighbor_relation: NeighborRelation) -> H
 
 
 def chosen(
-    call: Quantiles[Any], neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
+    call: Quantile[Any], neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
 ) -> Plan[Any]:
     """The quantiles, by permute-and-flip where the zCDP that it lacks is worth nothing to the filter.
 

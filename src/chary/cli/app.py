@@ -176,7 +176,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Always charged": {
         "release": ("kinds:release", "A noisy count, sum or mean, with keys or without."),
         "choose": ("kinds:choose", "The key with the largest value, without the value."),
-        "quantiles": ("kinds:quantiles", "Quantiles of a column."),
+        "quantile": ("kinds:quantile", "Quantiles of a column."),
         "histogram": ("kinds:histogram", "How many units are in each bin of a column."),
         "rerun": ("grow:grow", "Counts of growing rows, told again as they grow; charged when it begins."),
     },

@@ -11,7 +11,7 @@ from chary.accounting.schedules import Law
 from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls import compute, fields, schedules, synthesis
 from chary.calls.algorithm import Algorithm
-from chary.calls.quantiles import Quantiles, chosen, mechanism_of, values_of
+from chary.calls.quantiles import Quantile, chosen, mechanism_of, values_of
 from chary.calls.releases import Release, noises, released
 from chary.core.plan import Json, Plan
 from chary.data import Binned, Count, NeighborRelation, Neighbors, Universe
@@ -136,8 +136,8 @@ class QuantilesBox(schedules.BlackBox):
         """The choice of a run of this epsilon."""
         return mechanism_of(self._asked(epsilon), _ROWS).answers
 
-    def _asked(self, epsilon: Fraction) -> Quantiles[Any]:
-        return Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
+    def _asked(self, epsilon: Fraction) -> Quantile[Any]:
+        return Quantile(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
 
 
 # MWEM as a black box for schedules ([GROW] section 3; theory 6).

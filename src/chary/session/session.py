@@ -369,7 +369,7 @@ class Session(Verbs, Growing):
     """
 
     def ask(self, call: Call[plan.AnswerT], *, request: str | None = None) -> plan.AnswerT:
-        """Ask any call, such as `session.ask(Quantiles("age", [0.5], bounds=(0, 120), epsilon=0.1))`.
+        """Ask any call, such as `session.ask(Quantile("age", [0.5], bounds=(0, 120), epsilon=0.1))`.
 
         Guarantee: that of the call; it is reserved before anything is read and settled before it is answered. Under a
         `request` key that came before the stored answer is returned for free; the same key with another question raises

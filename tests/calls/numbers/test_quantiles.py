@@ -16,7 +16,7 @@ import chary
 from chary import Budget, count, histogram, open_counts
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Choose, Proportion, Quantiles
+from chary.calls import Choose, Proportion, Quantile
 from chary.calls.choices import inverse_choice
 from chary.calls.quantiles import mechanism_of
 from chary.core.plan import Data
@@ -42,34 +42,34 @@ def test_quantiles_without_noise(opened, place, neighbors):
     ages = np.random.default_rng(2).integers(0, 100, 1001)
     session = opened(people(ages), privacy_unit=None, neighbors=neighbors, budget=NO_NOISE, ledger=place)
     for q in (0.1, 0.5, "2/3"):
-        found = session.ask(Quantiles("age", q, bounds=(0, 120), epsilon=PLENTY))
+        found = session.ask(Quantile("age", q, bounds=(0, 120), epsilon=PLENTY))
         assert found.value == float(found) == np.quantile(ages, float(Fraction(q)), method="inverted_cdf")
-    many = session.ask(Quantiles("age", [0.1, 0.25, 0.5, 0.9], bounds=(0, 120), epsilon=PLENTY))
+    many = session.ask(Quantile("age", [0.1, 0.25, 0.5, 0.9], bounds=(0, 120), epsilon=PLENTY))
     assert list(many.value) == [0.1, 0.25, 0.5, 0.9]
     truth = np.quantile(ages, many.at, method="inverted_cdf")
     assert np.abs(np.array(many.values) - truth).max() <= 1
-    half = session.ask(Quantiles("age", 0.5, bounds=(0, 120), step=5, epsilon=PLENTY)).value
+    half = session.ask(Quantile("age", 0.5, bounds=(0, 120), step=5, epsilon=PLENTY)).value
     assert half == 5 * round(np.median(ages) / 5)
-    some = session.ask(Quantiles("age", 0.5, bounds=(0, 120), where="age >= 90", epsilon=PLENTY)).value
+    some = session.ask(Quantile("age", 0.5, bounds=(0, 120), where="age >= 90", epsilon=PLENTY)).value
     assert some == np.quantile(ages[ages >= 90], 0.5, method="inverted_cdf")
 
 
 def test_of_a_unit_its_middle_value_counts(opened):
     frame = pd.DataFrame({"patient": [1] * 99 + [2] * 3 + [3], "age": [90] * 99 + [0, 10, 80] + [20]})
     session = opened(frame, budget=NO_NOISE)
-    assert session.ask(Quantiles("age", 0.5, **AGES, epsilon=PLENTY)).value == 20
-    crowd = session.ask(Quantiles("age", 0.5, bounds=(0, 120), max_rows_per_unit=1000, epsilon=PLENTY)).value
+    assert session.ask(Quantile("age", 0.5, **AGES, epsilon=PLENTY)).value == 20
+    crowd = session.ask(Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=1000, epsilon=PLENTY)).value
     assert crowd == 90
 
 
 def test_missing_values_are_nobodys(opened):
     session = opened(people([None, math.nan, 10, 20, 30, None]), privacy_unit=None, budget=NO_NOISE)
-    assert session.ask(Quantiles("age", 0.5, bounds=(0, 120), epsilon=PLENTY)).value == 20
+    assert session.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon=PLENTY)).value == 20
 
 
 def test_an_empty_table_gives_any_grid_point(opened):
     session = opened(people([1.0]), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(1))
-    found = [session.ask(Quantiles("age", 0.5, bounds=(0, 3), where="age > 9", epsilon=1)).value for _ in range(60)]
+    found = [session.ask(Quantile("age", 0.5, bounds=(0, 3), where="age > 9", epsilon=1)).value for _ in range(60)]
     assert set(found) == {0, 1, 2, 3}
 
 
@@ -110,7 +110,7 @@ def seen(session, made, runs, shown):
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_median_follows_its_law_and_no_other(opened, scale):
     session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE)
-    made = Quantiles("age", ["0.5"], bounds=(0, 7), epsilon="0.8").plan(session.spine)
+    made = Quantile("age", ["0.5"], bounds=(0, 7), epsilon="0.8").plan(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: answer.values[0])
     below, on = np.array([0, 0, 0, 1, 3, 3, 3, 4]), np.array([0, 0, 1, 2, 0, 0, 1, 0])
@@ -159,26 +159,26 @@ def test_the_mode_follows_its_law(opened, neighbors, distances, rate):
 def test_the_lower_of_two_prices_is_charged(opened):
     session = opened(budget=Budget(epsilon=4, delta=1e-6))
     price = session.spine.filter.price
-    session.ask(Quantiles("age", 0.5, **AGES, epsilon="0.1"))
+    session.ask(Quantile("age", 0.5, **AGES, epsilon="0.1"))
     first = spent(session)
     assert first == price(ZeroConcentrated(Fraction(1, 800))).hit != price(Pure("0.1")).hit
-    session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
+    session.ask(Quantile("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
     second = spent(session)
     assert second - first == price(ZeroConcentrated(Fraction(1, 1600))).hit
     session.ask(mode(count().by("clinic", CLINICS), epsilon="0.1"))
     third = spent(session)
     assert third - second == first
-    session.ask(Quantiles("age", 0.5, bounds=(0, 1), max_rows_per_unit=1, epsilon="0.1"))
+    session.ask(Quantile("age", 0.5, bounds=(0, 1), max_rows_per_unit=1, epsilon="0.1"))
     assert spent(session) - third == price(Pure("0.1")).hit
 
 
 def test_the_pure_filter_adds_up_epsilons(opened):
     session = opened(budget=Budget(epsilon=1))
-    session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
+    session.ask(Quantile("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
     session.ask(mode(count().by("clinic", CLINICS), epsilon="0.2"))
     assert spent(session) == Amount(3 * 10**14)
     with pytest.raises(BudgetExceeded, match="would fit"):
-        session.ask(Quantiles("age", 0.5, **AGES, epsilon=1))
+        session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
 
 
 def test_two_keys_that_are_replaced_are_paid_in_full(opened):
@@ -190,11 +190,11 @@ def test_two_keys_that_are_replaced_are_paid_in_full(opened):
 
 def test_rank_errors_are_told(opened):
     rows = opened(people([1.0, 2.0]), privacy_unit=None, budget=NO_NOISE)
-    assert rows.ask(Quantiles("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 78
+    assert rows.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 78
     units = opened(budget=NO_NOISE)
-    wide = units.ask(Quantiles("age", 0.5, bounds=(0, 120), max_rows_per_unit=4, epsilon="0.1")).rank_error
+    wide = units.ask(Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=4, epsilon="0.1")).rank_error
     assert 4 * 77 <= wide <= 4 * 78
-    ten = rows.ask(Quantiles("age", [k / 10 for k in range(1, 10)], bounds=(0, 120), epsilon="0.1"))
+    ten = rows.ask(Quantile("age", [k / 10 for k in range(1, 10)], bounds=(0, 120), epsilon="0.1"))
     assert len(ten.rank_errors) == len(ten.values) == 9
     assert min(ten.rank_errors) == ten.rank_errors[4]
 
@@ -205,17 +205,17 @@ def test_rank_errors_are_told(opened):
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda s: s.ask(Quantiles("age", 0, **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", 1, **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", "x", **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", 0.5, **AGES, epsilon=0)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", 0.5, bounds=(120, 0), max_rows_per_unit=1, epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Quantiles("age", 0.5, bounds=(0, 120), epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Quantiles("note", 0.5, **AGES, epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Quantiles("nowhere", 0.5, **AGES, epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Quantiles("age", [], **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", [0.5, 0.25], **AGES, epsilon=1)), InvalidParameter),
-        (lambda s: s.ask(Quantiles("age", [0.5, 0.5], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0, **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 1, **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", "x", **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon=0)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0.5, bounds=(120, 0), max_rows_per_unit=1, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("note", 0.5, **AGES, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("nowhere", 0.5, **AGES, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("age", [], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", [0.5, 0.25], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", [0.5, 0.5], **AGES, epsilon=1)), InvalidParameter),
         (lambda s: s.ask(mode(count(), epsilon=1)), InvalidQuery),
         (lambda s: s.ask(mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
         (
@@ -224,7 +224,7 @@ def test_rank_errors_are_told(opened):
             ),
             InvalidQuery,
         ),
-        (lambda s: s.ask(Quantiles("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
         (lambda s: s.ask(mode("clinic", epsilon=1)), InvalidQuery),
         (lambda s: s.ask(mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
         (lambda s: s.ask(Proportion("age > 1", epsilon=1)), InvalidQuery),
@@ -251,7 +251,7 @@ def test_the_half_is_dropped_where_the_distances_allow_it(neighbors, keys, whole
 @pytest.mark.parametrize(("neighbors", "replace"), [("add_remove", False), ("replace", True)])
 @pytest.mark.parametrize(("unit", "rows", "moves"), [(None, None, 1), ("patient", 3, 3)])
 def test_quantiles_follow_the_relation_and_the_values_of_a_unit(neighbors, replace, unit, rows, moves):
-    asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), max_rows_per_unit=rows, epsilon="0.1")
+    asked = Quantile("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), max_rows_per_unit=rows, epsilon="0.1")
     made = mechanism_of(asked, NeighborRelation(neighbors, unit))
     assert (made.replace, made.moves, made.rounds) == (replace, moves, 2 if unit is None else 3)
 
@@ -270,7 +270,7 @@ def test_a_series_has_no_columns_of_values():
         open_counts(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,
         pytest.raises(InvalidQuery),
     ):
-        session.ask(Quantiles("cnt", 0.5, bounds=(0, 9), epsilon=1))
+        session.ask(Quantile("cnt", 0.5, bounds=(0, 9), epsilon=1))
 
 
 def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
@@ -278,7 +278,7 @@ def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
     with session.spine.rows.held.database.connection() as connection:
         connection.execute("DROP TABLE temp.main.chary_rows")
     with pytest.raises(EngineError) as failure:
-        session.ask(Quantiles("age", 0.5, **AGES, epsilon=1))
+        session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
     assert spent(session) != Amount(0)
     assert not shows_data(error_texts(failure.value))
 
@@ -288,10 +288,10 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
     frame = pd.DataFrame({"patient": [1, 1, 2], "age": [10, 20, 30]})
     session = opened(frame)
     asked = {"bounds": (0, 100), "epsilon": "0.001"}
-    session.ask(Quantiles("age", "1/3", max_rows_per_unit=2**20, **asked))
+    session.ask(Quantile("age", "1/3", max_rows_per_unit=2**20, **asked))
     before = session.spent.share
     for refused in (
-        lambda: session.ask(Quantiles("age", "1/3", max_rows_per_unit=limit, **asked)),
+        lambda: session.ask(Quantile("age", "1/3", max_rows_per_unit=limit, **asked)),
         lambda: session.release(chary.sum("age", bounds=(0, 100), max_rows_per_unit=limit), epsilon="0.001"),
         lambda: session.release(count().by("age", [10, 20], max_groups_per_unit=limit), epsilon="0.001"),
     ):
@@ -307,18 +307,18 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
 def test_intervals_without_noise_are_the_quantiles_and_a_few_ranks(opened, neighbors):
     ages = np.random.default_rng(2).integers(0, 1000, 5001)
     session = opened(people(ages), privacy_unit=None, neighbors=neighbors, budget=NO_NOISE)
-    found = session.ask(Quantiles("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
+    found = session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
     low, high = found.interval
     assert low <= np.median(ages) <= high
     assert high - low <= 4
     assert found.estimated == "quantiles of age over all rows"
-    old = session.ask(Quantiles("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, where="age >= 500"))
+    old = session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, where="age >= 500"))
     assert old.estimated == "quantiles of age over all rows where age >= 500"
-    many = session.ask(Quantiles("age", [0.25, 0.75], bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
+    many = session.ask(Quantile("age", [0.25, 0.75], bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
     for row, truth in zip(many, np.quantile(ages, many.at), strict=True):
         assert row["low"] <= truth <= row["high"]
         assert row["high"] - row["low"] <= 6
-    assert session.ask(Quantiles("age", 0.5, bounds=(0, 1000), epsilon=PLENTY)).interval is None
+    assert session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY)).interval is None
 
 
 @pytest.mark.statistical
@@ -326,7 +326,7 @@ def test_intervals_cover_on_few_rows_and_say_so_before(opened):
     """What a quote says of ranks holds, and true medians are missed less often than stated."""
     ages = np.sort(np.random.default_rng(3).integers(0, 1000, 400))
     session = opened(people(ages), privacy_unit=None, budget=Budget(epsilon=10**4), unsafe_noise=Seeded(4))
-    asked = Quantiles("age", 0.5, bounds=(0, 1000), epsilon=3, interval="0.9")
+    asked = Quantile("age", 0.5, bounds=(0, 1000), epsilon=3, interval="0.9")
     quoted = session.quote(asked)
     reach, missed = int(quoted.interval.split("at most ")[1].split()[0]), 0
     for _ in range(60):
@@ -342,7 +342,7 @@ def test_intervals_cover_on_few_rows_and_say_so_before(opened):
 
 def test_what_is_asked_with_and_without_an_interval_are_two_questions(opened):
     session = opened(budget=NO_NOISE)
-    plain = Quantiles("age", 0.5, **AGES, epsilon=1)
+    plain = Quantile("age", 0.5, **AGES, epsilon=1)
     known = session.ask(plain, request="q")
     assert session.ask(plain, request="q") == known
     for other in (replace(plain, interval=0.9), replace(plain, of_unit="random")):
@@ -350,7 +350,7 @@ def test_what_is_asked_with_and_without_an_interval_are_two_questions(opened):
             session.ask(other, request="q")
     guarded = session.ask(replace(plain, interval=0.9), request="g")
     assert session.ask(replace(plain, interval=0.9), request="g").interval == guarded.interval
-    assert "interval" not in json.loads(Quantiles("age", [0.5], **AGES, epsilon=1).plan(session.spine).body)
+    assert "interval" not in json.loads(Quantile("age", [0.5], **AGES, epsilon=1).plan(session.spine).body)
 
 
 STAYS = pd.DataFrame({"patient": [1] * 4 + [2] * 2 + [3], "age": [10, 20, 30, 90, 40, 70, 50]})
@@ -371,19 +371,19 @@ STAYS = pd.DataFrame({"patient": [1] * 4 + [2] * 2 + [3], "age": [10, 20, 30, 90
 def test_which_values_of_a_unit_count(opened, of_unit, rows, at, expected):
     session = opened(STAYS, budget=NO_NOISE)
     limits = {"bounds": (0, 120), "max_rows_per_unit": rows, "of_unit": of_unit}
-    found = {session.ask(Quantiles("age", at, **limits, epsilon=PLENTY)).value for _ in range(12)}
+    found = {session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).value for _ in range(12)}
     assert found == expected if len(expected) == 1 else found <= expected
-    assert "patient" in session.ask(Quantiles("age", at, **limits, epsilon=PLENTY)).estimated
+    assert "patient" in session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).estimated
 
 
 def test_a_drawn_row_is_drawn_once_a_request_and_negative_means_round_upwards(opened):
     frame = pd.DataFrame({"patient": [1] * 50, "age": range(50)})
     session = opened(frame, budget=NO_NOISE)
-    drawn = Quantiles("age", 0.5, **AGES, of_unit="random", epsilon=PLENTY)
+    drawn = Quantile("age", 0.5, **AGES, of_unit="random", epsilon=PLENTY)
     assert len({session.ask(drawn, request="again").value for _ in range(9)}) == 1
     assert len({session.ask(drawn).value for _ in range(20)}) > 3
     below = opened(pd.DataFrame({"patient": [1, 1], "age": [-8, -3]}), budget=NO_NOISE)
-    mean = Quantiles("age", 0.5, bounds=(-10, 10), max_rows_per_unit=1, of_unit="mean", epsilon=PLENTY)
+    mean = Quantile("age", 0.5, bounds=(-10, 10), max_rows_per_unit=1, of_unit="mean", epsilon=PLENTY)
     assert below.ask(mean).value == -5
 
 
@@ -401,5 +401,5 @@ def test_a_drawn_row_is_drawn_once_a_request_and_negative_means_round_upwards(op
 def test_wrong_choices_are_refused(opened, wrong):
     session = opened(STAYS)
     with pytest.raises((InvalidParameter, InvalidQuery)):
-        session.ask(Quantiles("age", 0.5, **(AGES | {"epsilon": 1} | wrong)))
+        session.ask(Quantile("age", 0.5, **(AGES | {"epsilon": 1} | wrong)))
     assert session.history == []

@@ -3,7 +3,7 @@
 import pytest
 
 from chary import Budget, count
-from chary.calls import Choose, GrowingTests, Quantiles
+from chary.calls import Choose, GrowingTests, Quantile
 from chary.report import report
 from chary.session import findings
 from tests.session.kit import CLINICS
@@ -14,7 +14,7 @@ from tests.session.public_report.pages import asked
 def test_guards_that_hold_less_often_are_not_told(tmp_path, paid, held):
     with asked(tmp_path / "visits.ledger") as session:
         bounds = {"bounds": (0, 120), "max_rows_per_unit": 1, "epsilon": "0.1"}
-        answer = session.ask(Quantiles("age", "0.5", interval=paid, **bounds))
+        answer = session.ask(Quantile("age", "0.5", interval=paid, **bounds))
         [value] = report(session).datasets[0].calls[-1].values
         [loose] = report(session, confidence="0.9").datasets[0].calls[-1].values
     assert value.bounded is held

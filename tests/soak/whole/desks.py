@@ -18,7 +18,7 @@ from chary.calls import (
     Majority,
     MultiTarget,
     OnChange,
-    Quantiles,
+    Quantile,
     Release,
     RunAlgorithm,
     SparseVector,
@@ -235,7 +235,7 @@ SIZED: dict[str, Callable[[Fraction], Move]] = {
     "compute": lambda size: _asked(lambda: RunAlgorithm(_counting(size), prior=6)),
     "twice": lambda size: _asked(lambda: Boundary(_counting(size), runs=2, publish=True)),
     "quantile": lambda size: _asked(
-        lambda: Quantiles("age", 0.5, bounds=(0, 100), step=25, max_rows_per_unit=1, epsilon=size)
+        lambda: Quantile("age", 0.5, bounds=(0, 100), step=25, max_rows_per_unit=1, epsilon=size)
     ),
     "sparse": lambda size: _of_run("sparse", lambda: SparseVector(above=MIDDLE, hits=1, epsilon=size)),
 }

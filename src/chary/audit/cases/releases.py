@@ -42,10 +42,10 @@ NUMBERS = [
         "histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, max_groups_per_unit=1), OLDER.opened
     ),
     WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, max_groups_per_unit=1), MOVED.opened),
-    WorstCase("quantile", lambda k: calls.Quantiles("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
+    WorstCase("quantile", lambda k: calls.Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
     WorstCase(
         "quantiles",
-        lambda k: calls.Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), max_rows_per_unit=1, epsilon=3 * k),
+        lambda k: calls.Quantile("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), max_rows_per_unit=1, epsilon=3 * k),
         LOWER.opened,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
