@@ -9,7 +9,7 @@ export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo dist test changed test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo dist test quick changed test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -21,6 +21,12 @@ dist: $(VENV)/run.stamp
 
 test: $(VENV)/dev.stamp
 	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# Units, exact laws, one ledger and one engine, before each commit: about two minutes.
+quick: $(VENV)/dev.stamp
+	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not statistical and not engines" \
+	  -k "not postgres and not OnAServer" $(addprefix tests/,noise filters golden ledger $(addprefix data/,domain files predicates \
+	  queries rows) $(addprefix calls/,algorithms selection sparse thresholds votes))
 
 # The tests that what changed since a commit can concern.
 changed: $(VENV)/dev.stamp
