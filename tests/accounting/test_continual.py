@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting import error_up
 from chary.accounting.continual import (
     MOST_ROOT_STEPS,
     MOST_STEPS,
     PrefixTree,
     best_tree,
+    error_up,
     gaussian_beyond,
     laplace_beyond,
     most_steps,

@@ -282,7 +282,7 @@ def test_every_calculator_that_is_exported_is_tried():
     exported = {name for name in a.__all__ if callable(getattr(a, name)) and not isinstance(getattr(a, name), type)}
     tried = {name for name in exported if any(name in known for known in CALCULATORS)}
     helpers = {
-        "Procedure", "above_threshold_epsilons_up", "benjamini_hochberg_list", "capacity_down",
+        "Procedure", "above_threshold_epsilons_up", "benjamini_hochberg_list", "best_q", "capacity_down",
         "confidence_of_each", "e_value_list", "fdr", "four_digits_down", "largest_size", "lattice_curves",
         "mean_interval", "not_prior_q", "online_list", "optimal_total", "spending_list", "tuned_shares",
         "usual_rounds",

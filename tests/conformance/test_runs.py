@@ -30,10 +30,9 @@ from chary.report import report
 from chary.session import STEPS, findings
 from tests.conformance.runs import FAR, RUNS
 from tests.session.interruption_kit import Interruption, Stop
-from tests.session.kit import PUBLIC, error_texts, recorded, shows_data, spent, visits
+from tests.session.kit import ADDRESS, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # The table of a sketch has a name of its own in each process.
 TABLE = re.compile(rb'"table": "[0-9a-f]{32}"')
 # What of a stored state is telling: numbers beyond all public ones here, and the keys of a sketch.

@@ -24,6 +24,8 @@ PAID = Price(Amount(1), Amount(0))
 USUAL = Budget(epsilon=1, delta=1e-6)
 # Each row is a unit, and how many there are is public.
 PUBLIC = {"privacy_unit": None, "neighbors": "replace"}
+# Where an object lies in memory, which any digits may be.
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What people are not told unless they ask.
 WORDS_OF_ACCOUNTING = re.compile(r"\b(order|rho|alpha|lambda|epsilon)\b|log.?moment")
 
