@@ -37,7 +37,12 @@ MOVES = {
     "core/transaction": "every call",
     "upcasting": "repairs the counters of old races, and charges what they lacked",
 }
-READS = {"core/transaction": "every call", "data/table": "where it is defined", "data/__init__": "hands it on"}
+READS = {
+    "core/transaction": "every call",
+    "calls/operands": "a call that an operator is applied to, as the operator's own reading",
+    "data/table": "where it is defined",
+    "data/__init__": "hands it on",
+}
 
 
 def found(wanted):
