@@ -143,3 +143,23 @@ def quietly(work: Callable[[], _T], failure: Exception) -> _T:
         told: BaseException = KeyboardInterrupt() if interrupted(error) else failure
     # Raised outside the handler: within it the original would be the context of what is told.
     raise told
+
+
+def brought(work: Callable[[], _T], failure: str) -> _T:
+    """Run code that a caller brought; whatever it raises, `AlgorithmFailed` with this text alone.
+
+    Also refusals of chary: one that its code or outcome brings about may name values of the data.
+
+    >>> brought(lambda: 1 / 0, "the algorithm 'mine' raised; charged")
+    Traceback (most recent call last):
+    ...
+    chary.errors.AlgorithmFailed: the algorithm 'mine' raised; charged
+    """
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # what an extension panics with is no Exception
+        pass
+    # Raised outside the handler: within it the original would be the context of what is told.
+    raise AlgorithmFailed(failure)

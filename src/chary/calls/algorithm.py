@@ -14,7 +14,7 @@ import numpy as np
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
 from chary.data import Neighbors, Reading, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
+from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery, brought
 from chary.numbers import Number, checked, exact, failing, optional, per_call, plain, positive, set_fields
 
 # Any private algorithm: what its author declares, and how it is run without its data leaking through errors.
@@ -122,16 +122,13 @@ class Algorithm:
 
     def law(self, rows: Any) -> noise.FiniteLaw:
         """The law of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
-        known = None
-        try:
-            stated = self.probabilities
-            known = None if stated is None else noise.RationalLaw(stated(_own(rows), **self.parameters))
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # what an extension panics with is no Exception
-            pass
-        if known is None or known.size != len(self.outcomes or ()):
-            raise AlgorithmFailed(f"the probabilities of {self.name!r} raised, or are no law of its outcomes")
+        failure = f"the probabilities of {self.name!r} raised, or are no law of its outcomes"
+        stated = self.probabilities
+        if stated is None:
+            raise AlgorithmFailed(failure)
+        known = brought(lambda: noise.RationalLaw(stated(_own(rows), **self.parameters)), failure)
+        if known.size != len(self.outcomes or ()):
+            raise AlgorithmFailed(failure)
         return known
 
     def prepare(self, rows: Rows) -> Reading:
@@ -146,16 +143,16 @@ class Algorithm:
 
     def outcome(self, rows: Any, source: noise.Source) -> Any:
         """Run it; the outcome in JSON values. `AlgorithmFailed`, naming no data, if it raises or returns no outcome."""
-        try:
+        failure = f"the algorithm {self.name!r} raised, or returned what is no finite JSON value"
+
+        def outcome() -> Any:
             found = plain_outcome(self.run(_own(rows), source, **self.parameters))
-            kept = _is_plain(found) and bool(canonical_outcome(found))
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # what an extension panics with is no Exception
-            kept = False
-        if not kept:
-            raise AlgorithmFailed(f"the algorithm {self.name!r} raised, or returned what is no finite JSON value")
-        return found
+            canonical_outcome(found)  # raises for what JSON cannot say
+            if not _is_plain(found):
+                raise AlgorithmFailed(failure)
+            return found
+
+        return brought(outcome, failure)
 
 
 def _own(rows: Any) -> Any:
@@ -230,16 +227,9 @@ class When:
 
     def __call__(self, outcome: Any) -> bool:
         """Whether the outcome is in the set; `AlgorithmFailed`, naming no data, if the condition raises."""
-        own, found = json.loads(canonical_outcome(outcome)), None  # what it changes must not be published
-        try:
-            found = bool(self.holds(own))
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # what an extension panics with is no Exception
-            pass
-        if found is None:
-            raise AlgorithmFailed(f"the condition {self.name!r} raised, or is neither true nor false")
-        return found
+        own = json.loads(canonical_outcome(outcome))  # what it changes must not be published
+        failure = f"the condition {self.name!r} raised, or is neither true nor false"
+        return brought(lambda: bool(self.holds(own)), failure)
 
 
 @dataclass(frozen=True)
@@ -407,16 +397,12 @@ class ScoreFunction:
 
     def scores(self, rows: Any, candidates: Sequence[Any], source: noise.Source) -> list[Score]:
         """One number for each candidate. `AlgorithmFailed`, naming no data, if it raises or returns anything else."""
-        found: list[Score] = []
-        own = rows.copy() if isinstance(rows, np.ndarray) else rows
-        try:
-            drawn = (source,) if self.coins else ()
-            given: Any = self.run(own, tuple(candidates), *drawn, **self.parameters)
-            found = [_number(each) for each in given]
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # what an extension panics with is no Exception
-            found = []
+
+        def scored() -> list[Score]:
+            given: Any = self.run(_own(rows), tuple(candidates), *((source,) if self.coins else ()), **self.parameters)
+            return [_number(each) for each in given]
+
+        found = brought(scored, failed(self.name))
         if len(found) != len(candidates):
             raise AlgorithmFailed(failed(self.name))
         return found

@@ -65,11 +65,13 @@ def side_by_side(
     delta = sum((algorithm.size[1] for algorithm in algorithms), Fraction(0)) / len(algorithms)
     # Rows of the same columns are read once.
     apart = [algorithm.columns if type(algorithm) is Algorithm else algorithm.name for algorithm in algorithms]
-    read = dict(zip(reversed(apart), reversed(algorithms), strict=True))
-    places = [list(read).index(each) for each in apart]
+    read: dict[Any, Algorithm] = {}
+    for rows, algorithm in zip(apart, algorithms, strict=True):
+        read.setdefault(rows, algorithm)
+    places = {rows: place for place, rows in enumerate(read)}
 
     def outcome(data: Data, position: int) -> Scored:
-        return scored(algorithms[position], data.values[places[position]], data.source)
+        return scored(algorithms[position], data.values[places[apart[position]]], data.source)
 
     size = {"epsilon": str(epsilon), "parallel": len(algorithms)}
     body = {"candidates": [algorithm.body() for algorithm in algorithms]} | size | told

@@ -12,7 +12,7 @@ from chary.answers import NoisyNumber
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries.query import Contribution, Query
 from chary.data.rows import Deferred, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery, quietly
+from chary.errors import InvalidParameter, InvalidQuery, brought, quietly
 from chary.numbers import Number, exact, positive
 
 Direction = Literal["up", "down"]
@@ -77,16 +77,12 @@ class Statistic(Query[NoisyNumber]):
 
     def _value(self, rows: Any) -> int:
         """In steps; outside of what reads, whose failure is none of the function."""
-        value: Fraction | None = None
-        try:
+
+        def number() -> Fraction:
             told: Any = self.run and self.run(rows, **json.loads(self.parameters))
-            value = exact(told.item() if isinstance(told, np.generic) else told, "a statistic")
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # what an extension panics with is no Exception
-            pass
-        if value is None:
-            raise AlgorithmFailed(f"the statistic {self.name!r} raised, or returned no finite number; charged")
+            return exact(told.item() if isinstance(told, np.generic) else told, "a statistic")
+
+        value = brought(number, f"the statistic {self.name!r} raised, or returned no finite number; charged")
         return self._steps(value if self.bounds is None else min(max(value, self.bounds[0]), self.bounds[1]))
 
     def _steps(self, value: Fraction) -> int:
