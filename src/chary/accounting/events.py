@@ -11,7 +11,18 @@ from typing import Final
 from chary.accounting import hit_prices
 from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, upper
 from chary.errors import InvalidParameter
-from chary.numbers import Number, checked, exact, failing, per_call, positive, probability, set_fields, whole, work_out
+from chary.numbers import (
+    Number,
+    checked,
+    exact,
+    failing,
+    per_call,
+    positive,
+    probability,
+    set_fields,
+    whole,
+    work_out,
+)
 
 # Events: what a computation may reveal, as frozen values that carry their own mathematics.
 #
@@ -162,35 +173,65 @@ class Approximate(_Bounded):
         return Fraction(self.failure)
 
 
+# Where chords of t^order are steeper than this, decimals lose them; no budget pays for what is left then.
+_STEEP: Final = 20
+
+
 @dataclass(frozen=True)
 class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
+    Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
+    the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (ours,
+    docs/theory.md). `failure` is the chance, paid in any case, that there is no such bound.
+
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
     as small beforehand can be.
 
+    Errors: `InvalidParameter` for a loss below 0 or above `most`.
+
     >>> ExPost(0).log_moment_up(Fraction(20))
     Fraction(0, 1)
+    >>> [round(float(ExPost("0.01", most).log_moment_up(Fraction(15))), 4) for most in (None, "0.02", "0.01")]
+    [0.14, 0.013, 0.0105]
     """
 
     loss: Number
+    most: Number | None = None
+    failure: Number = 0
 
     def __post_init__(self) -> None:
         loss = exact(self.loss, "loss")
         if loss < 0:
             raise InvalidParameter("loss must not be negative")
-        set_fields(self, loss=loss)
+        most = None if self.most is None else per_call(self.most)
+        set_fields(self, loss=loss, most=most, failure=failing(self.failure))
+        if most is not None and loss > most:
+            raise InvalidParameter("a loss is at most as large as was said before")
 
     @property
     def epsilon(self) -> Fraction:
         return Fraction(self.loss)
 
     @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    @property
     def listed(self) -> tuple[None, Fraction]:
         return None, Fraction(1)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
-        return (order - 1) * Fraction(self.loss)
+        """By the chord of t^order through both ends of what the ratio t may be: `order` is one for all losses."""
+        loss, most = Fraction(self.loss), None if self.most is None else Fraction(self.most)
+        if not loss or most is None or order * most > _STEEP:
+            return (order - 1) * loss
+        with precise():
+            a, least, greatest = decimal(order), (-decimal(most)).exp(), decimal(most).exp()
+            rise = (greatest**a - least**a) / (greatest - least)
+            kept = least**a + rise * (1 - least)
+            ends = (decimal(sign * loss).exp() for sign in (1, -1))
+            return upper(max((end**a * kept / (least**a + rise * (end - least))).ln() for end in ends))
 
 
 @dataclass(frozen=True)

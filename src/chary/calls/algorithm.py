@@ -45,6 +45,11 @@ class Algorithm:
     targets are paid by them (`StatedLaws`), which is never dearer than by the epsilon, and need no q: of a
     `RunAlgorithm` and a race, of an `OnChange`, of a `PublishIf`, and that two published runs of a `Boundary` differ.
 
+    `loss(outcome)`, if given, is what an outcome lost, at most epsilon: whoever gives it vouches that no outcome is
+    more than e^loss times likelier under one of two neighbours than under the other. Outcomes that lose more than
+    epsilon have a chance of at most delta together. A `RunAlgorithm` without a target is then charged what it reports
+    ([GAUSS] Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
+
     Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
     that are none, or less private than epsilon.
 
@@ -67,6 +72,7 @@ class Algorithm:
     rho: Number | None = None
     probabilities: Callable[..., Sequence[Rational]] | None = field(default=None, repr=False)
     laws: Sequence[Sequence[Sequence[Number]]] | None = field(default=None, repr=False)
+    loss: Callable[[Any], Number] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
@@ -90,6 +96,10 @@ class Algorithm:
         checked(self, rho=optional(positive))
         if self.rho is not None and self.delta:
             raise InvalidParameter("an algorithm with rho= has no delta")
+        if self.loss is not None and (self.rho is not None or not callable(self.loss)):
+            raise InvalidParameter(
+                "losses are reported of an algorithm with epsilon=, by a function: loss=lambda told: 0"
+            )
 
     @property
     def size(self) -> tuple[Fraction, Fraction]:
@@ -114,6 +124,17 @@ class Algorithm:
     def stated(self, hits: Sequence[bool]) -> StatedLaws:
         """What a run may reveal by its laws, when these of its outcomes hit."""
         return StatedLaws.of(self.laws or (), hits, self.delta)
+
+    def reported(self, outcome: Any) -> Fraction | None:
+        """What an outcome lost, as its author reports it; None where that is no number from 0 to epsilon."""
+        told, most = self.loss, self.size[0]
+        if told is None:
+            return most
+        try:
+            lost = brought(lambda: exact(told(json.loads(canonical_outcome(outcome))), "loss"), self.name)
+        except AlgorithmFailed:
+            return None
+        return lost if 0 <= lost <= most else None
 
     @property
     def lawful(self) -> bool:

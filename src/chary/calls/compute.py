@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
-from chary.accounting import BestOf, Event, Targeted
+from chary.accounting import BestOf, Event, ExPost, Targeted
 from chary.amounts import Amount
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields, operands
@@ -13,9 +13,9 @@ from chary.calls.call import Call, call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.calls.withheld import Widen, extension
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result
+from chary.core.plan import ENCODER, AnswerT, AsReported, Data, Json, PerHit, Plan, Result
 from chary.core.transaction import Spine
-from chary.errors import AlgorithmFailed, InvalidParameter
+from chary.errors import AlgorithmFailed, InvalidParameter, NotPriced
 from chary.filters import Filter, Price
 from chary.mechanisms.additive import padded, unpadded
 from chary.mechanisms.boundaries import BOUNDARY
@@ -37,7 +37,8 @@ class RunAlgorithm(Call[answers.Outcome]):
     where the target misses one outcome only, and where the algorithm has `laws`, by which the call is paid then. `hit`,
     a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of those for
     which it holds, otherwise it needs its q. A call of chary's own takes no q. With none of these it is always charged,
-    like a release. A run that fails is charged like a hit.
+    like a release; where the algorithm reports its `loss`, what it reports, at most its epsilon (`ExPost`): epsilon is
+    reserved, and under the exact filter charged. A run that fails, or reports no such loss, is charged like a hit.
 
     >>> from chary import Algorithm
     >>> from chary.calls import When
@@ -65,7 +66,10 @@ class RunAlgorithm(Call[answers.Outcome]):
             raise InvalidParameter("q belongs to a target: give target= as well")
 
     def plan(self, spine: Spine) -> Plan[answers.Outcome]:
-        return run_once(self, operands.private(self.algorithm, spine))
+        algorithm = operands.private(self.algorithm, spine)
+        if algorithm.loss is not None and self.hits(algorithm) is algorithms.EVERYTHING:
+            return reporting(self, algorithm, spine.filter)
+        return run_once(self, algorithm)
 
     def hits(self, algorithm: algorithms.Algorithm) -> algorithms.Target:
         """What is paid of an algorithm; refuses what is no target, and a q of a call, for which nobody can vouch."""
@@ -89,6 +93,35 @@ def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answer
         return answers.Outcome(number, answer["value"], answer["hit"])
 
     return judging(call, algorithm, target, target.told, event, tell)
+
+
+def reporting(call: RunAlgorithm, algorithm: algorithms.Algorithm, filter_: Filter) -> Plan[answers.Outcome]:
+    """A run that reserves the most that it can lose, and is charged what its outcome lost, as its author reports."""
+    most, delta = algorithm.size
+    worst, told = ExPost(most, most, delta), {"loss": "reported"}
+
+    def run(data: Data) -> Result:
+        value = algorithm.outcome(data.values[0], data.source)
+        if (lost := algorithm.reported(value)) is None:
+            raise AlgorithmFailed
+        return Result({"value": value, "lost": str(lost)}, hits=0, tests=0)
+
+    def charged(price: Price, result: Result) -> Amount:
+        if "lost" not in result.answer:
+            return price.hit
+        lost = filter_.price(ExPost(result.answer["lost"], most)).hit
+        return Amount(min(lost.main, price.hit.main), price.hit.delta)
+
+    def tell(answer: Json, number: int) -> answers.Outcome:
+        return answers.Outcome(number, answer["value"], in_target=True)
+
+    failed = Result({"failed": True}, hits=0, tests=0)
+    plan = running(call, algorithm, told, worst, run, tell, failed)
+    try:
+        filter_.price(worst)
+    except NotPriced:  # tokens are for what is known beforehand
+        return replace(plan, event=algorithm.event)
+    return replace(plan, cost=AsReported(adds_up=True, of=charged))
 
 
 def judging(
@@ -134,7 +167,7 @@ def running(
 
     def present(answer: Json, number: int) -> AnswerT:
         if "failed" in answer:
-            raise failure(algorithm.name, judged=judged)
+            raise failure(algorithm.name, judged=judged, reports="loss" in told)
         return tell(answer, number)
 
     body = ENCODER.encode(algorithm.body() | told)
@@ -146,10 +179,11 @@ def bounded(plan: Plan[AnswerT], other: Event) -> Plan[AnswerT]:
     return plan if other == plan.event else replace(plan, cost=PerHit(bounds=(plan.event, other)))
 
 
-def failure(name: str, *, judged: bool = False) -> AlgorithmFailed:
-    """The error for an algorithm of this name, or for a condition that judged its outcome."""
+def failure(name: str, *, judged: bool = False, reports: bool = False) -> AlgorithmFailed:
+    """The error for an algorithm of this name, or for a condition that judged its outcome, or a loss it reported."""
     by = f"the algorithm {name!r} or the condition on its outcome" if judged else f"the algorithm {name!r}"
-    return AlgorithmFailed(f"{by} raised, or returned what is no finite JSON value; charged")
+    lost = ", or reported no loss from 0 to its epsilon" if reports else ""
+    return AlgorithmFailed(f"{by} raised, or returned what is no finite JSON value{lost}; charged")
 
 
 # Publishing the outcome of any private algorithm only where a condition holds; otherwise it is held, free, and secret.

@@ -16,7 +16,7 @@ from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
 from chary.calls.run import AskedKind, KeyedRun, Opening, opening
 from chary.calls.thresholds import Tested
-from chary.core.plan import FREE, AnswerT, AsReported, Data, Json, PerHit, Plan, Prepaid, Result, reading
+from chary.core.plan import FREE, AnswerT, AsReported, Cost, Data, Json, PerHit, Plan, Prepaid, Result, reading
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
@@ -392,10 +392,11 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
     whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
-    and "whitehouse". Then it is (epsilon, delta)-DP, charged whole, in a session with `approximate_delta`.
+    and "whitehouse". Then it is (epsilon, delta)-DP. Charged is the cheaper: so many runs at the order of a Renyi
+    filter (`ThresholdRun`), without any delta, or epsilon and delta, in a session with `approximate_delta`.
 
     Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NotPriced` for a delta
-    that was not set aside.
+    that was not set aside where runs have no price.
 
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
@@ -439,15 +440,24 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
         return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
 
+    def _charged(self) -> tuple[events.Event, Cost]:
+        """What it is charged when it opens: by its epsilon and delta, or the moments of as many runs as may start."""
+        rule = self.machine.rule
+        if not isinstance(rule, gaussian_runs.CountedRuns | gaussian_runs.SelfReportingStopping):
+            return events.Pure(self.epsilon), PerHit(adds_up=False)
+        whole = events.Approximate(self.epsilon, self.delta)
+        runs = events.Repeated(gaussian_runs.ThresholdRun(self.terms.noise), rule.runs)
+        return whole, PerHit(adds_up=False, bounds=(runs, whole))
+
     def plan(self, spine: Spine) -> Plan[Any]:
         self.terms.check()
         if not self.machine.admits(gaussian_runs.NOTHING_TOLD):
             raise errors.InvalidParameter(
                 "no test fits into epsilon: give more noise, closer bounds or a larger epsilon"
             )
-        pure = self.stop == "pure"
-        event = events.Pure(self.epsilon) if pure else events.Approximate(self.epsilon, self.delta)
-        cost = Prepaid(adds_up=False) if pays_as_told(self, spine.filter) else PerHit(adds_up=False)
+        event, cost = self._charged()
+        if pays_as_told(self, spine.filter):
+            cost = Prepaid(adds_up=False)
         return opening(
             self, spine, event, lambda data: ReportingProgress(self.machine.start(data.source).held).dump(), cost=cost
         )

@@ -8,8 +8,8 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean
-from chary.accounting import Approximate, Pure
-from chary.accounting.gaussian_runs import NOTHING_TOLD
+from chary.accounting import Approximate, Pure, Repeated
+from chary.accounting.gaussian_runs import NOTHING_TOLD, ThresholdRun
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian_runs import ReportingProgress
@@ -269,9 +269,12 @@ def test_rules_with_a_delta_charge_it_and_stop_between_runs(opened, scripted, ru
     with pytest.raises(InvalidQuery, match="sensitivity"):
         session.start(runs).ask(count())
     paid = spent(session)
-    assert paid.delta > 0
-    price = session.spine.filter.price(Approximate(1, "1e-6")).hit
-    assert paid == price
+    at_most = Repeated(ThresholdRun(runs.terms.noise), runs.machine.rule.runs)
+    assert paid == session.spine.filter.price(at_most).hit
+    assert paid.main < session.spine.filter.price(Approximate(1, "1e-6")).hit.main
+    pure = opened(budget=Budget(epsilon=3, delta=1e-5), filter="pure", approximate_delta="5e-6", neighbors="replace")
+    pure.start(runs)
+    assert spent(pure) == pure.spine.filter.price(Approximate(1, "1e-6")).hit
     wide = runs_of(1, **(WITH_DELTA | {"sensitivity": 1}), **rule, high=1000, threshold=500, threshold_noise=100)
     run = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6").start(wide)
     scripted += [False, True] * 200
@@ -311,4 +314,14 @@ def test_rules_that_say_too_much_or_too_little_are_refused(wrong):
 
 def test_a_delta_that_was_not_set_aside_has_no_price(opened):
     with pytest.raises(NotPriced, match="set aside"):
-        opened().start(runs_of("0.5", **WITH_DELTA, stop="renyi"))
+        opened(budget=Budget(epsilon=1), filter="pure").start(runs_of("0.5", **WITH_DELTA, stop="renyi"))
+
+
+def test_as_many_runs_as_their_epsilon_allows_take_about_its_part_of_a_usual_budget(opened):
+    """By their moments, where the epsilon that stands for them takes more than there is."""
+    session = opened(budget=Budget(epsilon=1, delta="1e-6"), neighbors="replace")
+    runs = runs_of("0.9", stop="renyi", **WITH_DELTA, high=1000, threshold=500, threshold_noise=10)
+    session.start(runs)
+    assert spent(session).delta == 0
+    assert 0.7 < session.spent.share < 1
+    assert session.spine.filter.price(Pure("0.9")).hit.main > session.spine.filter.capacity.main
