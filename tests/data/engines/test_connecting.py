@@ -1,9 +1,11 @@
 """Connections touch what was named: no network, no extension, no other file, no pattern."""
 
 import ast
+import os
 import sqlite3
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import duckdb
@@ -13,6 +15,7 @@ import pytest
 
 import chary
 from chary.data import NeighborRelation, RowTable, count
+from chary.data.engines.duckdb import connection
 from chary.data.engines.duckdb.connection import Access
 from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
@@ -41,6 +44,64 @@ def test_every_connection_is_sealed(tmp_path, on_file, writing):
         for asked in [*unnamed, "INSTALL httpfs", "SET enable_external_access = true", f"ATTACH '{tmp_path / 'b.db'}'"]:
             with pytest.raises(duckdb.Error):
                 connection.execute(asked)
+
+
+@pytest.fixture
+def spare(monkeypatch):
+    """The spare engines of this process, of which there are none yet."""
+    monkeypatch.setattr(connection, "_spare", defaultdict(list))
+    return connection._spare[os.getpid()]
+
+
+def test_an_engine_in_memory_serves_one_connection_after_the_other_and_keeps_nothing(spare):
+    with Access().connect() as first, Access().connect() as other:
+        assert not spare
+        first.execute("CREATE TEMP TABLE chary_rows AS SELECT 7 AS secret")
+        first.register("chary_seen", pa.table({"secret": [7]}))
+        first.begin()
+        first.execute("SET VARIABLE seen = 7")
+    del first, other
+    assert len(spare) == 2
+    engines = list(spare)
+    for _ in engines:
+        later = Access().connect()
+        for relation in ("chary_rows", "chary_seen"):
+            with pytest.raises(duckdb.CatalogException):
+                later.execute(f"FROM {relation}")
+        assert later.execute("SELECT getvariable('seen')").fetchall() == [(None,)]
+        assert later.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+        with pytest.raises(duckdb.Error):
+            later.execute("SET enable_external_access = true")
+        del later
+    assert set(spare) == set(engines)
+
+
+def test_an_engine_that_may_read_a_file_is_nobody_elses(spare, tmp_path):
+    place = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1]}), place)
+    for access in (Access(files=(str(place),)), Access(folder=str(tmp_path)), Access(lossless=True)):
+        with access.connect():
+            pass
+    RowTable.open(place, neighbor_relation=ROWS).close()
+    assert not spare
+    RowTable.open(pa.table({"a": [1]}), neighbor_relation=ROWS).close()
+    assert len(spare) == 1
+
+
+def test_a_broken_engine_and_those_of_another_process_are_left(spare):
+    broken = duckdb.connect(":memory:")
+    broken.close()
+    spare.append(broken)
+    connection._spare[os.getpid() + 1].append(None)
+    assert Access().connect().execute("SELECT 1").fetchall() == [(1,)]
+    connection._is_spare(None, os.getpid() + 1)
+    assert None not in spare
+
+
+def test_few_engines_are_kept(spare):
+    many = [Access().connect() for _ in range(12)]
+    del many
+    assert len(spare) == 8
 
 
 SOURCES = Path(chary.__file__).parent

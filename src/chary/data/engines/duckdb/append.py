@@ -209,19 +209,24 @@ class StateOfRows:
         return "StateOfRows(<secret>)"
 
 
-def state_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> StateOfRows | None:
+def state_of(database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> StateOfRows | None:
     """The state now; None where it cannot be told: other processes write into DuckDB files, and a column named rowid
     hides the engine's."""
     if _untold(loader):
         return None
+    database.grown = paths, upto = database.grown or _growth(connection, loader)
+    try:
+        return StateOfRows(tuple(map(_identity, paths)), upto)
+    except OSError:
+        return None
+
+
+def _growth(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> tuple[tuple[str, ...], int]:
+    """Which files there are, and how many rows in memory."""
     relation, upto = _added(connection, loader), 0
     if relation is not None:
         [(upto,)] = connection.execute(f"SELECT coalesce(max(rowid), -1) + 1 FROM {relation}").fetchall()
-    paths = files_of(connection, loader) if loader.is_view else ()
-    try:
-        return StateOfRows(tuple(map(_identity, paths)), int(upto))
-    except OSError:
-        return None
+    return files_of(connection, loader) if loader.is_view else (), int(upto)
 
 
 def look_at_growth(

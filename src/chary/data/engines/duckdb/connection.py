@@ -2,10 +2,12 @@
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import finalize
 
 import duckdb
 
@@ -57,6 +59,9 @@ class Access:
         """
         if self.path is not None:
             return _on_file(os.path.abspath(self.path), writing)
+        return _in_spare() if self == Access() else self._in_memory()
+
+    def _in_memory(self) -> duckdb.DuckDBPyConnection:
         lossless = {"arrow_lossless_conversion": str(self.lossless).lower()}
         connection = duckdb.connect(":memory:", config=_OFFLINE | lossless)
         if self.attached is not None:
@@ -107,6 +112,38 @@ def _on_file(path: str, writing: bool) -> duckdb.DuckDBPyConnection:
     raise failure
 
 
+# Engines in memory that may read nothing else are all alike, and making one takes most of the time of an opening. All
+# that a connection makes is temporary and goes with it, so once it is gone the next one can have its engine. No two
+# connections share one: what uses up or breaks the engine of some rows concerns no other rows.
+
+# By process, since an engine has threads, and a process that is forked has none of them.
+_spare: Final[defaultdict[int, list[duckdb.DuckDBPyConnection]]] = defaultdict(list)
+_MOST_SPARE: Final = 8
+
+
+def _in_spare() -> duckdb.DuckDBPyConnection:
+    engine = _spare_engine() or Access()._in_memory()
+    connection = engine.cursor()
+    finalize(connection, _is_spare, engine, os.getpid()).atexit = False
+    return connection
+
+
+def _spare_engine() -> duckdb.DuckDBPyConnection | None:
+    engines = _spare[os.getpid()]
+    while engines:
+        engine = engines.pop()
+        with suppress(duckdb.Error):  # a broken engine refuses everything
+            engine.execute("SELECT 1").fetchall()
+            return engine
+    return None
+
+
+def _is_spare(engine: duckdb.DuckDBPyConnection, process: int) -> None:
+    # It may run in any thread at any moment, so it takes no lock: appending to a list needs none.
+    if process == os.getpid() and len(_spare[process]) < _MOST_SPARE:
+        _spare[process].append(engine)
+
+
 # One DuckDB connection: locked, able to reconnect, and silent about values when it fails.
 
 Work = Callable[[duckdb.DuckDBPyConnection], Any]
@@ -128,6 +165,8 @@ class Database:
         self._tables = SmallTables()
         self._closed = False
         self._writing = False
+        self.grown: tuple[tuple[str, ...], int] | None = None
+        """How far rows in memory have grown, once that was looked up; only `write` changes it."""
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
 
     @contextmanager
@@ -179,6 +218,7 @@ class Database:
             self._closed = True
             if self._connection is not None:
                 self._connection.close()
+                self._connection = None
 
     def _add(self, connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
         self._writing = True
@@ -186,6 +226,7 @@ class Database:
             return _transaction(connection, work)
         finally:
             self._writing = False
+            self.grown = None
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         connection = self.access.connect()

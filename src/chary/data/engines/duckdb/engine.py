@@ -115,7 +115,7 @@ class Adding:
         return self._database.ask(lambda connection: self._answer(read, connection), self._doing)
 
     def _answer(self, read: Reads, connection: duckdb.DuckDBPyConnection) -> _Answer:
-        now, last = append.state_of(connection, self._loader), self._last
+        now, last = append.state_of(self._database, connection, self._loader), self._last
         if now is None:
             return read(ROWS)
         if last is not None and last.state == now:
@@ -126,7 +126,7 @@ class Adding:
             found = read(ROWS)
         self._last = (
             _Remembered(now, found)
-            if _size(found) <= MOST and append.state_of(connection, self._loader) == now
+            if _size(found) <= MOST and append.state_of(self._database, connection, self._loader) == now
             else None
         )
         return _copied(found)
