@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from chary.addresses import Address
-from chary.ledger import Amount, Ledger, Reservation, Terms, canonical, open_ledger
+from chary.ledger import Amount, Ledger, Parts, Reservation, Terms, canonical, open_ledger
 
 QUESTION = canonical({"where": "age >= 65", "above": 500})
 ANSWER = canonical({"above": True})
@@ -16,7 +16,10 @@ def terms(name: str = "visits", main: int = 10, delta: int = 10, unit: str = "pa
 
 KINDS = ["memory", "sql", "postgresql"]
 KEPT = ["sql", "postgresql"]
-TABLES = "chain, entries, datasets, analysts, tallies, calls, answers, secrets, seals, departures"
+TABLES = (
+    "chain, entries, datasets, analysts, tallies, calls, answers, secrets, seals, departures, "
+    "partitions, parts, call_parts"
+)
 
 
 def place(kind: str, folder: Path, request) -> str:
@@ -55,6 +58,20 @@ def filled(path: str | Path) -> Ledger:
     ledger.note("visits", "append", '{"rows":3}')
     ask(ledger, dataset="trips")
     return ledger
+
+
+NORTH, SOUTH, BOTH = (Parts("region", 1, names) for names in (("north",), ("south",), ("north", "south")))
+
+
+def in_parts(ledger: Ledger) -> None:
+    """Calls of parts of a dataset of their own: settled, given back and open, of one part and of two."""
+    ledger.open(terms("stays", 100, 100))
+    for parts, analyst, worst in ((NORTH, "ann", 40), (SOUTH, "bob", 50), (BOTH, "ann", 9), (NORTH, "bob", 7)):
+        call = ledger.reserve("stays", analyst, "count", QUESTION, Amount(worst, 3), parts=parts)
+        if worst == 9:
+            ledger.void(call)
+        elif worst != 7:
+            ledger.settle(call, Amount(worst - 1, 2), 1, 1, ANSWER)
 
 
 def raw(path: Path, *statements: str) -> list[tuple[object, ...]]:

@@ -8,7 +8,7 @@ from chary.ledger.sql.schema import metadata
 from chary.ledger.sqlite.store import SqliteTransactions, SqliteUpkeep
 from chary.ledger.verification import audit
 
-from .kit import filled, raw
+from .kit import filled, in_parts, raw
 
 FIELDS = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
 
@@ -17,6 +17,7 @@ FIELDS = [(table.name, column.name) for table in metadata.sorted_tables for colu
 def original(tmp_path_factory):
     path = tmp_path_factory.mktemp("tampering") / "original.ledger"
     ledger = filled(path)
+    in_parts(ledger)
     assert ledger.verify().ok
     ledger.close()
     return path.read_bytes()
@@ -120,8 +121,8 @@ def test_the_ledger_itself_cannot_change_an_entry(path):
 
 
 def test_another_format_is_refused(path):
-    raw(path, "UPDATE chain SET format = 3")
-    with pytest.raises(LedgerError, match="format 3, this version of chary reads formats 1 and 2"):
+    raw(path, "UPDATE chain SET format = 4")
+    with pytest.raises(LedgerError, match="format 4, this version of chary reads formats 1 to 3"):
         open_ledger(path)
 
 

@@ -14,17 +14,18 @@ from chary.ledger.entries import ChainEntry, Kind, noting, opening, reserving, s
 from chary.ledger.postgresql.schema import role_statements
 from tests.session.kit import PUBLIC, USUAL, visits
 
-from .kit import ANSWER, QUESTION, ask, terms
+from .kit import ANSWER, NORTH, QUESTION, SOUTH, ask, terms
 
-APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 19) + ")::entries, %s)"
+APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 20) + ")::entries, %s)"
 ANN = 'ann"s role'
+LATER = ("origin", "basic", "parts")
 
 
 def row_of(told, *more):
     """An entry as the columns follow each other: its hash, and what came later."""
     sealed, *rest = more
-    values = {name: value for name, value in told.items() if name not in ("origin", "basic")}
-    return (*values.values(), sealed, told["origin"], told["basic"], *rest)
+    values = {name: value for name, value in told.items() if name not in LATER}
+    return (*values.values(), sealed, *(told[name] for name in LATER), *rest)
 
 
 class Desk:
@@ -142,13 +143,25 @@ def test_entries_are_final_for_the_owner_as_well(desk, postgres):
         ({"call": 1}, "no reservation"),
         ({"analyst": "bob"}, "of its own name"),
         ({"analyst": "admin"}, "of its own name"),
-        ({"dataset": "trips"}, "cap of the dataset"),
+        ({"dataset": "trips"}, "no such dataset"),
         ({"kind": "share"}, "of its own name"),
         ({"kind": "gift"}, "of its own name"),
         ({"origin": "token 78a7bd606fcbbf7d"}, "asked through"),
+        ({"main": 51, "parts": SOUTH.text}, "cap of the analyst"),
+        ({"delta": 101, "parts": SOUTH.text}, "cap of the dataset"),
+        ({"parts": '{"most":1,"names":[],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most":1,"names":["b","a"],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most":1,"names":["a","a"],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most":1,"names":["a",""],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most":1,"names":["a"],"partition":""}'}, "as a ledger writes them"),
+        ({"parts": '{"most":0,"names":["a"],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most": 1,"names":["a"],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"names":["a"],"partition":"region"}'}, "as a ledger writes them"),
+        ({"parts": '{"most":2,"names":["north"],"partition":"region"}'}, "another number of parts"),
     ],
 )
 def test_a_reservation_keeps_to_the_rules(desk, changed, why):
+    desk.append(reserved(desk, worst=0, parts=NORTH.text))
     with pytest.raises(psycopg.Error, match=why):
         desk.append(reserved(desk, **changed))
     desk.append(reserved(desk))
@@ -156,12 +169,12 @@ def test_a_reservation_keeps_to_the_rules(desk, changed, why):
 
 
 @pytest.mark.parametrize(
-    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin", "basic"]
+    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", *LATER]
 )
 def test_what_is_missing_is_refused_also_with_the_hash_that_the_server_gives_it(desk, missing):
     at = desk.owner.head()
     told = {**reserved(desk)(at.entries + 1)._asdict(), "kind": "reserve", missing: None}
-    row = f"ROW({', '.join(['%s'] * 19)})::entries"
+    row = f"ROW({', '.join(['%s'] * 20)})::entries"
     sealed = desk.owner.store.transactions.wire.driver.execute(
         f"SELECT seal(%s, {row})", (at.hash, *row_of(told, ""))
     ).fetchone()
@@ -280,9 +293,9 @@ def test_the_server_hashes_as_every_ledger_does(desk, postgres):
     ]
     for words in texts:
         entry = ChainEntry(7, Kind.RESERVE, words, words, 7, words, canonical({"a": words}), words or None, 2**62, 1)
-        entry = entry._replace(origin=words)
+        entry = entry._replace(origin=words, parts=words)
         told = {**entry._asdict(), "kind": str(entry.kind)}
-        places = ", ".join(["%s"] * 19)
+        places = ", ".join(["%s"] * 20)
         found = desk.owner.store.transactions.wire.driver.execute(
             f"SELECT seal(%s, ROW({places})::entries)", ("0" * 64, *row_of(told, ""))
         ).fetchone()

@@ -160,7 +160,7 @@ class OnChange(FreshlyValued[Tracked]):
 
     def plan(self, spine: Spine) -> Plan[Tracked]:
         first = self._after(spine, UNSAID)
-        stored = spine.ledger.last_settled(spine.dataset, "track", first.body)
+        stored = spine.ledger.last_settled(spine.dataset, "track", first.body, spine.scope(first))
         return first if stored is None else self._after(spine, json.loads(stored.answer or "{}").get("value", UNSAID))
 
     def _after(self, spine: Spine, prior: Any) -> Plan[Tracked]:

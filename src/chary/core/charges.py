@@ -10,7 +10,7 @@ from chary.answers import Spending
 from chary.core.plan import Plan
 from chary.errors import BudgetExceeded, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
-from chary.ledger import CallRecord, Ledger
+from chary.ledger import CallRecord, Ledger, Parts, together
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, plain
 
 # What is charged of a budget, and what is left of it, as an answer tells it.
@@ -21,15 +21,16 @@ def spending(filter_: Filter, amount: Amount) -> Spending:
     return Spending(filter_.shares.taken(amount), filter_.charged(amount), filter_.unit, amount)
 
 
-def accounts_of(ledger: Ledger, dataset: str, analyst: str | None = None) -> Accounts:
-    """What may still be charged to a dataset, by an analyst: under a cap, no more than that leaves."""
-    found = ledger.balance(dataset).accounts or Accounts(Amount(0), Amount(0))
-    return found if analyst is None else replace(found, own=ledger.analyst_balance(dataset, analyst).left)
+def accounts_of(ledger: Ledger, dataset: str, analyst: str | None = None, parts: Parts | None = None) -> Accounts:
+    """What may still be charged to a dataset, or to parts of it, by an analyst: of a cap no more than it leaves."""
+    found = ledger.balance(dataset, parts).accounts or Accounts(Amount(0), Amount(0))
+    return found if analyst is None else replace(found, own=ledger.analyst_balance(dataset, analyst, parts).left)
 
 
-def spent_of(ledger: Ledger, dataset: str, filter_: Filter) -> Spending:
-    """What all calls were charged, open ones included: a share of the account that lives."""
-    accounts = accounts_of(ledger, dataset)
+def spent_of(ledger: Ledger, dataset: str, filter_: Filter, parts: Parts | None = None) -> Spending:
+    """What all calls were charged, open ones included: a share of the account that lives. Of parts, what counts where
+    these are."""
+    accounts = accounts_of(ledger, dataset, parts=parts)
     basic = 0 if accounts.basic is None else accounts.basic.spent
     share = accounts.taken(accounts.spent, basic)
     return Spending(share, filter_.charged(accounts.spent), filter_.unit, accounts.spent)
@@ -37,8 +38,7 @@ def spent_of(ledger: Ledger, dataset: str, filter_: Filter) -> Spending:
 
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:
     """What these calls were charged together, likewise."""
-    total = sum((call.charged for call in calls), Amount(0))
-    return charged_in(ledger, dataset, filter_, total, sum(call.basic for call in calls))
+    return charged_in(ledger, dataset, filter_, together(calls), sum(call.basic for call in calls))
 
 
 def charged_in(ledger: Ledger, dataset: str, filter_: Filter, total: Amount, basic: int) -> Spending:

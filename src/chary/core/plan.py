@@ -16,6 +16,7 @@ from chary.data import Mean, NeighborRelation, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidQuery, NotPriced
 from chary.filters import Filter, Price
+from chary.ledger import Parts
 from chary.mechanisms import Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact
@@ -222,6 +223,7 @@ class Plan(Generic[AnswerT]):
     - `present` makes the analyst's answer of a stored one, the same for a fresh and for a repeated request.
     - `forecast` is what can be said before it is paid, worked out when somebody asks.
     - `state` is the call whose secret state the run needs; `check` refuses what that already rules out.
+    - `parts` are all parts of one partition whose rows it may read; None where that is everything its session reads.
     - `size` is the epsilon that was said, if one was, and the same question at another.
     - `outcomes` are all results that can be stored, where they are few and the exact `law` of their places is known.
 
@@ -241,6 +243,7 @@ class Plan(Generic[AnswerT]):
     size: "Size | None" = None
     outcomes: Sequence[Json] = ()
     law: Callable[[Data], noise.FiniteLaw] | None = None
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
         cost = self.cost

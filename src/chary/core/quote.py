@@ -206,7 +206,7 @@ def quote(
     plan.reads(spine.rows)
     forecast = plan.forecast()
     confidence = probability(confidence, "confidence")
-    price, accounts = plan.price(spine.filter), spine.accounts()
+    price, accounts = plan.price(spine.filter), spine.accounts(spine.scope(plan))
     shares, left = spine.filter.shares, accounts.left
     later = forecast.later
     bar = forecast.error_bar

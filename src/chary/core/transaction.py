@@ -21,8 +21,8 @@ from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.data import Reading, Rows, read_one_version
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
-from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
-from chary.numbers import set_fields, whole
+from chary.ledger import CallRecord, Ledger, Parts, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
+from chary.numbers import counted, set_fields, whole
 
 # The only way from a question to an answer: reserve, run, settle.
 
@@ -133,7 +133,8 @@ class Spine:
     Guarantees: nothing is read before the worst price is charged durably; no answer is handed out before its price and
     the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
     `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger has
-    no answer under the request key, what would be charged raises `RequestUnanswered` instead.
+    no answer under the request key, what would be charged raises `RequestUnanswered` instead. `parts` are those whose
+    rows it reads, where these are not all: then only they are charged, and what is left is told of them.
     """
 
     rows: Rows
@@ -144,6 +145,7 @@ class Spine:
     source: noise.Source
     on_step: Callable[[str], None]
     replays: bool = False
+    parts: Parts | None = None
 
     def __post_init__(self) -> None:
         belongs_here(self)
@@ -176,6 +178,7 @@ class Spine:
 
     def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the request key runs any more."""
+        self._check_scope(plan)
         with block.torn():
             plan.check(self._secret(plan))
             readings = plan.reads(self.rows)
@@ -205,44 +208,60 @@ class Spine:
         finally:
             running.reservation.leave()
 
+    def _check_scope(self, plan: Plan[Any]) -> None:
+        """Refuse to go on with a state elsewhere than where it was made: only the units there have paid for it."""
+        if plan.state is None:
+            return
+        made, asked = self.ledger.call(plan.state).parts, self.scope(plan)
+        if made != asked:
+            raise errors.InvalidQuery(
+                f"call {plan.state} keeps what was read of {_told(made)}, and this question is about {_told(asked)}: "
+                "ask it where that call was made, whose rows alone it has paid for"
+            )
+
     def _stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
         if request is None:
             return None
-        return self.ledger.replay(self.dataset, self.analyst, request, plan.kind, plan.body)
+        return self.ledger.replay(self.dataset, self.analyst, request, plan.kind, plan.body, self.scope(plan))
 
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
         """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.
 
         Another process may take the room between looking and charging, so looking is repeated a few times.
         """
+        parts = self.scope(plan)
         for _ in range(ATTEMPTS):
             most = self._affordable(plan, price)
             worst, basic = plan.worst(price, most), plan.epsilons(price)
-            if self.replays and self.accounts().fits(worst, basic):
+            if self.replays and self.accounts(parts).fits(worst, basic):
                 raise RequestUnanswered("the ledger has no answer under this request key")
             if self.replays:
                 break
             try:
                 asked = (plan.kind, plan.body, worst, request)
-                return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
+                return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic, parts=parts), most
             except errors.BudgetExceeded:
                 if most == 1 or not plan.may_halt(price):
                     break
-        raise refused(plan, self.filter, self.accounts())
+        raise refused(plan, self.filter, self.accounts(parts))
 
     def _affordable(self, plan: Plan[Any], price: Price) -> int:
         if not plan.may_halt(price):
             return plan.cost.most
-        accounts = self.accounts()
+        accounts = self.accounts(self.scope(plan))
         fits = Amount(price.hit.main).copies_in(accounts.left)
         # Rather fewer hits than the end of the account whose misses are free.
         if fits is None or (fits == 0 and accounts.fits(plan.worst(price), plan.epsilons(price))):
             return plan.cost.most
         return max(1, min(plan.cost.most, fits))
 
-    def accounts(self) -> Accounts:
-        """What this analyst could still spend."""
-        return accounts_of(self.ledger, self.dataset, self.analyst)
+    def scope(self, plan: Plan[Any]) -> Parts | None:
+        """The parts that a plan is charged to; None where it concerns all rows."""
+        return self.parts if plan.parts is None else plan.parts
+
+    def accounts(self, parts: Parts | None = None) -> Accounts:
+        """What this analyst could still spend, on these parts or on those that are read here."""
+        return accounts_of(self.ledger, self.dataset, self.analyst, parts or self.parts)
 
     def left(self) -> Amount:
         """The same of main and delta: the smaller of the dataset's room and the analyst's."""
@@ -305,6 +324,12 @@ class Spine:
 
     def _secret(self, plan: Plan[Any]) -> bytes | None:
         return None if plan.state is None else self.ledger.secret(plan.state)
+
+
+def _told(parts: Parts | None) -> str:
+    if parts is None:
+        return "all rows"
+    return f"{counted(len(parts.names), 'part', 'parts')} of {parts.partition!r} ({', '.join(parts.names[:3])}, ...)"
 
 
 @dataclass

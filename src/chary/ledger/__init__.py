@@ -5,6 +5,7 @@ hash-chained file that many processes may share, in a schema of a server that ma
 """
 
 from chary.amounts import Amount
+from chary.ledger.accounts import together
 from chary.ledger.entries import Head
 from chary.ledger.ledger import Ledger
 from chary.ledger.locations import IN_MEMORY, ledger_exists, open_ledger
@@ -12,6 +13,8 @@ from chary.ledger.records import (
     Balance,
     CallRecord,
     Note,
+    PartitionBalance,
+    Parts,
     RequestAnswered,
     RequestUnanswered,
     Reservation,
@@ -31,6 +34,8 @@ __all__ = [
     "Head",
     "Ledger",
     "Note",
+    "PartitionBalance",
+    "Parts",
     "RequestAnswered",
     "RequestUnanswered",
     "Reservation",
@@ -42,4 +47,5 @@ __all__ = [
     "canonical",
     "ledger_exists",
     "open_ledger",
+    "together",
 ]

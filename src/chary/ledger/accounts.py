@@ -1,12 +1,101 @@
 """Accounts of datasets and analysts, and the projection of a chain of entries onto them."""
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
 
 from chary.amounts import Accounts, Amount, Basic, beside_a_cap
 from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
-from chary.ledger.records import Balance, CapReached, Tally, Terms, whole_steps
+from chary.ledger.records import Balance, CallRecord, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
+
+# What the parts of a partition hold: a unit is in few of them, so the dearest of those count and no others.
+
+TOTALS: Final = ("spent_main", "spent_delta", "open_main", "open_delta")
+Totals = Sequence[int]
+_NOTHING: Final = (0, 0, 0, 0)
+
+
+class Partition:
+    """What each part of a partition holds, by `TOTALS`, and what the dearest `most` of them hold together.
+
+    A unit is in at most `most` parts, so that whatever those are, together they hold no more than that. Of a ledger in
+    SQL only those parts are here that a charge can bring among the dearest: those that it names, and the dearest now.
+
+    >>> held = Partition(2, {"north": (5, 0, 0, 0), "south": (3, 0, 0, 0), "west": (1, 0, 0, 0)})
+    >>> held.dearest(), held.raised(["west"], (4, 0, 0, 0)), held.spent(["west"], 10, 0, 0)
+    ((8, 0, 0, 0), (10, 0, 0, 0), 6)
+    """
+
+    __slots__ = ("_ordered", "most", "parts")
+
+    def __init__(self, most: int, parts: dict[str, Totals] | None = None) -> None:
+        self.most = most
+        self.parts: dict[str, Totals] = {} if parts is None else parts
+        # Of each total what all parts hold, ascending: a charge takes time for its own parts, not for all.
+        self._ordered = [sorted(held[total] for held in self.parts.values()) for total in range(len(TOTALS))]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and (self.most, self.parts) == (other.most, other.parts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def dearest(self) -> Totals:
+        """What the dearest `most` parts hold together, total by total."""
+        return tuple(sum(ordered[-self.most :]) for ordered in self._ordered)
+
+    def raised(self, names: Iterable[str], by: Totals) -> Totals:
+        """The same once each of these parts holds so much more."""
+        held = [self.parts.get(name, _NOTHING) for name in names]
+        return tuple(self._raised(total, [each[total] for each in held], by[total]) for total in range(len(TOTALS)))
+
+    def move(self, names: Iterable[str], by: Totals) -> Totals:
+        """Let each of these parts hold so much more, or less; by how much the dearest hold more then."""
+        before = self.dearest()
+        for name in names:
+            old = self.parts.get(name)
+            new = self.parts[name] = tuple(have + more for have, more in zip(old or _NOTHING, by, strict=True))
+            for total, ordered in enumerate(self._ordered):
+                if old is not None:
+                    del ordered[bisect_left(ordered, old[total])]
+                insort(ordered, new[total])
+        return tuple(after - had for after, had in zip(self.dearest(), before, strict=True))
+
+    def spent(self, names: Sequence[str], cap: int, beside: int, total: int) -> int:
+        """What is spent where these parts are, beside so much that is spent elsewhere: a price for each of them fits
+        exactly if it is within what is left of the cap after that.
+
+        Of j parts that are charged a unit may be in j, which then may cost no more than j-th parts of what is left.
+        """
+        mine = sorted((self.parts.get(name, _NOTHING)[total] for name in names), reverse=True)
+        others = self._others(total, mine)
+        of_mine, of_others = list(accumulate(mine, initial=0)), list(accumulate(others, initial=0))
+        return max(
+            cap - (cap - beside - of_mine[inside] - of_others[min(self.most - inside, len(others))]) // inside
+            for inside in range(1, min(len(mine), self.most) + 1)
+        )
+
+    def balance(self, partition: str) -> PartitionBalance:
+        """As people are told of it."""
+        main, delta, _, _ = self.dearest()
+        held = {name: Amount(*self.parts[name][:2]) for name in sorted(self.parts)}
+        return PartitionBalance(partition, self.most, Amount(main, delta), held)
+
+    def _raised(self, total: int, mine: list[int], by: int) -> int:
+        found = sorted([*self._others(total, mine), *(each + by for each in mine)])
+        return sum(found[-self.most :])
+
+    def _others(self, total: int, mine: list[int]) -> list[int]:
+        """The dearest among all other parts, descending: as many as can be in a dearest set, at least."""
+        found = self._ordered[total][-(self.most + len(mine)) :]
+        for each in mine:
+            place = bisect_left(found, each)
+            if place < len(found) and found[place] == each:
+                del found[place]
+        return found[::-1]
+
 
 # Running totals of one dataset and of its analysts: what a charge has to look at, and nothing more.
 
@@ -23,31 +112,55 @@ class Purse:
     basic_cap: int = 0
     spent_basic: int = 0
     alone: int = 0
+    partitions: dict[str, Partition] = field(default_factory=dict)
 
     def charge(self, entry: ChainEntry) -> None:
         """Add the worst price of a reserve entry."""
-        if self.basic_cap and self.accounts().ended_by(Amount(entry.main)):
+        parts, price = Parts.of(entry.parts), Amount(entry.main, entry.delta)
+        if self.basic_cap and self.accounts().ended_by(self.rise(price, parts)):
             self.alone = 1
         if self.basic_cap:
             self.spent_basic += entry.basic
-        self.spent_main += entry.main
-        self.spent_delta += entry.delta
-        self.open_main += entry.main
-        self.open_delta += entry.delta
+        self.move((entry.main, entry.delta, entry.main, entry.delta), parts)
 
     def close(self, reserved: ChainEntry, closing: ChainEntry) -> None:
         """Take the reservation out of what is open, and what it gives back out of what is spent."""
-        self.spent_main -= closing.back_main
-        self.spent_delta -= closing.back_delta
-        self.open_main -= reserved.main
-        self.open_delta -= reserved.delta
+        back = (-closing.back_main, -closing.back_delta, -reserved.main, -reserved.delta)
+        self.move(back, Parts.of(reserved.parts))
         # Epsilons are charged hit or miss, so only what never ran gives them back; an account that was closed stays so.
         if closing.kind == Kind.VOID and self.basic_cap and self.spent_basic <= self.basic_cap:
             self.spent_basic -= reserved.basic
 
-    def balance(self) -> Balance:
-        """The totals as amounts."""
-        spent = Amount(self.spent_main, self.spent_delta)
+    def move(self, by: Totals, parts: Parts | None = None) -> None:
+        """Add to all totals: what concerns all rows in full, what concerns some parts as far as the dearest grow."""
+        if parts is not None:
+            by = self.partitions.setdefault(parts.partition, Partition(parts.most)).move(parts.names, by)
+        self.spent_main += by[0]
+        self.spent_delta += by[1]
+        self.open_main += by[2]
+        self.open_delta += by[3]
+
+    def rise(self, price: Amount, parts: Parts | None) -> Amount:
+        """How much more is spent once each of these parts is charged this price."""
+        if parts is None:
+            return price
+        held = self.partition(parts)
+        before, after = held.dearest(), held.raised(parts.names, (price.main, price.delta, 0, 0))
+        return Amount(after[0] - before[0], after[1] - before[1])
+
+    def partition(self, parts: Parts) -> Partition:
+        """What is known of the partition that these are parts of; a unit is always in as many of its parts."""
+        held = self.partitions.get(parts.partition) or Partition(parts.most)
+        if held.most != parts.most:
+            raise InvalidParameter(
+                f"the ledger holds the partition {parts.partition!r} with most={held.most}, not {parts.most}: in how "
+                "many of its parts a unit is at most is fixed by its first call"
+            )
+        return held
+
+    def balance(self, parts: Parts | None = None) -> Balance:
+        """The totals as amounts; where these parts are, so that what is left is what they may be charged."""
+        spent = self._spent(parts)
         return Balance(self.cap, spent, Amount(self.open_main, self.open_delta), self.basic)
 
     @property
@@ -55,9 +168,17 @@ class Purse:
         """The basic account, if there is one."""
         return Basic(self.basic_cap, self.spent_basic, bool(self.alone)) if self.basic_cap else None
 
-    def accounts(self) -> Accounts:
-        """What may still be charged; only under a cap."""
-        return Accounts(self.cap or Amount(0), Amount(self.spent_main, self.spent_delta), self.basic)
+    def accounts(self, parts: Parts | None = None) -> Accounts:
+        """What may still be charged, to these parts if any are named; only under a cap."""
+        return Accounts(self.cap or Amount(0), self._spent(parts), self.basic)
+
+    def _spent(self, parts: Parts | None) -> Amount:
+        if parts is None or self.cap is None:
+            return Amount(self.spent_main, self.spent_delta)
+        held = self.partition(parts)
+        dearest, caps, totals = held.dearest(), (self.cap.main, self.cap.delta), (self.spent_main, self.spent_delta)
+        main, delta = (held.spent(parts.names, caps[at], totals[at] - dearest[at], at) for at in (0, 1))
+        return Amount(main, delta)
 
     def counted(self, basic: int) -> int:
         """What an entry says of a charge to the basic account; nothing where there is none."""
@@ -68,16 +189,16 @@ class Purse:
         """What a charge of the analyst asks of the basic account; only the main one admits whoever has a cap."""
         return beside_a_cap(basic, capped=self.cap is not None)
 
-    def admit(self, asked: Amount, cap: str, basic: int = 0) -> None:
-        """Raise `CapReached` unless `asked` fits into what is left; without a cap everything fits.
+    def admit(self, asked: Amount, cap: str, basic: int = 0, parts: Parts | None = None) -> None:
+        """Raise `CapReached` unless `asked` fits into what is left, of these parts; without a cap everything fits.
 
         >>> Purse(Amount(10), spent_main=8).admit(Amount(3), "dataset")
         Traceback (most recent call last):
         ...
         chary.ledger.records.CapReached: asked for 3 (delta 0), but 2 (delta 0) is left of the dataset cap
         """
-        if self.cap is not None and not self.accounts().fits(asked, basic):
-            raise CapReached(asked, self.accounts().left, cap)
+        if self.cap is not None and not self.accounts().fits(self.rise(asked, parts), basic):
+            raise CapReached(asked, self.accounts(parts).left, cap)
 
     def recap(self, cap: Amount) -> None:
         """Raise `InvalidParameter` if the new cap is below what is already spent."""
@@ -123,6 +244,14 @@ class Account:
         return self.analysts.get(name) or Purse()
 
 
+def together(calls: Iterable[CallRecord]) -> Amount:
+    """What these calls take of a budget together: of those of parts, what the dearest parts hold."""
+    purse = Purse()
+    for call in calls:
+        purse.move((call.charged.main, call.charged.delta, 0, 0), call.parts)
+    return Amount(purse.spent_main, purse.spent_delta)
+
+
 def fitting_share(capacity: Amount, purse: Purse, cap: Amount) -> None:
     """Raise `InvalidParameter` unless a share lies between the analyst's spending and the dataset's capacity."""
     if not cap.fits_into(capacity):
@@ -161,6 +290,8 @@ class Books:
             yield "it holds a negative number"
         elif (entry.kind == Kind.OPEN) == (entry.dataset in self.accounts):
             yield "its dataset is opened twice or never"
+        elif entry.parts and entry.kind != Kind.RESERVE:
+            yield "it names parts and charges none"
         elif entry.kind == Kind.OPEN:
             yield from _opening_objections(entry)
         elif entry.kind in (Kind.SETTLE, Kind.VOID):
@@ -183,9 +314,16 @@ class Books:
             yield "its call has another number"
         if entry.basic != account.purse.counted(entry.basic):
             yield "it adds more to the basic account than closes it"
+        try:
+            parts = Parts.of(entry.parts)
+            account.purse.partition(parts) if parts else None
+        except ValueError:
+            yield "its parts cannot be read, or their partition is held with another number"
+            return
         asked, own = Amount(entry.main, entry.delta), account.analyst(entry.analyst)
+        # Said by what is left where the parts are; a charge itself is admitted by what would be spent after it.
         for purse, cap in ((account.purse, "dataset"), (own, "analyst")):
-            if purse.cap is not None and not purse.accounts().fits(asked, own.asks(entry.basic)):
+            if purse.cap is not None and not purse.accounts(parts).fits(asked, own.asks(entry.basic)):
                 yield f"it passes the cap of the {cap}"
 
     def _open(self, entry: ChainEntry) -> None:

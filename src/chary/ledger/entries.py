@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -43,7 +44,8 @@ class ChainEntry(NamedTuple):
     `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
     of the public answer. `origin` is what the entry was asked through, such as a token of the service; it is hashed
     where there is one, so that entries without it have the hashes that they always had. `basic` is the capacity of the
-    basic account (open) or what a call adds to it (reserve), hashed likewise. Fields that do not apply are 0 or empty.
+    basic account (open) or what a call adds to it (reserve), `parts` what a call may read (reserve: `records.Parts`);
+    both are hashed likewise. Fields that do not apply are 0 or empty.
     """
 
     number: int
@@ -64,6 +66,7 @@ class ChainEntry(NamedTuple):
     created: str = ""
     origin: str = ""
     basic: int = 0
+    parts: str = ""
 
 
 _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
@@ -72,16 +75,16 @@ _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
-    An empty origin and a basic part of 0 are left out of the list. The chain starts from `GENESIS`. Equal entries after
-    equal chains have
-    equal hashes on every machine.
+    An empty origin, a basic part of 0 and empty parts are left out of the list; parts are in a list of their own, which
+    tells them from an origin. The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on
+    every machine.
 
     >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'
     """
-    told: tuple[object, ...] = entry[:-2]
-    if entry.origin or entry.basic:
-        told += tuple(said for said in entry[-2:] if said)
+    told: tuple[object, ...] = entry[:-3]
+    if entry.origin or entry.basic or entry.parts:
+        told += tuple(said for said in (entry.origin, entry.basic, entry.parts and [entry.parts]) if said)
     return sha256((previous + _write(told)).encode()).hexdigest()
 
 
@@ -173,7 +176,7 @@ _STATES: dict[str, records.State] = {Kind.SETTLE: records.State.SETTLED, Kind.VO
 
 def opening(number: int, terms: records.Terms) -> ChainEntry:
     """The entry that creates a dataset; `terms_of` reads the terms back."""
-    main, delta = records.parts(terms.capacity, "capacity")
+    main, delta = records.halves(terms.capacity, "capacity")
     body = records.canonical([terms.fingerprint, terms.conditions])
     basic = records.whole_steps(terms.basic, "basic")
     return ChainEntry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now(), basic=basic)
@@ -192,7 +195,7 @@ def terms_of(entry: ChainEntry) -> records.Terms:
 
 def sharing(number: int, dataset: str, analyst: str, cap: Amount, origin: str = "") -> ChainEntry:
     """The entry that caps an analyst."""
-    main, delta = records.parts(cap, "cap")
+    main, delta = records.halves(cap, "cap")
     records.label(analyst, "analyst"), records.text(origin, "origin")
     return ChainEntry(number, Kind.SHARE, dataset, analyst, main=main, delta=delta, created=now(), origin=origin)
 
@@ -207,6 +210,7 @@ def reserving(
     request: str | None,
     origin: str = "",
     basic: int = 0,
+    parts: records.Parts | None = None,
 ) -> ChainEntry:
     """The entry that charges the worst price of a call, whose number is that of the entry; `basic` as it is counted."""
     (
@@ -216,7 +220,7 @@ def reserving(
         records.text(origin, "origin"),
     )
     key = None if request is None else records.label(request, "request")
-    main, delta = records.parts(worst, "worst")
+    main, delta = records.halves(worst, "worst")
     return ChainEntry(
         number,
         Kind.RESERVE,
@@ -236,12 +240,13 @@ def reserving(
         now(),
         origin,
         basic,
+        records.written(parts),
     )
 
 
 def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests: int, answer: str) -> ChainEntry:
     """The entry that replaces the worst price by the actual one; `InvalidParameter` if that is higher."""
-    main, delta = records.parts(price, "price")
+    main, delta = records.halves(price, "price")
     if main > reserved.main or delta > reserved.delta:
         raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
     owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
@@ -271,21 +276,44 @@ def note_of(version: int, entry: ChainEntry) -> records.Note:
 
 def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> records.CallRecord:
     """The call two entries and an answer tell of."""
-    owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
-    worst = Amount(reserved.main, reserved.delta)
+    try:
+        parts, damage = records.Parts.of(reserved.parts), ""
+    except ValueError:
+        parts, damage = None, "its parts are damaged"
+    found = records.CallRecord(
+        number=reserved.number,
+        dataset=reserved.dataset,
+        analyst=reserved.analyst,
+        kind=reserved.label,
+        body=reserved.body,
+        request=reserved.request,
+        state=records.State.RESERVED,
+        worst=Amount(reserved.main, reserved.delta),
+        created=reserved.created,
+        origin=reserved.origin,
+        basic=reserved.basic,
+        parts=parts,
+        damage=damage,
+    )
     if closed is None:
-        origin, basic = reserved.origin, reserved.basic
-        return records.CallRecord(*owner, records.State.RESERVED, worst, reserved.created, origin=origin, basic=basic)
+        return found
     if closed.kind == Kind.VOID:
-        ended, origin = closed.created, reserved.origin
-        return records.CallRecord(*owner, records.State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
-    outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created, reserved.origin)
-    return records.CallRecord(*owner, records.State.SETTLED, worst, reserved.created, *outcome, reserved.basic)
+        return replace(found, state=records.State.VOIDED, settled=closed.created, basic=0)
+    return replace(
+        found,
+        state=records.State.SETTLED,
+        price=Amount(closed.main, closed.delta),
+        hits=closed.hits,
+        tests=closed.tests,
+        answer=answer,
+        settled=closed.created,
+    )
 
 
-def same_question(held: ChainEntry, kind: str, body: str) -> None:
-    """Raise `RequestConflict` if a request key that is already in use comes with another question."""
-    if (held.label, held.body) != (kind, body):
+def same_question(held: ChainEntry, kind: str, body: str, parts: str) -> None:
+    """Raise `RequestConflict` if a request key that is already in use comes with another question, or for other
+    parts."""
+    if (held.label, held.body, held.parts) != (kind, body, parts):
         raise RequestConflict("this request key was used before with another question")
 
 

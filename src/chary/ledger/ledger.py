@@ -86,6 +86,7 @@ class Ledger:
         request: str | None = None,
         origin: str = "",
         basic: int = LIMIT,
+        parts: records.Parts | None = None,
     ) -> records.Reservation:
         """Charge the worst price before any data are touched.
 
@@ -95,18 +96,22 @@ class Ledger:
         the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs to another
         question.
 
+        `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
+        charged the price, and of all parts of a partition the dearest `most` count, beside what concerns all rows
+        (docs/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
+
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
         that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid) again.
         """
         with ExitStack() as undo:
             with self.store.writing() as state:
-                at = state.standing(dataset, analyst)
+                at = state.standing(dataset, analyst, parts)
                 adds, number = at.dataset.counted(basic), at.end.entries + 1
-                entry = entries.reserving(number, dataset, analyst, kind, body, worst, request, origin, adds)
+                entry = entries.reserving(number, dataset, analyst, kind, body, worst, request, origin, adds, parts)
                 _check_unclaimed(state, entry)
-                at.dataset.admit(worst, "dataset", at.analyst.asks(adds))
-                at.analyst.admit(worst, "analyst")
+                at.dataset.admit(worst, "dataset", at.analyst.asks(adds), parts)
+                at.analyst.admit(worst, "analyst", parts=parts)
                 sealed = state.post(at.end, entry, known=at.known)
                 # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.
                 made = records.Reservation(number, None if request is None else state.claim(entry, sealed))
@@ -183,11 +188,13 @@ class Ledger:
         with self.store.reading() as state:
             return state.last_note(dataset)
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> records.CallRecord | None:
+    def replay(
+        self, dataset: str, analyst: str, request: str, kind: str, body: str, parts: records.Parts | None = None
+    ) -> records.CallRecord | None:
         """The call that was first settled under this key, for free; None if there is none yet.
 
         A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
-        voided: another kind or body raises `RequestConflict`.
+        voided: another kind or body, or other parts, raise `RequestConflict`.
         """
         # Only once the witness knows it: whoever settled it may have died before.
         with self.store.witnessed() as state:
@@ -195,13 +202,16 @@ class Ledger:
             found = state.asked(Key(dataset, records.label(analyst, "analyst"), records.label(request, "request")))
             if found is None:
                 return None
-            entries.same_question(found.entry, kind, body)
+            entries.same_question(found.entry, kind, body, records.written(parts))
             return state.call(found.entry.number) if found.settled else None
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
-        """The latest call that was settled for this question, whoever asked; it takes longer the more came since."""
+    def last_settled(
+        self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
+    ) -> records.CallRecord | None:
+        """The latest call that was settled for this question about these parts, whoever asked; it takes longer the more
+        came since."""
         with self.store.reading() as state:
-            return state.last_settled(dataset, kind, body)
+            return state.last_settled(dataset, kind, body, parts)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
         """What an analyst's calls were charged whose request keys begin with these words, whatever became of them, and
@@ -214,15 +224,20 @@ class Ledger:
         with self.store.reading() as state:
             return state.secret(call)
 
-    def balance(self, dataset: str) -> records.Balance:
-        """What is spent of the dataset's capacity, in constant time."""
+    def balance(self, dataset: str, parts: records.Parts | None = None) -> records.Balance:
+        """What is spent of the dataset's capacity, in constant time; inside of parts, in time for those alone."""
         with self.store.reading() as state:
-            return state.account(dataset).purse.balance()
+            return state.account(dataset, parts).purse.balance(parts)
 
-    def analyst_balance(self, dataset: str, analyst: str) -> records.Balance:
-        """What one analyst has spent, in constant time; nothing at all for one never seen."""
+    def analyst_balance(self, dataset: str, analyst: str, parts: records.Parts | None = None) -> records.Balance:
+        """What one analyst has spent, likewise; nothing at all for one never seen."""
         with self.store.reading() as state:
-            return state.analyst(dataset, records.label(analyst, "analyst")).balance()
+            return state.analyst(dataset, records.label(analyst, "analyst"), parts).balance(parts)
+
+    def partitions(self, dataset: str) -> list[records.PartitionBalance]:
+        """What each part of the dataset holds, by partition; it takes longer the more parts there are."""
+        with self.store.reading() as state:
+            return [held.balance(name) for name, held in state.partitions(dataset).items()]
 
     def tally(self, dataset: str) -> dict[str, records.Tally]:
         """Sums over the settled calls by kind of call, in constant time."""
@@ -334,7 +349,7 @@ def _check_unclaimed(state: Transaction, entry: entries.ChainEntry) -> None:
     first = _first(state, entry)
     if first is None:
         return
-    entries.same_question(first.entry, entry.label, entry.body)
+    entries.same_question(first.entry, entry.label, entry.body, entry.parts)
     if first.settled:
         raise entries.answered()
     if state.running(key_of(entry)):

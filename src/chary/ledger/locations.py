@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, Table, bindparam, func, select, update
+from sqlalchemy import Connection, Table, func, select, tuple_, update
 
 from chary.addresses import Address, file_of, is_server
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
@@ -99,6 +99,7 @@ _TABLES = (
     schema.analysts,
     schema.tallies,
     schema.calls,
+    *schema.PARTS,
     schema.answers,
     schema.secrets,
 )
@@ -153,17 +154,13 @@ def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
 
 
 def _rows(old: Connection, new: Connection, table: Table) -> None:
-    if table.primary_key.columns[0].type.python_type is str:
-        # Datasets and analysts are few.
-        found = [dict(row) for row in old.execute(select(table)).mappings()]
-        if found:
-            new.execute(table.insert(), found)
-        return
-    key, after = table.primary_key.columns[0], 0
-    page = select(table).where(key > bindparam("after")).order_by(key).limit(_ROWS)
-    while found := [dict(row) for row in old.execute(page, {"after": after}).mappings()]:
+    keys = table.primary_key.columns
+    page = select(table).order_by(*keys).limit(_ROWS)
+    found = [dict(row) for row in old.execute(page).mappings()]
+    while found:
         new.execute(table.insert(), found)
-        after = found[-1][key.name]
+        last = tuple_(*(found[-1][key.name] for key in keys), types=[key.type for key in keys])
+        found = [dict(row) for row in old.execute(page.where(tuple_(*keys) > last)).mappings()]
 
 
 # A ledger that moves from a file to a server, or back: one chain, charged in one place at any time.

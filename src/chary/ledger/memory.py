@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chary.errors import InvalidParameter, LedgerError
 from chary.ledger import entries, records, verification
-from chary.ledger.accounts import Account, Books, Purse
+from chary.ledger.accounts import Account, Books, Partition, Purse
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head, Kind
 from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted, key_of
@@ -78,7 +78,7 @@ class MemoryTransaction:
         """How many entries there are."""
         return Head(len(self._entries))
 
-    def standing(self, dataset: str, analyst: str) -> Standing:
+    def standing(self, dataset: str, analyst: str, parts: records.Parts | None = None) -> Standing:
         """The purses themselves."""
         account = self.account(dataset)
         own = account.analyst(records.label(analyst, "analyst"))
@@ -140,16 +140,20 @@ class MemoryTransaction:
         """The secret of a call."""
         return self._secrets.get(self.call(call).number)
 
-    def account(self, dataset: str) -> Account:
+    def account(self, dataset: str, parts: records.Parts | None = None) -> Account:
         """The account itself."""
         account = self._books.accounts.get(records.label(dataset, "dataset"))
         if account is None:
             raise entries.not_held(dataset)
         return account
 
-    def analyst(self, dataset: str, name: str) -> Purse:
+    def analyst(self, dataset: str, name: str, parts: records.Parts | None = None) -> Purse:
         """An analyst's purse."""
         return self.account(dataset).analyst(name)
+
+    def partitions(self, dataset: str) -> dict[str, Partition]:
+        """What each part holds."""
+        return dict(sorted(self.account(dataset).purse.partitions.items()))
 
     def tally(self, dataset: str) -> dict[str, records.Tally]:
         """Sums over the settled calls by kind."""
@@ -177,12 +181,15 @@ class MemoryTransaction:
             raise entries.not_open(number, None)
         return entries.call_of(reserved, self._closings.get(number), self._answers.get(number))
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
+    def last_settled(
+        self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
+    ) -> records.CallRecord | None:
         """The latest call that was settled for a question."""
         self.account(dataset)
+        asked = (Kind.RESERVE, dataset, kind, body, records.written(parts))
         for entry in reversed(self._entries):
-            question = (entry.kind, entry.dataset, entry.label, entry.body)
-            if question == (Kind.RESERVE, dataset, kind, body) and self._closing(entry.number) == Kind.SETTLE:
+            question = (entry.kind, entry.dataset, entry.label, entry.body, entry.parts)
+            if question == asked and self._closing(entry.number) == Kind.SETTLE:
                 return self.call(entry.number)
         return None
 
@@ -192,11 +199,13 @@ class MemoryTransaction:
         purse, whose, added = Purse(), (Kind.RESERVE, dataset, analyst), 0
         for entry in self._entries:
             if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
-                purse.charge(entry)
+                # A plain sum, whatever parts they were about.
+                plain = entry._replace(parts="")
+                purse.charge(plain)
                 # What never ran gave its epsilons back.
                 added += entry.basic if self._closing(entry.number) != Kind.VOID else 0
                 if entry.number in self._closings:
-                    purse.close(entry, self._closings[entry.number])
+                    purse.close(plain, self._closings[entry.number])
         basic = None if whole is None else replace(whole, spent=added)
         return replace(purse.balance(), basic=basic)
 

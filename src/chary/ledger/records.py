@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from chary.amounts import LIMIT, Accounts, Amount, Basic
@@ -55,8 +56,8 @@ class CallRecord:
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
     until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
     was asked through, such as a token of the service; empty for a session of one's own. `basic` is what it added to the
-    basic account of the dataset, hit or miss. `damage` says what of it cannot be read any more, and is empty where all
-    can.
+    basic account of the dataset, hit or miss. `parts` are those that it could read, None where that was everything.
+    `damage` says what of it cannot be read any more, and is empty where all can.
     """
 
     number: int
@@ -75,6 +76,7 @@ class CallRecord:
     settled: str | None = None
     origin: str = ""
     basic: int = 0
+    parts: Parts | None = None
     damage: str = ""
 
     @property
@@ -113,7 +115,8 @@ class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
 
     `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
-    account of a dataset that has one; of some calls, what they added to it.
+    account of a dataset that has one; of some calls, what they added to it. Inside of parts `spent` is so much that
+    what is left is what a call of theirs may cost.
 
     >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
     Amount(main=6, delta=0)
@@ -133,6 +136,20 @@ class Balance:
     def left(self) -> Amount | None:
         """The same of main and delta alone; nothing of main once only the basic account lives."""
         return None if self.accounts is None else self.accounts.left
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBalance:
+    """What the parts of a partition hold of the budget, open calls at their worst.
+
+    A unit is in at most `most` of them, so that `spent`, what the dearest `most` hold together, is what all of them
+    take.
+    """
+
+    partition: str
+    most: int
+    spent: Amount
+    parts: dict[str, Amount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +310,10 @@ def count(value: int, name: str) -> int:
     return value
 
 
-def parts(value: Amount, name: str) -> tuple[int, int]:
-    """Both parts of an amount, checked once more: the ledger believes nobody.
+def halves(value: Amount, name: str) -> tuple[int, int]:
+    """Main and delta of an amount, checked once more: the ledger believes nobody.
 
-    >>> parts(Amount(3, 1), "worst")
+    >>> halves(Amount(3, 1), "worst")
     (3, 1)
     """
     main, delta = getattr(value, "main", None), getattr(value, "delta", None)
@@ -339,6 +356,75 @@ def _encodes(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# The parts that a call may read: charges of parts in which no unit is together are not added up.
+
+# Answers about one part come after one another, and a text of a thousand parts takes long to read.
+_KEPT_PARTS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one partition that a call may read; it must read the rows of no other.
+
+    `partition` is a text that says everything of it: what divides the rows, and into which parts. `most` is in how many
+    of its parts one unit is at most, for ever, also by rows that come later; where a unit is replaced by another, in
+    how many both are together. A ledger holds a partition with one `most`. `names` are kept in order.
+
+    Errors: `InvalidParameter` for no names, for a name that is there twice, and where `most` is not from 1 to 2^31 - 1.
+
+    >>> Parts("region", 1, ("south", "north")).text
+    '{"most":1,"names":["north","south"],"partition":"region"}'
+    """
+
+    partition: str
+    most: int
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        label(self.partition, "partition")
+        if count(self.most, "most") == 0:
+            raise InvalidParameter("most must be at least 1: in how many parts one unit is at most")
+        names = tuple(sorted(label(name, "the name of a part") for name in self.names))
+        if not names or len(set(names)) < len(names):
+            raise InvalidParameter('name each part once, and at least one: Parts("region", 1, ("north", "south"))')
+        set_fields(self, names=names)
+
+    @property
+    def text(self) -> str:
+        """As an entry holds it."""
+        return canonical({"partition": self.partition, "most": self.most, "names": self.names})
+
+    @staticmethod
+    def of(text: str) -> Parts | None:
+        """What an entry holds, None where it names none; a `ValueError` for what no ledger wrote.
+
+        >>> Parts.of(Parts("region", 1, ("north",)).text)
+        Parts(partition='region', most=1, names=('north',))
+        """
+        return _parts_of(text) if text else None
+
+
+def written(parts: Parts | None) -> str:
+    """Parts as an entry holds them; empty where there are none.
+
+    >>> written(None)
+    ''
+    """
+    return "" if parts is None else parts.text
+
+
+@lru_cache(maxsize=_KEPT_PARTS)
+def _parts_of(text: str) -> Parts:
+    try:
+        said = parsed(text, "parts")
+        found = Parts(said["partition"], said["most"], tuple(said["names"]))
+    except (TypeError, LookupError):
+        found = None
+    if found is None or found.text != text:
+        raise InvalidParameter("these parts were not written by a ledger")
+    return found
 
 
 # The terms a dataset's budget was opened under: fixed at creation, compared at every opening.

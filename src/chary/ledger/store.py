@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from chary.amounts import Amount
-from chary.ledger.accounts import Account, Purse
+from chary.ledger.accounts import Account, Partition, Purse
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head
-from chary.ledger.records import Balance, CallRecord, Note, Tally, Terms, Verification
+from chary.ledger.records import Balance, CallRecord, Note, Parts, Tally, Terms, Verification
 
 Progress = Callable[[int, int], None]
 # A page is a short transaction of its own, so that reading a long history stops no charge.
@@ -67,8 +67,8 @@ class Transaction(Protocol):
     def end(self) -> Head:
         """How many entries there are, and the hash of the last; in memory no hash."""
 
-    def standing(self, dataset: str, analyst: str) -> Standing:
-        """Everything that a charge depends on."""
+    def standing(self, dataset: str, analyst: str, parts: Parts | None = None) -> Standing:
+        """Everything that a charge depends on; of partitions, what one of these parts depends on."""
 
     def asked(self, key: Key) -> Asked | None:
         """The call under a request key."""
@@ -106,11 +106,14 @@ class Transaction(Protocol):
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; `LedgerCorrupted` if it is not what was stored."""
 
-    def account(self, dataset: str) -> Account:
-        """A dataset's terms, totals and version."""
+    def account(self, dataset: str, parts: Parts | None = None) -> Account:
+        """A dataset's terms, totals and version; of partitions, what a charge of these parts depends on."""
 
-    def analyst(self, dataset: str, name: str) -> Purse:
-        """An analyst's purse; an empty one for an analyst never seen."""
+    def analyst(self, dataset: str, name: str, parts: Parts | None = None) -> Purse:
+        """An analyst's purse, likewise; an empty one for an analyst never seen."""
+
+    def partitions(self, dataset: str) -> dict[str, Partition]:
+        """What each part of each partition holds."""
 
     def tally(self, dataset: str) -> dict[str, Tally]:
         """Sums over the settled calls by kind."""
@@ -127,8 +130,8 @@ class Transaction(Protocol):
     def call(self, number: int) -> CallRecord:
         """One call."""
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
-        """The latest call that was settled for a question."""
+    def last_settled(self, dataset: str, kind: str, body: str, parts: Parts | None = None) -> CallRecord | None:
+        """The latest call that was settled for a question about these parts."""
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
         """What an analyst's calls were charged whose request keys begin so."""

@@ -1,20 +1,21 @@
 """Verification of a ledger: every hash, total, account and answer recomputed from its entries, in memory or in SQL."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, case, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, case, func, literal_column, select
 from sqlalchemy.exc import DatabaseError
 
 from chary.amounts import Basic
 from chary.errors import LedgerCorrupted
 from chary.ledger import records
-from chary.ledger.accounts import Account, Books
+from chary.ledger.accounts import TOTALS, Account, Books, Totals
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Upkeep
-from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
+from chary.ledger.sql.transaction import account_of, count_of, entry_of, partitions_of, purse_of
 from chary.ledger.store import Progress
 
 # The recomputation of a ledger from its entries: every hash, every rule and every running total.
@@ -142,28 +143,31 @@ _sums_of_entries = select(
     *_halves(_net(schema.entries.c.main, schema.entries.c.back_main), "main"),
     *_halves(_net(schema.entries.c.delta, schema.entries.c.back_delta), "delta"),
 ).select_from(schema.entries)
-_sums_of_calls = select(
+_charged = (
     schema.calls.c.dataset,
     schema.calls.c.analyst,
     schema.calls.c.state,
-    func.sum(schema.calls.c.charged_main),
-    func.sum(schema.calls.c.charged_delta),
-).group_by(schema.calls.c.dataset, schema.calls.c.analyst, schema.calls.c.state)
+)
+_sums_of_charges = (
+    *_halves(schema.calls.c.charged_main, "main"),
+    *_halves(schema.calls.c.charged_delta, "delta"),
+)
+_sums_of_calls = select(*_charged, *_sums_of_charges).group_by(*_charged)
+_sums_in_parts = _sums_of_calls.where(schema.calls.c.number.in_(select(schema.call_parts.c.call)))
+_one_part = (schema.call_parts.c.partition, schema.call_parts.c.part)
+_sums_of_parts = (
+    select(*_charged, *_sums_of_charges, *_one_part)
+    .join(schema.call_parts, schema.call_parts.c.call == schema.calls.c.number)
+    .group_by(*_charged, *_one_part)
+)
+_totals_of_parts = select(schema.parts)
+_all_partitions = select(schema.partitions)
 _totals_of_analysts = select(
     schema.analysts.c.dataset,
     schema.analysts.c.analyst,
-    schema.analysts.c.spent_main,
-    schema.analysts.c.spent_delta,
-    schema.analysts.c.open_main,
-    schema.analysts.c.open_delta,
+    *[schema.analysts.c[name] for name in TOTALS],
 )
-_totals_of_datasets = select(
-    schema.datasets.c.name,
-    schema.datasets.c.spent_main,
-    schema.datasets.c.spent_delta,
-    schema.datasets.c.open_main,
-    schema.datasets.c.open_delta,
-)
+_totals_of_datasets = select(schema.datasets.c.name, *[schema.datasets.c[name] for name in TOTALS])
 _added = (
     select(schema.entries.c.dataset, *_halves(schema.entries.c.basic, "basic"))
     .where(schema.entries.c.kind == "reserve", schema.entries.c.basic > 0)
@@ -188,8 +192,9 @@ _tail = select(*schema.entry_columns, schema.entries.c.hash).order_by(schema.ent
 # What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
 UNREADABLE = (DatabaseError, sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 
-Totals = tuple[int, ...]
 _NONE: Totals = (0, 0, 0, 0)
+_Owner = tuple[str, str]
+_Owned = dict[_Owner, Totals]
 
 
 def check(upkeep: Upkeep, connection: Connection) -> None:
@@ -234,25 +239,64 @@ def _check_entries(connection: Connection, recorded: int) -> None:
     row = connection.execute(_sums_of_entries).one()
     if not row[0] == row[1] == recorded:
         raise LedgerCorrupted("the numbering of the entries has a gap, or entries are missing at the end")
-    # Some engines sum whole numbers up to decimal ones.
-    high_main, low_main, high_delta, low_delta = (int(each) for each in row[2:])
-    spent = [high_main * _HALF + low_main, high_delta * _HALF + low_delta]
-    totals = connection.execute(_totals_of_datasets).all()
-    if spent != [sum(each.spent_main for each in totals), sum(each.spent_delta for each in totals)]:
+    charged: Totals = (0, 0)
+    for _, _, _, *halves in connection.execute(_sums_of_calls):
+        charged = _plus(charged, _wholes(halves))
+    if _wholes(row[2:]) != charged:
         raise LedgerCorrupted("the running totals are not the sums of the entries")
 
 
 def _check_calls(connection: Connection) -> None:
-    by_analyst: dict[tuple[str, str], Totals] = {}
-    for dataset, analyst, state, main, delta in connection.execute(_sums_of_calls):
-        part = (main, delta, main, delta) if state == "reserved" else (main, delta, 0, 0)
-        by_analyst[dataset, analyst] = _plus(by_analyst.get((dataset, analyst), _NONE), part)
-    by_dataset: dict[str, Totals] = {}
+    """Whether analysts and datasets hold what their calls of all rows do and the dearest of their parts."""
+    common = _by_analyst(connection, _sums_of_calls)
+    for owner, held in _by_analyst(connection, _sums_in_parts).items():
+        common[owner] = _plus(common[owner], held, -1)
+    dearest = _check_parts(connection)
     for dataset, analyst, *totals in connection.execute(_totals_of_analysts):
-        _same(by_analyst.get((dataset, analyst), _NONE), tuple(totals), "an analyst")
-        by_dataset[dataset] = _plus(by_dataset.get(dataset, _NONE), tuple(totals))
+        owner = dataset, analyst
+        _same(_plus(common.get(owner, _NONE), dearest.get(owner, _NONE)), tuple(totals), "an analyst")
+        common[dataset, schema.ALL] = _plus(common.get((dataset, schema.ALL), _NONE), common.pop(owner, _NONE))
     for dataset, *totals in connection.execute(_totals_of_datasets):
-        _same(by_dataset.get(dataset, _NONE), tuple(totals), "a dataset")
+        owner = dataset, schema.ALL
+        _same(_plus(common.pop(owner, _NONE), dearest.get(owner, _NONE)), tuple(totals), "a dataset")
+    if common:
+        raise LedgerCorrupted("there are calls of nobody whose totals are known")
+
+
+def _by_analyst(connection: Connection, sums: Select[Any]) -> _Owned:
+    found: _Owned = {}
+    for dataset, analyst, state, *halves in connection.execute(sums):
+        found[dataset, analyst] = _plus(found.get((dataset, analyst), _NONE), _held(state, halves))
+    return found
+
+
+def _held(state: str, halves: Sequence[Any]) -> Totals:
+    charged = _wholes(halves)
+    return (*charged, *charged) if state == "reserved" else (*charged, 0, 0)
+
+
+def _check_parts(connection: Connection) -> _Owned:
+    """What the dearest parts of all partitions hold together, by whose they are; `LedgerCorrupted` where a part does
+    not hold what its calls do."""
+    expected: dict[tuple[str, str, str, str], Totals] = {}
+    for dataset, analyst, state, *halves, partition, part in connection.execute(_sums_of_parts):
+        for whose in (analyst, schema.ALL):
+            key = dataset, whose, partition, part
+            expected[key] = _plus(expected.get(key, _NONE), _held(state, halves))
+    held = {tuple(row[:4]): tuple(row[4:]) for row in connection.execute(_totals_of_parts)}
+    if held != expected:
+        raise LedgerCorrupted("the running totals of a part are not the sums of its calls")
+    most = {(dataset, partition): most for dataset, partition, most in connection.execute(_all_partitions)}
+    by_partition: dict[tuple[str, str, str], list[Totals]] = {}
+    for (dataset, analyst, partition, _part), totals in expected.items():
+        by_partition.setdefault((dataset, analyst, partition), []).append(totals)
+    if {(dataset, partition) for dataset, _, partition in by_partition} != most.keys():
+        raise LedgerCorrupted("the partitions are not those of the calls")
+    dearest: _Owned = {}
+    for (dataset, analyst, partition), held_by_parts in by_partition.items():
+        together = [sum(nlargest(most[dataset, partition], each)) for each in zip(*held_by_parts, strict=True)]
+        dearest[dataset, analyst] = _plus(dearest.get((dataset, analyst), _NONE), tuple(together))
+    return dearest
 
 
 def _check_accounts(connection: Connection) -> None:
@@ -280,8 +324,13 @@ def _check_tail(connection: Connection, head: str) -> None:
         raise LedgerCorrupted("the chain does not end in the recorded head")
 
 
-def _plus(left: Totals, right: Totals) -> Totals:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
+def _wholes(halves: Sequence[Any]) -> Totals:
+    """What sums in two parts are; some engines sum whole numbers up to decimal ones."""
+    return tuple(int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True))
+
+
+def _plus(left: Totals, right: Totals, times: int = 1) -> Totals:
+    return tuple(a + times * b for a, b in zip(left, right, strict=True))
 
 
 def _same(sums: Totals, recorded: Totals, whose: str) -> None:
@@ -302,6 +351,8 @@ _calls = (
     .outerjoin(schema.answers, schema.answers.c.call == schema.calls.c.number)
     .where(schema.calls.c.number.in_(bindparam("numbers", expanding=True)))
 )
+
+_named = select(schema.call_parts).where(schema.call_parts.c.call.in_(bindparam("numbers", expanding=True)))
 
 Expected = dict[int, tuple[ChainEntry, ChainEntry | None]]
 AnyRow = Row[*tuple[Any, ...]]
@@ -325,16 +376,17 @@ def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> 
 
 def _follow(upkeep: Upkeep, connection: Connection, found: Audit, progress: Progress | None) -> None:
     total = connection.execute(select(func.count()).select_from(schema.entries)).scalar_one()
-    reserved, settled = 0, 0
+    reserved, settled, named = 0, 0, 0
     for page in _pages(connection):
         closed = _read(found, page)
         reserved += sum(row.kind == Kind.RESERVE for row in page)
+        named += sum(len(_names(row.parts)) for row in page)
         settled += sum(row.kind == Kind.SETTLE for row in page)
         _compare_calls(connection, found, closed)
         if progress:
             progress(min(total, found.number), total)
     _compare_calls(connection, found, {number: (entry, None) for number, entry in found.books.open.items()})
-    _compare_rest(connection, found, reserved, settled)
+    _compare_rest(connection, found, {schema.calls: reserved, schema.answers: settled, schema.call_parts: named})
     _compare_secrets(upkeep, connection, found)
 
 
@@ -366,13 +418,26 @@ def _compare_calls(connection: Connection, found: Audit, expected: Expected) -> 
     for start in range(0, len(numbers), STEP):
         part = numbers[start : start + STEP]
         rows = {row.number: row for row in connection.execute(_calls, {"numbers": part})}
+        named: dict[int, set[tuple[str, str]]] = {}
+        for call, *name in connection.execute(_named, {"numbers": part}):
+            named.setdefault(call, set()).add((name[0], name[1]))
         for number in part:
             reserved, closed = expected[number]
             row = rows.get(number)
             right = row is not None and tuple(row[:8]) == _derived(reserved, closed)
+            right = right and named.get(number, set()) == _names(reserved.parts)
             found.expect(right, f"call {number}: it is missing or differs from what the entries say")
             if row is not None:
                 _compare_answer(found, row, closed)
+
+
+def _names(text: Any) -> set[tuple[str, str]]:
+    """The parts that an entry names; none where they cannot be read, which is told elsewhere."""
+    try:
+        parts = records.Parts.of(text)
+    except (TypeError, ValueError):
+        parts = None
+    return set() if parts is None else {(parts.partition, part) for part in parts.names}
 
 
 def _compare_answer(found: Audit, row: AnyRow, closed: ChainEntry | None) -> None:
@@ -391,15 +456,16 @@ def _derived(reserved: ChainEntry, closed: ChainEntry | None) -> tuple[object, .
     return (*owner, state, closed.number, closed.main, closed.delta)
 
 
-def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: int) -> None:
+def _compare_rest(connection: Connection, found: Audit, expected: Mapping[Table, int]) -> None:
     head = connection.execute(select(schema.chain)).all()
     found.expect(
         head == [(1, schema.format_of(connection), found.number, found.hash)],
         "the recorded head is not the end of the chain",
     )
-    for table, expected in ((schema.calls, reserved), (schema.answers, settled)):
+    partitions = sum(len(account.purse.partitions) for account in found.books.accounts.values())
+    for table, number in {**expected, schema.partitions: partitions}.items():
         count = connection.execute(select(func.count()).select_from(table)).scalar_one()
-        found.expect(count == expected, f"there are {count} {table.name} where the entries say {expected}")
+        found.expect(count == number, f"there are {count} {table.name} where the entries say {number}")
     found.compare(_accounts(connection, found))
 
 
@@ -422,6 +488,16 @@ def _accounts(connection: Connection, found: Audit) -> dict[str, Account]:
             accounts[row.dataset].analysts[row.analyst] = purse_of(row)
         except (KeyError, LedgerCorrupted, ValueError):
             found.report(f"analyst {row.analyst!r} of dataset {row.dataset!r}: the row is damaged or astray")
+    parts: dict[tuple[str, str], list[Any]] = {}
+    for row in connection.execute(schema.held_parts):
+        parts.setdefault((row[1], row[2]), []).append(row)
+    for (dataset, analyst), rows in parts.items():
+        try:
+            account = accounts[dataset]
+            purse = account.purse if analyst == schema.ALL else account.analysts[analyst]
+            purse.partitions = partitions_of(rows)
+        except (KeyError, LedgerCorrupted, ValueError):
+            found.report(f"analyst {analyst!r} of dataset {dataset!r}: the rows of parts are damaged or astray")
     for row in connection.execute(select(schema.tallies)):
         try:
             accounts[row.dataset].tallies[row.kind] = count_of(row)

@@ -19,7 +19,7 @@ from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current, options_of
 from chary.errors import CharyError, LedgerError
 from chary.filters import Budget, Filter
-from chary.ledger import Balance, CallRecord, Ledger, State, Terms
+from chary.ledger import Balance, CallRecord, Ledger, Parts, State, Terms
 from chary.ledger.records import parsed
 from chary.noise import OperatingSystem
 from chary.numbers import plain, shown
@@ -43,9 +43,9 @@ class PublicLedger:
 
     ledger: Ledger
 
-    def balance(self, dataset: str) -> Balance:
-        """What was charged in all."""
-        return self.ledger.balance(dataset)
+    def balance(self, dataset: str, parts: Parts | None = None) -> Balance:
+        """What was charged in all, or counts where these parts are."""
+        return self.ledger.balance(dataset, parts)
 
     def call(self, number: int) -> CallRecord:
         """One call."""
@@ -55,7 +55,7 @@ class PublicLedger:
         """The calls of a dataset that are looked for, as of the ledger itself."""
         return self.ledger.calls(dataset, after, limit, **looked_for)
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> None:
+    def last_settled(self, dataset: str, kind: str, body: str, parts: Parts | None = None) -> None:
         """What came before an answer is told by the answer."""
 
     def secret(self, call: int) -> bytes:

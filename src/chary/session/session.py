@@ -452,7 +452,7 @@ class Session(Verbs, Growing):
     @property
     def spent(self) -> Spending:
         """What is spent by all analysts together, open reservations included."""
-        return charges.spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter)
+        return charges.spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.parts)
 
     @property
     def remaining(self) -> Spending:

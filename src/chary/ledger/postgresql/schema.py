@@ -17,7 +17,7 @@ from chary.ledger.records import label
 # Which layout a schema has, and how it gets the one of this version.
 
 # Names of migrations, oldest first; see the files in `migrations`.
-LAYOUTS = ("1", "2", "3", "4", "5")
+LAYOUTS = ("1", "2", "3", "4", "5", "6")
 _HELD = "SELECT to_regclass(%s) IS NOT NULL"
 _OLD = "SELECT version_num FROM alembic_version"
 # One maker of ledgers at a time in a database: any number that is always the same.
@@ -116,7 +116,19 @@ def laid_out(target: str, timeout: float = 10.0) -> bool:
 # What a role needs so that an analyst's process can use a ledger, and nothing more.
 
 # All that the ledger calls public; `secrets` and `seals` are not among them.
-_READ = ("alembic_version", "chain", "entries", "datasets", "analysts", "tallies", "calls", "answers")
+_READ = (
+    "alembic_version",
+    "chain",
+    "entries",
+    "datasets",
+    "analysts",
+    "tallies",
+    "calls",
+    "answers",
+    "partitions",
+    "parts",
+    "call_parts",
+)
 _CALLED = (
     "hold(bigint)",
     "append({schema}.entries, text)",
@@ -139,11 +151,11 @@ def role_statements(schema: str, analysts: Sequence[str]) -> str:
     reservation holds, or speaks for an analyst of another name, or says that it came through a token; to void, cap,
     note or open anything; to answer a request key twice; and to read or write the secret of another analyst's call.
 
-    What no server can enforce: that a price is that of the question, that an answer is what was found, that the clock
-    was right, and that a process which can read the rows asks them through chary at all. A role can also be in the way:
-    it may hold the ledger, or claim request keys, until an administrator ends its connection; and questions and answers
-    that it makes up, which no session wrote, stay in the ledger; a history or a report tells of those that are no JSON
-    that they cannot be read. The owner can do everything.
+    What no server can enforce: that a price is that of the question, that this reads no parts but those named, that an
+    answer is what was found, that the clock was right, and that a process which can read the rows asks them through
+    chary at all. A role can also be in the way: it may hold the ledger, or claim request keys, until an administrator
+    ends its connection; and questions and answers that it makes up, which no session wrote, stay in the ledger; a
+    history or a report tells of those that are no JSON that they cannot be read. The owner can do everything.
 
     >>> print(role_statements("visits", ["ann"]).splitlines()[-1])
     GRANT "visits_analyst" TO "ann";

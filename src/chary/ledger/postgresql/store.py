@@ -29,7 +29,7 @@ from chary.ledger.witness import Bookmark, raw
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.
 
 # As the columns of the table follow each other: the last ones came later.
-_LATER = ("origin", "basic")
+_LATER = ("origin", "basic", "parts")
 _columns = [*(name for name in entries.ChainEntry._fields if name not in _LATER), "hash", *_LATER]
 _places = ", ".join(f"%({name})s" for name in _columns)
 # Through the driver: this is most of what a charge waits for.

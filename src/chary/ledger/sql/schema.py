@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
 from chary.errors import LedgerCorrupted, LedgerError
+from chary.ledger.accounts import TOTALS
 from chary.ledger.entries import ChainEntry, Head
 
 # Tables of a ledger in a database, versions of their format, and the mark of a ledger that moved away.
@@ -13,6 +14,9 @@ FORMAT = 1
 # That of a file which holds a dataset with a basic account: an earlier version would charge it without adding to that.
 # On a server the layout says so.
 TWO_ACCOUNTS = 2
+# That of a file in which a call of some parts was charged: an earlier version does not know what those hold together.
+PARTED = 3
+FORMATS = (FORMAT, TWO_ACCOUNTS, PARTED)
 
 # The basic account of a dataset: nothing of it is there where the capacity is 0.
 BASIC = ("capacity_basic", "spent_basic", "alone")
@@ -45,7 +49,7 @@ def _table(name: str, *items: SchemaItem) -> sa.Table:
 
 
 def _totals() -> list[sa.Column[int]]:
-    return [number_column(name) for name in ("spent_main", "spent_delta", "open_main", "open_delta")]
+    return [number_column(name) for name in TOTALS]
 
 
 chain = _table(
@@ -74,6 +78,7 @@ entries = _table(
     # Last, and with a default, since those of earlier versions get it at their opening.
     sa.Column("origin", _words, nullable=False, server_default=""),
     _later("basic"),
+    sa.Column("parts", _words, nullable=False, server_default=""),
 )
 
 datasets = _table(
@@ -130,6 +135,35 @@ secrets = _table(
     text_column("digest"),
 )
 
+# In how many parts of a partition one unit is at most.
+partitions = _table(
+    "partitions",
+    sa.Column("dataset", _words, sa.ForeignKey("datasets.name"), primary_key=True),
+    text_column("partition", key=True),
+    number_column("most"),
+)
+
+# What each part holds of all calls together, under the name of no analyst, and of those of each analyst.
+ALL = ""
+parts = _table(
+    "parts",
+    text_column("dataset", key=True),
+    text_column("analyst", key=True),
+    text_column("partition", key=True),
+    text_column("part", key=True),
+    *_totals(),
+    sa.ForeignKeyConstraint(["dataset", "partition"], ["partitions.dataset", "partitions.partition"]),
+)
+
+# The parts of calls that do not concern all rows.
+call_parts = _table(
+    "call_parts",
+    sa.Column("call", _whole, sa.ForeignKey("calls.number"), primary_key=True, autoincrement=False),
+    text_column("partition", key=True),
+    text_column("part", key=True),
+)
+PARTS = (partitions, parts, call_parts)
+
 # The secrets are no part of the chain, so this ties them to its head: pages of another moment do not fit together.
 seals = _table(
     "seals",
@@ -158,6 +192,10 @@ sa.Index(
     sqlite_where=calls.c.request.is_not(None),
     postgresql_where=calls.c.request.is_not(None),
 )
+
+# The dearest parts are found without a look at any other.
+for _total in TOTALS:
+    sa.Index(f"parts_by_{_total}", parts.c.dataset, parts.c.analyst, parts.c.partition, parts.c[_total])
 
 # These hand out calls of one analyst, calls of some kinds, and notes without a look at any other entry. Ledgers of
 # earlier versions get them at their opening.
@@ -255,6 +293,8 @@ def format_of(connection: sa.Connection) -> int:
     """The format that a ledger with these datasets has."""
     if connection.dialect.name != "sqlite":
         return FORMAT
+    if connection.execute(sa.select(partitions.c.most).limit(1)).first() is not None:
+        return PARTED
     two = connection.execute(sa.select(datasets.c.name).where(datasets.c.capacity_basic > 0).limit(1)).first()
     return FORMAT if two is None else TWO_ACCOUNTS
 
@@ -273,15 +313,11 @@ def chargeable(connection: sa.Connection, format: int) -> None:
         raise LedgerError(f"the ledger was moved to {place_of(connection)[0]}: open it there")
     if format == ARRIVING:
         raise LedgerError("the ledger is still arriving here: finish `chary ledger move` by the same command")
-    if format not in (FORMAT, TWO_ACCOUNTS):
-        raise LedgerError(
-            f"the ledger has format {format}, this version of chary reads formats {FORMAT} and {TWO_ACCOUNTS}"
-        )
+    if format not in FORMATS:
+        raise LedgerError(f"the ledger has format {format}, this version of chary reads formats {FORMAT} to {PARTED}")
 
 
 # Statements of SQL that read and write a ledger's tables, made once.
-
-_TOTALS = ("spent_main", "spent_delta", "open_main", "open_delta")
 
 
 def _moving(table: sa.Table, *names: str) -> dict[str, object]:
@@ -298,11 +334,11 @@ read_standing = (
         *head_columns,
         datasets.c.capacity_main,
         datasets.c.capacity_delta,
-        *[datasets.c[name].label(f"dataset_{name}") for name in (*_TOTALS, *BASIC)],
+        *[datasets.c[name].label(f"dataset_{name}") for name in (*TOTALS, *BASIC)],
         analysts.c.analyst,
         analysts.c.cap_main,
         analysts.c.cap_delta,
-        *[analysts.c[name].label(f"analyst_{name}") for name in _TOTALS],
+        *[analysts.c[name].label(f"analyst_{name}") for name in TOTALS],
     )
     .select_from(chain)
     .join(datasets, datasets.c.name == sa.bindparam("dataset"))
@@ -336,7 +372,7 @@ move_head = sa.update(chain).values(entries=sa.bindparam("new_entries"), head=sa
 
 add_dataset = sa.insert(datasets)
 _one_dataset = datasets.c.name == sa.bindparam("of_dataset")
-charge_dataset = sa.update(datasets).where(_one_dataset).values(_moving(datasets, *_TOTALS))
+charge_dataset = sa.update(datasets).where(_one_dataset).values(_moving(datasets, *TOTALS))
 _main_left = datasets.c.capacity_main - datasets.c.spent_main
 # Before the totals move, so that they are those that the charge found.
 count_basic = (
@@ -361,12 +397,43 @@ _one_analyst = sa.and_(
     analysts.c.dataset == sa.bindparam("of_dataset"), analysts.c.analyst == sa.bindparam("of_analyst")
 )
 add_analyst = sa.insert(analysts)
-charge_analyst = sa.update(analysts).where(_one_analyst).values(_moving(analysts, *_TOTALS))
+charge_analyst = sa.update(analysts).where(_one_analyst).values(_moving(analysts, *TOTALS))
 cap_analyst = (
     sa.update(analysts)
     .where(_one_analyst)
     .values(cap_main=sa.bindparam("new_main"), cap_delta=sa.bindparam("new_delta"))
 )
+
+_one_partition = sa.and_(
+    parts.c.dataset == sa.bindparam("of_dataset"),
+    parts.c.analyst == sa.bindparam("of_analyst"),
+    parts.c.partition == sa.bindparam("of_partition"),
+)
+
+
+def dearest_parts(total: str) -> sa.Select[tuple[str]]:
+    """The `most` parts of one partition that hold most of a total; as everywhere, of one analyst or of all."""
+    held = sa.select(parts.c.part, *[parts.c[name] for name in TOTALS]).where(_one_partition)
+    return held.order_by(parts.c[total].desc()).limit(sa.bindparam("most"))
+
+
+def _dearest(total: str) -> sa.Label[int]:
+    held = dearest_parts(total).subquery()
+    return sa.select(sa.func.coalesce(sa.func.sum(held.c[total]), 0)).scalar_subquery().label(total)
+
+
+read_dearest = sa.select(*map(_dearest, TOTALS))
+read_parts = sa.select(parts.c.part, *[parts.c[name] for name in TOTALS]).where(
+    _one_partition, parts.c.part.in_(sa.bindparam("names", expanding=True))
+)
+read_most = sa.select(partitions.c.most).where(
+    partitions.c.dataset == sa.bindparam("of_dataset"), partitions.c.partition == sa.bindparam("of_partition")
+)
+# All parts, each behind the number of its partition.
+held_parts = sa.select(partitions.c.most, parts).join(
+    partitions, sa.and_(partitions.c.dataset == parts.c.dataset, partitions.c.partition == parts.c.partition)
+)
+add_call_part = sa.insert(call_parts)
 
 add_tally = sa.insert(tallies)
 raise_tally = (

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bind
 from chary.amounts import Amount
 from chary.errors import LedgerCorrupted
 from chary.ledger import entries, records
-from chary.ledger.accounts import Account, CallCount, Purse
+from chary.ledger.accounts import Account, CallCount, Partition, Purse
 from chary.ledger.claims import Claim
 from chary.ledger.records import State
 from chary.ledger.sql import schema
@@ -41,6 +41,7 @@ _last_settled = (
         schema.calls.c.state == "settled",
         schema.entries.c.label == bindparam("kind"),
         schema.entries.c.body == bindparam("body"),
+        schema.entries.c.parts == bindparam("parts"),
     )
     .order_by(schema.calls.c.number.desc())
     .limit(1)
@@ -80,6 +81,12 @@ _analysts_of = (
     .where(schema.analysts.c.dataset == bindparam("dataset"))
     .order_by(schema.analysts.c.analyst)
 )
+_held_by_all = schema.held_parts.where(
+    schema.parts.c.dataset == bindparam("dataset"), schema.parts.c.analyst == schema.ALL
+).order_by(schema.parts.c.partition)
+_dearest = tuple(schema.dearest_parts(total) for total in ("spent_main", "spent_delta"))
+# No engine takes more parameters than some tens of thousands.
+_NAMES: Final = 1_000
 _tallies = (
     select(schema.tallies).where(schema.tallies.c.dataset == bindparam("dataset")).order_by(schema.tallies.c.kind)
 )
@@ -190,6 +197,16 @@ def count_of(row: AnyRow) -> CallCount:
     return CallCount(*row[2:])
 
 
+def partitions_of(rows: Iterable[Any]) -> dict[str, Partition]:
+    """The partitions in rows of the parts, each behind the number of its partition."""
+    found: dict[str, tuple[int, dict[str, Sequence[int]]]] = {}
+    for most, _, _, partition, part, *totals in rows:
+        texts([partition, part], "a part")
+        whole_numbers([most, *totals], f"part {part!r}")
+        found.setdefault(partition, (most, {}))[1][part] = tuple(totals)
+    return {partition: Partition(most, held) for partition, (most, held) in found.items()}
+
+
 def _line(row: AnyRow) -> dict[str, object]:
     texts([row.hash, row.previous or entries.GENESIS, row.answer or ""], f"entry {row.number}")
     return entries.exported(entry_of(row), row.previous or entries.GENESIS, row.hash, row.answer)
@@ -217,8 +234,8 @@ class SqlTransaction:
         """The head of the chain."""
         return self._bookmark.read(self._connection)
 
-    def standing(self, dataset: str, analyst: str) -> Standing:
-        """Everything a charge depends on, in one read."""
+    def standing(self, dataset: str, analyst: str, parts: records.Parts | None = None) -> Standing:
+        """Everything a charge depends on, in one read, and in some more where there are parts."""
         names = {"dataset": records.label(dataset, "dataset"), "analyst": records.label(analyst, "analyst")}
         row = self._connection.execute(schema.read_standing, names).one_or_none()
         if row is None:
@@ -228,8 +245,26 @@ class SqlTransaction:
             whole_numbers([*(cap for cap in row[12:14] if cap is not None), *row[14:18]], f"analyst {analyst!r}")
         capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
         purse = Purse(cap_of(row), *row[14:18]) if known else Purse()
-        end = entries.Head(row.head_number, row.head)
-        return Standing(end, capacity, Purse(capacity, *row[4:11]), purse, known)
+        end, whole = entries.Head(row.head_number, row.head), Purse(capacity, *row[4:11])
+        if parts is not None:
+            whole.partitions = self._candidates(dataset, schema.ALL, parts)
+            purse.partitions = self._candidates(dataset, analyst, parts)
+        return Standing(end, capacity, whole, purse, known)
+
+    def _candidates(self, dataset: str, analyst: str, parts: records.Parts) -> dict[str, Partition]:
+        """Of the partition, the parts that a charge can bring among the dearest: those charged, and the dearest now."""
+        asked: dict[str, Any] = {"of_dataset": dataset, "of_partition": parts.partition}
+        most = self._connection.execute(schema.read_most, asked).scalar_one_or_none()
+        if most is None:
+            return {}
+        asked |= {"of_analyst": analyst, "most": most}
+        rows = [row for statement in _dearest for row in self._connection.execute(statement, asked)]
+        for start in range(0, len(parts.names), _NAMES):
+            named = {"names": parts.names[start : start + _NAMES]}
+            rows += self._connection.execute(schema.read_parts, asked | named)
+        return partitions_of((most, dataset, analyst, parts.partition, *row) for row in rows) or {
+            parts.partition: Partition(most)
+        }
 
     def asked(self, key: Key) -> Asked | None:
         """The first that was settled, or else one that is open."""
@@ -291,18 +326,29 @@ class SqlTransaction:
             raise LedgerCorrupted(f"the secret of call {call} was changed")
         return None if kept is None else kept.secret
 
-    def account(self, dataset: str) -> Account:
+    def account(self, dataset: str, parts: records.Parts | None = None) -> Account:
         """A dataset's terms, totals and version, without analysts and tallies."""
         row = self._connection.execute(_one_dataset, {"dataset": records.label(dataset, "dataset")}).one_or_none()
         if row is None:
             raise entries.not_held(dataset)
-        return account_of(row)
+        found = account_of(row)
+        if parts is not None:
+            found.purse.partitions = self._candidates(dataset, schema.ALL, parts)
+        return found
 
-    def analyst(self, dataset: str, name: str) -> Purse:
+    def analyst(self, dataset: str, name: str, parts: records.Parts | None = None) -> Purse:
         """An analyst's purse."""
         self.account(dataset)
         row = self._connection.execute(_one_analyst, {"dataset": dataset, "analyst": name}).one_or_none()
-        return Purse() if row is None else purse_of(row)
+        purse = Purse() if row is None else purse_of(row)
+        if parts is not None:
+            purse.partitions = self._candidates(dataset, name, parts)
+        return purse
+
+    def partitions(self, dataset: str) -> dict[str, Partition]:
+        """What each part holds."""
+        self.account(dataset)
+        return partitions_of(self._connection.execute(_held_by_all, {"dataset": dataset}))
 
     def tally(self, dataset: str) -> dict[str, records.Tally]:
         """The tallies of a dataset by kind."""
@@ -337,10 +383,12 @@ class SqlTransaction:
             raise entries.not_open(number, None)
         return _call_of(row)
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
+    def last_settled(
+        self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
+    ) -> records.CallRecord | None:
         """The latest call that was settled for a question."""
         self.account(dataset)
-        asked = {"dataset": dataset, "kind": kind, "body": body}
+        asked = {"dataset": dataset, "kind": kind, "body": body, "parts": records.written(parts)}
         row = self._connection.execute(_last_settled, asked).one_or_none()
         return None if row is None else _call_of(row)
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
-from chary.ledger.sql.schema import FORMAT, TWO_ACCOUNTS
+from chary.ledger.sql.schema import FORMATS
 
 # The ledger's file itself, whatever path leads to it: who it is, and the operating system's lock on it.
 
@@ -202,7 +202,7 @@ def datasets_in(path: Path) -> frozenset[str]:
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as opened,
     ):
-        if opened.execute("SELECT format FROM chain").fetchall() in ([(FORMAT,)], [(TWO_ACCOUNTS,)]):
+        if opened.execute("SELECT format FROM chain").fetchall() in [[(each,)] for each in FORMATS]:
             return frozenset(name for (name,) in opened.execute("SELECT name FROM datasets"))
     return frozenset()
 

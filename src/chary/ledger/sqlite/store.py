@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, create_mock_engine, func, inspect, select, text
+from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.schema import ExecutableDDLElement
 
 from chary.addresses import file_of
 from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import records
+from chary.ledger.accounts import TOTALS, Totals
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, seal, terms_of
 from chary.ledger.sql import schema
@@ -74,17 +76,29 @@ def add_seal(connection: Connection) -> None:
 
 def lacking(connection: Connection) -> list[tuple[str, str]]:
     """The columns, by table, that ledgers of earlier versions have not."""
-    later = [(schema.entries, "origin"), (schema.entries, "basic"), *((schema.datasets, name) for name in schema.BASIC)]
+    later = [(schema.entries, name) for name in ("origin", "basic", "parts")]
+    later += [(schema.datasets, name) for name in schema.BASIC]
     held = {table: {each["name"] for each in inspect(connection).get_columns(table.name)} for table, _ in later}
     return [(table.name, name) for table, name in later if name not in held[table]]
 
 
 def add_lacking(connection: Connection) -> None:
-    """Add the columns that another process has not just added; entries that are there have no origin, and datasets no
-    basic account."""
+    """Add the columns that another process has not just added; entries that are there have no origin and no parts, and
+    datasets no basic account."""
     for table, name in lacking(connection):
-        kind = "TEXT NOT NULL DEFAULT ''" if name == "origin" else "INTEGER NOT NULL DEFAULT 0"
+        kind = "TEXT NOT NULL DEFAULT ''" if name in ("origin", "parts") else "INTEGER NOT NULL DEFAULT 0"
         connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def parted(connection: Connection) -> bool:
+    """Whether the ledger has the tables of parts; those of earlier versions have none."""
+    return inspect(connection).has_table(schema.PARTS[-1].name)
+
+
+def add_parts(connection: Connection) -> None:
+    """Make the tables of parts, unless another process has just done so."""
+    for table in schema.PARTS:
+        table.create(connection, checkfirst=True)
 
 
 def indexed(connection: Connection) -> bool:
@@ -371,7 +385,7 @@ def _open(connection: Connection, entry: ChainEntry) -> None:
     basic = {"capacity_basic": terms.basic, "spent_basic": 0, "alone": 0}
     connection.execute(schema.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
     if terms.basic:
-        connection.execute(schema.set_format, {"new_format": schema.TWO_ACCOUNTS})
+        connection.execute(schema.set_format, {"new_format": schema.format_of(connection)})
 
 
 def _share(connection: Connection, entry: ChainEntry) -> None:
@@ -383,9 +397,21 @@ def _reserve(connection: Connection, entry: ChainEntry) -> None:
     owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
     charged = {"state": str(records.State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
     connection.execute(schema.add_call, {"number": entry.number, **owner, **charged, "closing": None})
-    adds = {"of_dataset": entry.dataset, "basic_by": entry.basic, "main_by": entry.main}
-    connection.execute(schema.count_basic, adds)
-    _charge(connection, entry, entry.main, entry.delta, entry.main, entry.delta)
+    parts = records.Parts.of(entry.parts)
+    if parts is not None:
+        _name(connection, entry, parts)
+    _charge(connection, entry, (entry.main, entry.delta, entry.main, entry.delta), adds=entry.basic)
+
+
+def _name(connection: Connection, entry: ChainEntry, parts: records.Parts) -> None:
+    """Write down which parts a call is of, and of which partition, the first time."""
+    connection.execute(
+        insert(schema.partitions).on_conflict_do_nothing(),
+        {"dataset": entry.dataset, "partition": parts.partition, "most": parts.most},
+    )
+    named = [{"call": entry.number, "partition": parts.partition, "part": part} for part in parts.names]
+    connection.execute(schema.add_call_part, named)
+    connection.execute(schema.set_format, {"new_format": schema.PARTED})
 
 
 def _note(connection: Connection, entry: ChainEntry) -> None:
@@ -404,7 +430,7 @@ def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
     connection.execute(schema.close_call, closed)
     if entry.kind == Kind.VOID and held.basic:
         connection.execute(schema.give_basic_back, {"of_dataset": held.dataset, "basic_by": held.basic})
-    _charge(connection, held, -entry.back_main, -entry.back_delta, -held.main, -held.delta)
+    _charge(connection, held, (-entry.back_main, -entry.back_delta, -held.main, -held.delta))
 
 
 def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
@@ -416,17 +442,42 @@ def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
         connection.execute(schema.add_tally, {"dataset": entry.dataset, "kind": entry.label, **sums})
 
 
-def _charge(
-    connection: Connection, owner: ChainEntry, spent_main: int, spent_delta: int, open_main: int, open_delta: int
-) -> None:
-    """Move the totals of the dataset and of the analyst together."""
-    spent = {"spent_main_by": spent_main, "spent_delta_by": spent_delta}
-    moves = {"of_dataset": owner.dataset, **spent, "open_main_by": open_main, "open_delta_by": open_delta}
-    changed = connection.execute(schema.charge_dataset, moves).rowcount
-    changed += connection.execute(schema.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
+def _charge(connection: Connection, held: ChainEntry, by: Totals, *, adds: int | None = None) -> None:
+    """Move the totals of the dataset and of the analyst together, by what the entry of a call says; `adds` is what a
+    charge adds to the basic account."""
+    parts, dataset = records.Parts.of(held.parts), {"of_dataset": held.dataset}
+    moves = _moves(by if parts is None else _raised(connection, held.dataset, schema.ALL, parts, by))
+    if adds is not None:
+        # Before the totals move, so that they are those that the charge found.
+        connection.execute(schema.count_basic, {**dataset, "basic_by": adds, "main_by": moves["spent_main_by"]})
+    changed = connection.execute(schema.charge_dataset, dataset | moves).rowcount
+    moves = _moves(by if parts is None else _raised(connection, held.dataset, held.analyst, parts, by))
+    changed += connection.execute(schema.charge_analyst, dataset | {"of_analyst": held.analyst} | moves).rowcount
     if changed != 2:
         raise LedgerCorrupted("the totals of the dataset or of the analyst are missing")
 
+
+def _moves(by: Totals) -> dict[str, int]:
+    return {f"{name}_by": each for name, each in zip(TOTALS, by, strict=True)}
+
+
+def _raised(connection: Connection, dataset: str, analyst: str, parts: records.Parts, by: Totals) -> Totals:
+    """Let each of these parts hold so much more; by how much the dearest of the partition hold more then."""
+    key = {"dataset": dataset, "analyst": analyst, "partition": parts.partition}
+    asked: dict[str, Any] = {f"of_{name}": value for name, value in key.items()}
+    asked["most"] = connection.execute(schema.read_most, asked).scalar_one()
+    before = connection.execute(schema.read_dearest, asked).one()
+    totals = dict(zip(TOTALS, by, strict=True))
+    connection.execute(_raise_part, [{**key, "part": part, **totals} for part in parts.names])
+    after = connection.execute(schema.read_dearest, asked).one()
+    return [now - had for now, had in zip(after, before, strict=True)]
+
+
+_new_part = insert(schema.parts)
+_raise_part = _new_part.on_conflict_do_update(
+    index_elements=list(schema.parts.primary_key),
+    set_={name: schema.parts.c[name] + _new_part.excluded[name] for name in TOTALS},
+)
 
 # What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
 
@@ -434,11 +485,12 @@ def _charge(
 def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
     """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was witnessed."""
     with store.reading() as connection:
-        done = sealed(connection) and not lacking(connection) and indexed(connection)
+        done = sealed(connection) and not lacking(connection) and parted(connection) and indexed(connection)
     if not done:
         with store.writing() as connection:
             add_seal(connection)
             add_lacking(connection)
+            add_parts(connection)
             add_indexes(connection)
     check_opened(store, upkeep)
 

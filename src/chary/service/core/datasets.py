@@ -266,8 +266,8 @@ class SharedAnswers:
             return None
         found = _call(spine, number)
         # A ledger that was restored to an older state may have no or another call under the number by now.
-        asked = spine.dataset, plan.kind, plan.body, State.SETTLED
-        if found is None or (found.dataset, found.kind, found.body, found.state) != asked:
+        asked = spine.dataset, plan.kind, plan.body, spine.scope(plan), State.SETTLED
+        if found is None or (found.dataset, found.kind, found.body, found.parts, found.state) != asked:
             raise RequestConflict("this request key was used before with another question")
         told: Answer = handed_out(plan.present(found.outcome, number), spine)
         return told
@@ -279,7 +279,7 @@ class SharedAnswers:
         if kept is _UNKNOWN and spine.replays:
             return None
         if kept is _UNKNOWN:
-            own = spine.ledger.replay(spine.dataset, spine.analyst, request, plan.kind, plan.body)
+            own = spine.ledger.replay(spine.dataset, spine.analyst, request, plan.kind, plan.body, spine.scope(plan))
             kept = self._keep(key, _latest(spine, plan) if own is None else None)
         number: int | None = kept
         return number
@@ -303,7 +303,7 @@ def _call(spine: Spine, number: int) -> CallRecord | None:
 
 def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
     """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say."""
-    found = spine.ledger.last_settled(spine.dataset, plan.kind, plan.body)
+    found = spine.ledger.last_settled(spine.dataset, plan.kind, plan.body, spine.scope(plan))
     note = None if found is None else spine.ledger.last_note(spine.dataset)
     return None if found is None or (note is not None and found.number < note.entry) else found.number
 
