@@ -1,11 +1,13 @@
 """Every privacy event that a ledger can hold, with its mathematics."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Final
 
 from chary.accounting import hit_prices
@@ -375,6 +377,7 @@ class ZeroConcentrated(Event):
 # As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
 _LEAST: Final = Decimal("1e-20")
 MOST_OUTCOMES: Final = 1000
+_MOST_LAWS: Final = 1000
 
 StatedLaw = tuple[tuple[Fraction, Fraction, bool], ...]
 
@@ -448,6 +451,24 @@ class StatedLaws(Event):
             for second in sides
         )
         return StatedLaws(told, 2 * Fraction(self.failure))
+
+    def unanimous(self, runs: int) -> "StatedLaws":
+        """The laws of so many runs of which only what all agree on is published; all else is one outcome, the hit.
+
+        Mixtures multiply as in `twice`, and disagreements, which all hit, may be merged.
+
+        Errors: `InvalidParameter` where more than 1,000 laws follow, and for a law that cannot disagree.
+        """
+        sides = [*self.laws, *(tuple((other, one, hit) for one, other, hit in law) for law in self.laws)]
+        if math.comb(len(sides) + runs - 1, runs) > _MOST_LAWS:
+            raise InvalidParameter("so many runs are not paid by laws: too many laws follow")
+        told = []
+        for chosen in combinations_with_replacement(sides, runs):
+            parts = list(zip(*chosen, strict=True))
+            ones, others = ([math.prod(each[side] for each in run) for run in parts] for side in (0, 1))
+            free = zip(ones, others, [False] * len(parts), strict=True)
+            told.append((*free, (1 - sum(ones), 1 - sum(others), True)))
+        return StatedLaws(tuple(told), runs * Fraction(self.failure))
 
     @property
     def delta(self) -> Fraction:

@@ -10,10 +10,12 @@ from numbers import Rational
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
 from chary.data import Neighbors, Reading, Rows
+from chary.data.columns import TypeClass
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery, brought
 from chary.numbers import Number, checked, exact, failing, optional, per_call, plain, positive, set_fields
 
@@ -37,8 +39,11 @@ class Algorithm:
 
     The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays. `name` and
     `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
-    `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order, as exact rationals that
-    add up to 1. That is what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset.
+    `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order: exact rationals that add
+    up to 1; or a law of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or floats. That is
+    what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset, and of floats that none is
+    farther than 2^-44 from the chance of an epsilon-DP law: so much of the uniform law is mixed in that what is drawn
+    from is epsilon-DP.
 
     `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
     that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
@@ -51,7 +56,7 @@ class Algorithm:
     ([GAUSS] Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
 
     Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
-    that are none, or less private than epsilon.
+    that are none, or less private than epsilon; when it is asked, for probabilities that are no law of an empty table.
 
     >>> def oldest(rows, source, cap):
     ...     ages = np.minimum(rows["age"].to_numpy(), cap)
@@ -147,10 +152,26 @@ class Algorithm:
         stated = self.probabilities
         if stated is None:
             raise AlgorithmFailed(failure)
-        known = brought(lambda: noise.RationalLaw(stated(_own(rows), **self.parameters)), failure)
+        known = brought(lambda: _law_of(stated(_own(rows), **self.parameters), self.size[0]), failure)
         if known.size != len(self.outcomes or ()):
             raise AlgorithmFailed(failure)
         return known
+
+    def rehearse(self, rows: Rows) -> None:
+        """Refuse probabilities that are no law where there are no rows, which is a dataset like any other if units come
+        and go; `InvalidParameter`. Nothing is read."""
+        names = self.columns if self.columns is not None else list(rows.schema)
+        types = [_ARROW.get(rows.schema.get(name, "")) for name in names]
+        if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE or None in types:
+            return
+        empty = pa.table({name: pa.array([], kind) for name, kind in zip(names, types, strict=True)})
+        try:
+            self.law(empty)
+        except AlgorithmFailed as refused:
+            failure = f"{refused}, for a table without rows"
+        else:
+            return
+        raise InvalidParameter(failure)
 
     def prepare(self, rows: Rows) -> Reading:
         """A plan for what it reads; `InvalidQuery` for an unknown column."""
@@ -174,6 +195,40 @@ class Algorithm:
             return found
 
         return brought(outcome, failure)
+
+
+# How far a float may be from the chance that it stands for: hundreds of roundings of a number near 1.
+_FLOATS_ERR: Final = Fraction(1, 2**44)
+# More of the uniform law would drown what was stated.
+_MOST_MIXED: Final = Fraction(1, 100)
+_ARROW: Final[Mapping[str, Any]] = {
+    TypeClass.BOOLEAN: pa.bool_(),
+    TypeClass.INTEGER: pa.int64(),
+    TypeClass.FLOAT: pa.float64(),
+    TypeClass.STRING: pa.string(),
+    TypeClass.DATE: pa.date32(),
+    TypeClass.TIMESTAMP: pa.timestamp("us"),
+}
+
+
+def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
+    """What an author told of chances, as a law that is epsilon-DP to the last digit; an error if it is none.
+
+    Floats p + e, |e| <= a, that add up to about 1, are scaled to add up to 1; then they err by 2 (n + 1) a at most.
+    With a part g of the uniform law, p + e + g/n <= E (q + f + g/n) follows from p <= E q where g (E - 1)/n covers both
+    errors: (E + 1)/(E - 1) <= 1 + 2/epsilon.
+    """
+    if isinstance(told, noise.FiniteLaw):
+        return told
+    chances = list(told)
+    if not any(isinstance(chance, float) for chance in chances):
+        return noise.RationalLaw(chances)
+    many = len(chances)
+    exactly = [Fraction(chance) if isinstance(chance, (float, int)) else chance for chance in chances]
+    total, mixed = sum(exactly), 2 * (many + 1) * many * _FLOATS_ERR * (1 + 2 / epsilon)
+    if min(exactly) < 0 or abs(total - 1) > many * _FLOATS_ERR or mixed > _MOST_MIXED:
+        raise InvalidParameter("floats are no law: they add up to something else, or are too many for this epsilon")
+    return noise.RationalLaw([(chance / total + mixed / many) / (1 + mixed) for chance in exactly])
 
 
 def _own(rows: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event, TwiceCall, UnanimousCall
-from chary.accounting.events import MOST_OUTCOMES
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
@@ -48,7 +47,7 @@ _TWICE: Final = "call_twice"
 class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
-    The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. A `Choose` by
+    The algorithm declares its outcomes and their `probabilities`; it is these that are drawn from. A `Choose` by
     "exponential" or "permute_and_flip" has them. With `runs`
     nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary". With
     `runs=2, publish=True` both outcomes are published (a `Pair`), whether they agree or not.
@@ -113,8 +112,10 @@ class Boundary(Call[answers.Classified | answers.Pair]):
 
         if self.runs is not None:
             told, event = {"runs": self.runs}, UnanimousCall(algorithm.size[0], self.runs)
-            return compute.running(self, algorithm, told, event, partial(_unanimous, algorithm, self.runs), tell)
+            plan = compute.running(self, algorithm, told, event, partial(_unanimous, algorithm, self.runs), tell)
+            return compute.bounded(plan, _by_laws(algorithm, event, self.runs))
         mechanism = boundary_wrapper(algorithm)
+        algorithm.rehearse(spine.rows)
 
         def run(data: Data) -> Result:
             return _clear(mechanism.step(data.values[0], data.source))
@@ -141,11 +142,16 @@ def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
     return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
 
 
-def _by_laws(algorithm: Algorithm, event: Event) -> Event:
-    """What two published runs may reveal by the laws of one, where they are stated of few outcomes."""
-    many = len(algorithm.outcomes or ())
-    laws = algorithm.laws is not None and many**2 <= MOST_OUTCOMES
-    return algorithm.stated([True] * many).twice() if laws else event
+def _by_laws(algorithm: Algorithm, event: Event, agreed: int | None = None) -> Event:
+    """What two published runs, or what so many runs agree on, may reveal by the laws of one, where they are stated and
+    few follow from them."""
+    if algorithm.laws is None:
+        return event
+    one = algorithm.stated([True] * len(algorithm.outcomes or ()))
+    try:
+        return one.twice() if agreed is None else one.unanimous(agreed)
+    except InvalidParameter:
+        return event
 
 
 def _both(algorithm: Algorithm, data: Data) -> Result:

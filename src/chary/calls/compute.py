@@ -11,9 +11,9 @@ from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields, operands
 from chary.calls.call import Call, call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
-from chary.calls.withheld import Widen, extension
+from chary.calls.withheld import EXTENDS, Widen, extension
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, AnswerT, AsReported, Data, Json, PerHit, Plan, Result
+from chary.core.plan import ENCODER, FREE, AnswerT, AsReported, Data, Json, PerHit, Plan, Result
 from chary.core.transaction import Spine
 from chary.errors import AlgorithmFailed, InvalidParameter, NotPriced
 from chary.filters import Filter, Price
@@ -238,21 +238,25 @@ class PublishIf(Call[Disclosure]):
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
 
     def plan(self, spine: Spine) -> Plan[Disclosure]:
-        return publishing(self, operands.private(self.algorithm, spine))
+        return publishing(self, operands.private(self.algorithm, spine), spine.filter)
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Disclosure]:
-        return extending(widen, original)
+        answer = json.loads(spine.ledger.call(widen.held).answer or b"{}")
+        return extending(widen, original, paid="laws" in answer)
 
 
-def publishing(call: PublishIf, algorithm: algorithms.Algorithm) -> Plan[Disclosure]:
+def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter) -> Plan[Disclosure]:
     """The conditional publication, as it is run."""
     when, room = call.when, call.room
     target = algorithms.Target(when, {"when": when.name, "room": room})
+    stated = _stated(target, algorithm)
 
     def run(data: Data) -> Result:
         answer, kept = _judged(algorithm.outcome(data.values[0], data.source), when, room)
-        return Result(answer, hits=int(answer["published"]), tests=1, secret=kept)
+        # By its laws what is withheld would be free if it were published at once: so is what widens it.
+        by_laws = stated is not None and data.price.hit == filter_.price(stated).hit
+        return Result(answer | ({"laws": True} if by_laws else {}), int(answer["published"]), 1, secret=kept)
 
     def tell(answer: Json, number: int) -> Disclosure:
         return Disclosure(number, answer["value"], answer["published"], number)
@@ -261,15 +265,20 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm) -> Plan[Disclos
     # priced as a choice that is free longer (`NarrowChoice`).
     epsilon, delta = algorithm.size
     plan = running(call, algorithm, target.told, Targeted(epsilon, None, delta), run, tell)
+    return plan if stated is None else bounded(plan, stated)
+
+
+def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event | None:
+    """What it may reveal by its laws; None without any, and where a condition raises or holds for no outcome."""
     try:
-        # By its laws what is withheld would be free if it were published at once, so that what widens it may be free.
-        return bounded(plan, target.event_by_laws(algorithm) if algorithm.laws is not None else plan.event)
-    except (AlgorithmFailed, InvalidParameter):  # the condition raises, or holds for none: there is no such law
-        return plan
+        return None if algorithm.laws is None else target.event_by_laws(algorithm)
+    except (AlgorithmFailed, InvalidParameter):
+        return None
 
 
-def extending(widen: Widen, original: Json) -> Plan[Disclosure]:
-    """The extension, as it is run; `original` is the public body of the call that holds the outcome."""
+def extending(widen: Widen, original: Json, *, paid: bool = False) -> Plan[Disclosure]:
+    """The extension, as it is run; `original` is the public body of the call that holds the outcome, which may have
+    `paid` for all that is told of it later."""
     when = widen.when
     if when is None:
         raise InvalidParameter("the outcome of an algorithm is published by another condition: give when=, not above=")
@@ -287,7 +296,7 @@ def extending(widen: Widen, original: Json) -> Plan[Disclosure]:
             raise failure(original["algorithm"], judged=True)
         return Disclosure(number, answer["value"], answer["published"], widen.held)
 
-    return extension(widen, "extend", original, run, present)
+    return extension(widen, "extend", original, run, present, cost=replace(EXTENDS, agreed=FREE) if paid else EXTENDS)
 
 
 def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes | None]:

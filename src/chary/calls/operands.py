@@ -77,6 +77,9 @@ class CalledOnce(Algorithm):
             raise InvalidParameter(f"the law of {self.name!r} is not known")
         return self.plan.law(Data(rows, noise.OperatingSystem(), None, None, FREE))
 
+    def rehearse(self, rows: Rows) -> None:
+        """A call's law is one for all rows."""
+
     def prepare(self, rows: Rows) -> Reading:
         read = self.plan.reads(rows)
         return Deferred(self.name, lambda: read_one_version(rows, read))

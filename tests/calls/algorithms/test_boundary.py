@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from itertools import permutations
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -15,10 +16,10 @@ from chary.amounts import Amount
 from chary.calls import Boundary
 from chary.calls.boundaries import boundary_wrapper
 from chary.data import NeighborRelation
-from chary.mechanisms import BOUNDARY
-from chary.noise import Seeded
+from chary.mechanisms import BOUNDARY, Exponential, PermuteAndFlip
+from chary.noise import ExponentialLaw, Seeded
 from tests.accounting.pairs import wrapped
-from tests.session.kit import answers, error_texts, shows_data, spent
+from tests.session.kit import PUBLIC, answers, error_texts, shows_data, spent
 
 ADDED = NeighborRelation("add_remove", "unit")
 
@@ -90,17 +91,93 @@ def raises(rows):
     raise ValueError(rows["cost"].to_pylist()[-1])
 
 
-@pytest.mark.parametrize(
-    "probabilities",
-    [raises, lambda rows: [0.5, 0.5], lambda rows: [Fraction(1)], lambda rows: [Fraction(1, 2)] * 3, lambda rows: None],
-)
+NO_LAWS = [
+    raises,
+    lambda rows: [0.5, 0.4],
+    lambda rows: [1.5, -0.5],
+    lambda rows: [math.nan, 0.5],
+    lambda rows: [np.float32(0.5)] * 2,
+    lambda rows: [Fraction(1)],
+    lambda rows: [Fraction(1, 2)] * 3,
+    lambda rows: None,
+]
+
+
+@pytest.mark.parametrize("probabilities", NO_LAWS)
 def test_what_is_no_law_is_charged_and_tells_nothing(session, probabilities):
-    broken = stated("1/2", "1/2", probabilities=probabilities)
+    broken = stated("1/2", "1/2", probabilities=lambda rows: probabilities(rows) if rows.num_rows else [0.5, 0.5])
     for _ in range(2):
         with pytest.raises(AlgorithmFailed) as failed:
             session.ask(Boundary(broken), request="monday")
         assert not shows_data(error_texts(failed.value))
     assert spent(session) == session.spine.filter.price(BoundaryCall("0.02", 2)).hit
+
+
+@pytest.mark.parametrize("probabilities", NO_LAWS)
+def test_what_is_no_law_of_an_empty_table_is_refused_before_anything_is_charged(session, opened, probabilities):
+    broken = stated("1/2", "1/2", probabilities=probabilities)
+    with pytest.raises(InvalidParameter, match="table without rows"):
+        session.ask(Boundary(broken))
+    assert session.history == []
+    # Where the number of rows is public, an empty table is none of the datasets.
+    public = opened(grain="0.02", **PUBLIC)
+    with pytest.raises(AlgorithmFailed):
+        public.ask(Boundary(broken))
+
+
+def chances_of(algorithm, rows=None):
+    """What is drawn from, as rationals to 2^-300."""
+    bounds = algorithm.law(rows).bounds(300)
+    return [Fraction(lower + upper, 2**301) for lower, upper in bounds]
+
+
+def softmax(utilities, epsilon):
+    weights = np.exp(float(epsilon) / 2 * (np.asarray(utilities, float) - max(utilities)))
+    return (weights / weights.sum()).tolist()
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.3", "2"])
+def test_floats_are_drawn_from_a_law_that_is_as_private_as_was_said(epsilon):
+    """Whatever the roundings were, also of chances that floats lose: here they are as bad as they may be."""
+    bound, worst, too_far = math.exp(Fraction(epsilon)), 0.99 * 2.0**-44, False
+    for first, second in [([0, 0, 0], [1, 0, -1]), ([9, 0, 1], [10, 1, 0]), ([5000, 0, 1], [4999, 1, 0])]:
+        for signs in itertools.product((-1, 1), repeat=3):
+            pair, told = [], []
+            for utilities, sign in ((first, 1), (second, -1)):
+                floats = [
+                    max(0.0, p + sign * each * worst)
+                    for p, each in zip(softmax(utilities, epsilon), signs, strict=True)
+                ]
+                pair.append(
+                    chances_of(stated(*"123", epsilon=epsilon, probabilities=lambda rows, floats=floats: floats))
+                )
+                told.append(floats)
+            too_far |= any(max(p, q) > min(p, q) * bound for p, q in zip(*told, strict=True))
+            assert all(sum(law) == pytest.approx(1, abs=1e-60) for law in pair)
+            for p, q in zip(*pair, strict=True):
+                assert max(p, q) <= min(p, q) * bound
+    assert too_far
+    exactly = softmax([5000, 0, 1], epsilon)
+    assert chances_of(stated(*"123", epsilon=epsilon, probabilities=lambda rows: exactly)) == pytest.approx(
+        exactly, abs=1e-9
+    )
+
+
+def test_so_many_floats_that_their_roundings_drown_a_small_epsilon_are_refused(session):
+    many = [1 / 3000] * 3000
+    with pytest.raises(InvalidParameter, match="without rows"):
+        session.ask(Boundary(stated(*many, epsilon="0.0001", probabilities=lambda rows: many)))
+
+
+def test_laws_of_noise_and_of_mechanisms_are_drawn_from_as_they_are(session):
+    vote = Exponential("0.02", sensitivity=1)
+    counts = [40, 10, 5]
+    for law in (vote.law(counts), PermuteAndFlip("0.02", 1).law(counts), ExponentialLaw([0, 5, 9], "0.01")):
+        known = stated(*"123", probabilities=lambda rows, law=law: law)
+        assert known.law(None) is law
+        assert session.ask(Boundary(known)).value in (*known.outcomes, BOUNDARY)
+    with pytest.raises(InvalidParameter, match="without rows"):
+        session.ask(Boundary(stated("1/2", "1/2", probabilities=lambda rows: vote.law(counts))))
 
 
 @pytest.mark.parametrize(

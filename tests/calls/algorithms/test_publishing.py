@@ -18,7 +18,7 @@ from chary.calls.history import History
 from chary.calls.run import titled
 from chary.core.plan import Data, PerHit
 from chary.core.plan import Result as PlanResult
-from chary.filters import Price, RenyiFilter
+from chary.filters import Price, PureFilter, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
 from chary.session import findings, plain_composition
 from tests.adversary.kit import Ask, Best, Moment, Result, World
@@ -294,7 +294,7 @@ class Publications:
 
     def _asked(self, place, outcome):
         algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=self.epsilon)
-        return publishing(PublishIf(algorithm, when=CONDITIONS[place], room=64), algorithm)
+        return publishing(PublishIf(algorithm, when=CONDITIONS[place], room=64), algorithm, PureFilter(Budget(1)))
 
     def _published(self, place, outcome):
         ran, charged = self._run(self._asked(place, outcome), None)

@@ -1,13 +1,14 @@
 """Algorithms whose author states their laws: targets are paid by these, and never dearer than by the epsilon."""
 
+import itertools
 import math
 from fractions import Fraction
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, count
-from chary.accounting import BestOf, Extendable, StatedLaws, Targeted, best_q, hit_price
-from chary.calls import Boundary, MultiTarget, OnChange, PublishIf, RunAlgorithm, ThresholdTest, When
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, count
+from chary.accounting import BestOf, Extendable, StatedLaws, Targeted, UnanimousCall, best_q, hit_price
+from chary.calls import Boundary, MultiTarget, OnChange, PublishIf, RunAlgorithm, ThresholdTest, When, Widen
 from tests.session.kit import spent
 
 THIRD = [Fraction(1, 3)] * 3
@@ -189,3 +190,76 @@ def test_a_q_above_what_the_laws_allow_is_refused(opened):
         else:
             with pytest.raises(InvalidParameter, match=r"leave its target a q of at most 0\.98"):
                 call.plan(session.spine)
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_runs_of_which_only_agreement_is_told_are_paid_by_laws(opened, runs):
+    """Their laws are those of the strings of outcomes, with all that disagree merged into the hit."""
+    one = StatedLaws.of([(THIRD, NEAR), (NEAR[::-1], THIRD)], [True, True, False])
+    told, sides = one.unanimous(runs), [(THIRD, NEAR), (NEAR, THIRD), (NEAR[::-1], THIRD), (THIRD, NEAR[::-1])]
+    for chosen in itertools.product(sides, repeat=runs):
+        pair = [[math.prod(part[side][i] for part in chosen) for i in range(3)] for side in (0, 1)]
+        apart = [string for string in itertools.product(range(3), repeat=runs) if len(set(string)) > 1]
+        strings = [
+            sum(math.prod(part[side][i] for part, i in zip(chosen, string, strict=True)) for string in apart)
+            for side in (0, 1)
+        ]
+        law = [(*both, False) for both in zip(*pair, strict=True)] + [(*strings, True)]
+        assert sorted(law) in [sorted(each) for each in told.laws]
+    session = opened(grain="0.02")
+    plans = [Boundary(algorithm, runs=runs).plan(session.spine) for algorithm in (stated(), PLAIN)]
+    cheap, usual = (plan.price(session.spine.filter) for plan in plans)
+    assert cheap.hit == session.spine.filter.price(StatedLaws.of([(THIRD, NEAR)], [True] * 3).unanimous(runs)).hit
+    assert cheap.hit.main < usual.hit.main / 2
+    assert cheap.free_miss
+    with pytest.raises(InvalidParameter, match="too many"):
+        one.unanimous(1000)
+    many = Boundary(stated(), runs=1000).plan(session.spine)
+    assert (many.event, many.cost.bounds) == (UnanimousCall("0.05", 1000), ())
+
+
+def test_what_laws_have_paid_for_is_widened_free(opened):
+    """Withheld outcomes are priced as if each were told: only the first condition is paid, whatever comes later."""
+    session = opened(budget=Budget(epsilon=9, delta="1e-6"))
+    for algorithm, free in ((stated(), True), (PLAIN, False)):
+        held = session.ask(PublishIf(algorithm, when=WHEN))
+        before = spent(session).main
+        told = session.ask(Widen(held.held, when=When("any", lambda outcome: True)))
+        assert (told.value, spent(session).main == before) == ("a", free)
+    held = session.ask(PublishIf(stated(), when=WHEN))
+
+    def broken(outcome):
+        raise ValueError(outcome)
+
+    before = spent(session).main
+    with pytest.raises(AlgorithmFailed):
+        session.ask(Widen(held.held, when=When("broken", broken)))
+    assert spent(session).main == before
+
+
+ASKED = {
+    "run": lambda session, algorithm: session.ask(RunAlgorithm(algorithm, target=["c"])),
+    "run by a condition": lambda session, algorithm: session.ask(RunAlgorithm(algorithm, hit=WHEN)),
+    "publish if": lambda session, algorithm: session.ask(PublishIf(algorithm, when=WHEN)),
+    "widen": lambda session, algorithm: session.ask(
+        Widen(session.ask(PublishIf(algorithm, when=WHEN)).held, when=When("b", lambda outcome: outcome == "b"))
+    ),
+    "on change": lambda session, algorithm: [session.ask(OnChange(algorithm)) for _ in range(2)][1],
+    "two runs": lambda session, algorithm: session.ask(Boundary(algorithm, runs=2, publish=True)),
+    "two runs that agree": lambda session, algorithm: session.ask(Boundary(algorithm, runs=2)),
+    "race": lambda session, algorithm: session.start(MultiTarget(["x", "y"])).ask(
+        algorithm, targets={"x": {"target": ["c"]}, "y": {"hit": WHEN}}
+    ),
+}
+
+
+@pytest.mark.parametrize("operator", ASKED)
+@pytest.mark.parametrize("filter_", ["pure", "renyi"])
+def test_every_operator_takes_laws_and_needs_no_q(opened, operator, filter_):
+    budget = Budget(epsilon=9) if filter_ == "pure" else Budget(epsilon=9, delta="1e-6")
+    if (filter_, operator) == ("pure", "race"):
+        pytest.skip("a race has Renyi prices only")
+    session = opened(filter=filter_, budget=budget)
+    ASKED[operator](session, stated())
+    last = session.history[-1]
+    assert (last.share == 0) == (filter_ == "renyi" or operator == "widen")
