@@ -156,6 +156,11 @@ RUNS = {
         **STEPS,
         end=End(lambda: GaussianAboveThreshold(**REACHED, charged="hits"), 1, HALTED),
     ),
+    "above_threshold of several hits": Run(
+        lambda: GaussianAboveThreshold(**UNREACHED, hits=3),
+        **STEPS,
+        end=End(lambda: GaussianAboveThreshold(**REACHED, hits=2), 2, HALTED),
+    ),
     "agreed_tests": Run(
         lambda: PrepaidTests(tests=500, hits=40, part="0.2", misses="0.3", value="0.2"),
         SURE,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import scipy
@@ -15,7 +15,7 @@ from chary.accounting import calibration, composition, gaussian_selection
 from chary.accounting.events import Event
 from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
-from chary.numbers import Number, checked, exact, positive, probability, whole
+from chary.numbers import Number, checked, exact, flag, positive, probability, whole
 
 # What runs of above threshold report of their losses, and when the next test may still be made (theory 5).
 #
@@ -233,6 +233,11 @@ def _below(first: tuple[int, float], middle: tuple[int, float], last: tuple[int,
 # other calls between them: given v their likelihood ratios multiply, and the bound on what may follow is a
 # supermartingale.
 #
+# **Several hits at one bar.** With j hits left all that may follow at v is at most W^j, since
+# `B W^j + A W^(j-1) = W^(j-1) (B W + A)`; with c charged for each it is at most max(1, W e^-c)^j. **Monotone queries**,
+# which one unit moves all in one direction: where P's values are higher nothing is shifted, where they are lower by d,
+# D - d of the shift is left. Either way a hit moves by k = D/s_Q at most.
+#
 # Sums are upper bounds: W rises in v, so each cell of v counts with its right end.
 
 Floats = NDArray[np.float64]
@@ -243,8 +248,9 @@ _TAIL: Final = 10.0
 _SMALL: Final = 1e-2
 # Roundings of some 1e-12 in differences of the distribution function, and of 1e-11 in `_bent`.
 _MARGIN: Final = 1e-9
-# No budget pays a hit of e^50, and sums of W stay far from overflow.
+# No budget pays a hit of e^50, nor hits of e^150 together, and sums of W stay far from overflow.
 _MOST: Final = 50.0
+_MOST_TOGETHER: Final = 150.0
 # Beyond it the query noise is so small beside the bar's that cells would be too coarse for it.
 _STEEPEST: Final = 20.0
 # Beyond it squares are no floats any more, and no budget pays for what one of these ratios is then.
@@ -254,7 +260,7 @@ _FAR: Final = -30.0
 
 
 class RunMoments(NamedTuple):
-    """Log-moments at one order: `opening` a run, and its `hit`; or `whole`, all of it when it opens."""
+    """Log-moments at one order: `opening` a run, and each `hit`; or `whole`, all of it when it opens."""
 
     opening: float
     hit: float
@@ -269,42 +275,90 @@ def run_moments_up(
     query_noise: Number,
     threshold: Number,
     low: Number = 0,
+    hits: int = 1,
+    monotone: bool = False,
 ) -> RunMoments | None:
     """What a run of above threshold costs at this Renyi order (its log-moment, `(order - 1) D`), rounded up.
 
     Queries are at least `low`, one unit moves each by at most `sensitivity`; any number of them, adaptively chosen.
-    Misses are free. None where the noises are too small, or too far apart, for a price that any budget could pay.
+    The run ends after so many `hits`, all against one noisy threshold. `monotone`: one unit moves all queries in one
+    direction. Misses are free. None where the noises are too small, or too far apart, for a price that any budget could
+    pay.
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
     >>> run_moments_up(18, sensitivity="0.001", **noise)
     RunMoments(opening=0.0321..., hit=0.1569..., whole=0.1722...)
+    >>> run_moments_up(18, sensitivity="0.001", **noise, hits=5, monotone=True)
+    RunMoments(opening=0.0416..., hit=0.0463..., whole=0.2472...)
     """
     moved, bar = positive(sensitivity, "sensitivity"), positive(threshold_noise, "threshold_noise")
     scale = positive(query_noise, "query_noise")
-    ratios = moved / bar, 2 * moved / scale, bar / scale, (exact(low, "low") - exact(threshold, "threshold")) / scale
+    ratios = moved / bar, moved / scale, bar / scale, (exact(low, "low") - exact(threshold, "threshold")) / scale
     if max(map(abs, ratios)) > _APART:
         return None
-    a, (ratio, shift, slope, above) = float(exact(order, "order")), map(float, ratios)
-    return _moments(a, ratio, shift, slope, above - a * shift / 2)
+    a, (ratio, step, slope, above) = float(exact(order, "order")), map(float, ratios)
+    shift = step if flag(monotone, "monotone") else 2 * step
+    return _moments(a, ratio, shift, slope, above - a * step, whole(hits, "hits"))
 
 
 @lru_cache(maxsize=256)
-def _moments(a: float, ratio: float, shift: float, slope: float, start: float) -> RunMoments | None:
+def _moments(a: float, ratio: float, shift: float, slope: float, start: float, hits: int) -> RunMoments | None:
     """`start` is the least y at the mean of v, which falls by `slope` for each deviation of v."""
     # ln W is at most a times the change of ln Phi, whose slope is below |y| + 1: it rises by `pull` for each deviation.
-    pull = a * shift * slope
-    most = a * shift * (1 + shift + max(-start, 0.0)) + pull**2 / 2
-    if slope * max(1.0, a * shift) > _STEEPEST or most > _MOST:
+    pull = hits * a * shift * slope
+    most = hits * a * shift * (1 + shift + max(-start, 0.0)) + pull**2 / 2
+    if slope * max(1.0, a * shift) > _STEEPEST or most > min(hits * _MOST, _MOST_TOGETHER):
         return None
-    ends = np.arange(-_TAIL, _TAIL + pull + 1 / _CELLS, 1 / _CELLS)
-    chances, excess = _chances(ends), _excess(start - slope * ends, shift, a)
+    beyond = pull + (_TAIL if hits == 1 else max(_TAIL, math.sqrt(2 * most) + 5))
+    ends = np.arange(-_TAIL, beyond + 1 / _CELLS, 1 / _CELLS)
+    chances, worth = _chances(ends), np.log1p(_excess(start - slope * ends, shift, a))
     tail = math.exp(most) * scipy.special.ndtr(pull - ends[-1])
-    mean = (float(chances @ excess) + tail) * (1 + _MARGIN)
-    gaussian, hit = a * (a - 1) * ratio**2 / 2, math.log1p(mean)
-    above = np.maximum(0, np.expm1(np.log1p(excess) - hit))
-    opening = gaussian + math.log1p((float(chances @ above) + tail) * (1 + _MARGIN))
-    up = 1 + _MARGIN
-    return RunMoments(opening * up, hit * up, (gaussian + hit) * up)
+
+    def together(each: Floats) -> float:
+        """ln E of the product over all hits, each of which has this logarithm at v."""
+        return math.log1p((float(chances @ np.expm1(hits * each)) + tail) * (1 + _MARGIN))
+
+    gaussian, all_hits = a * (a - 1) * ratio**2 / 2, together(worth)
+    hit, up = all_hits / hits, 1 + _MARGIN
+    opening = gaussian + together(np.maximum(0, worth - hit))
+    return RunMoments(opening * up, hit * up, (gaussian + all_hits) * up)
+
+
+def capped_moment_up(
+    order: Number,
+    *,
+    tests: int,
+    hits: int = 1,
+    sensitivity: Number,
+    threshold_noise: Number,
+    query_noise: Number,
+    monotone: bool = False,
+) -> float:
+    """The log-moment of a run that ends after so many `tests` if not after its `hits`, rounded up.
+
+    It needs no bound on the values, and holds for discrete Gaussian noise on whole steps too. With
+    `M = e^(a(a-1) k^2/2)`, the moment of a query's noise at the shift `k = 2D/s_Q` (`D/s_Q` where `monotone`), and that
+    of the threshold's at D, it is `a(a-1) D^2/(2 s_T^2) + ln(sum over j <= hits of C(tests, j) (M - 1)^j)`: never more
+    than all tests cost as releases. (Ours, after Zhu and Wang 2020; docs/theory.md.)
+
+    >>> noise = dict(sensitivity="0.001", threshold_noise="0.1", query_noise="0.1733")
+    >>> round(capped_moment_up(18, tests=100, hits=5, **noise), 3)
+    2.037
+    """
+    moved, bar = positive(sensitivity, "sensitivity"), positive(threshold_noise, "threshold_noise")
+    scale, (most, last) = positive(query_noise, "query_noise"), (whole(tests, "tests"), whole(hits, "hits"))
+    a, step = float(exact(order, "order")), moved if flag(monotone, "monotone") else 2 * moved
+    if max(step / scale, moved / bar) > _APART:
+        return math.inf
+    lost = a * (a - 1) * float(step / scale) ** 2 / 2
+    if lost == 0:
+        return 0.0
+    # ln(M - 1), of which nothing is lost for small M or large.
+    more = lost + math.log(-math.expm1(-lost))
+    number = np.arange(min(most, last))
+    terms = np.cumsum(np.log((most - number) / (number + 1)) + more)
+    together = float(np.logaddexp(0, scipy.special.logsumexp(terms)))
+    return (a * (a - 1) * float(moved / bar) ** 2 / 2 + together) * (1 + _MARGIN)
 
 
 def _chances(ends: Floats) -> Floats:
@@ -344,25 +398,36 @@ def _bent(x: Floats, a: float) -> Floats:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """The noises of a run, what a query may move, and how far the threshold is above the least value."""
+    """The noises of a run, what a query may move, how far the threshold is above the least value, and its hits."""
 
     sensitivity: Number
     threshold_noise: Number
     query_noise: Number
     above_low: Number
+    hits: int = 1
+    monotone: bool = False
 
     def __post_init__(self) -> None:
         checked(self, sensitivity=positive, threshold_noise=positive, query_noise=positive, above_low=exact)
+        whole(self.hits, "hits")
+        flag(self.monotone, "monotone")
 
     def moments_up(self, order: Fraction) -> RunMoments | None:
         """Its log-moments at an order; None where none is finite enough to be paid."""
-        noises = {"threshold_noise": self.threshold_noise, "query_noise": self.query_noise}
-        return run_moments_up(order, sensitivity=self.sensitivity, **noises, threshold=self.above_low)
+        return run_moments_up(
+            order,
+            sensitivity=self.sensitivity,
+            threshold_noise=self.threshold_noise,
+            query_noise=self.query_noise,
+            threshold=self.above_low,
+            hits=self.hits,
+            monotone=self.monotone,
+        )
 
 
 @dataclass(frozen=True)
 class ThresholdRun(Event):
-    """A whole run: any number of queries until one is above, adaptively chosen, charged when it opens.
+    """A whole run: any number of queries until its last hit, adaptively chosen, charged when it opens.
 
     >>> run = ThresholdRun(RunNoise("0.001", "0.1", "0.1733", "0.5"))
     >>> run.epsilon, round(float(run.log_moment_up(Fraction(18))), 3)
@@ -392,7 +457,7 @@ class ThresholdRun(Event):
 
 @dataclass(frozen=True)
 class RunOpening(ThresholdRun):
-    """The opening of a run whose hit is charged when it comes."""
+    """The opening of a run whose hits are charged as they come."""
 
     def part(self, moments: RunMoments) -> Fraction:
         return Fraction(moments.opening)
@@ -400,7 +465,7 @@ class RunOpening(ThresholdRun):
 
 @dataclass(frozen=True)
 class RunHit(ThresholdRun):
-    """Tests of a run that was charged by `RunOpening`: a hit, after which it ends, is charged, and misses are free.
+    """Tests of a run that was charged by `RunOpening`: each hit is charged, and misses are free.
 
     >>> test = RunHit(RunNoise("0.001", "0.1", "0.1733", "0.5"))
     >>> round(float(test.hit_price_up(Fraction(18))), 3), test.miss_price_up(Fraction(18))
@@ -562,7 +627,8 @@ def run_pdp_epsilon_up(
     0.112...
     """
     target = -math.log(float(probability(delta, "delta")))
-    noise = {"threshold_noise": threshold_noise, "query_noise": query_noise, "threshold": threshold, "low": low}
+    noise: dict[str, Any] = {"threshold_noise": threshold_noise, "query_noise": query_noise}
+    noise |= {"threshold": threshold, "low": low}
 
     def at(less: float) -> float:
         found = run_moments_up(1 + less, sensitivity=sensitivity, **noise)
@@ -583,15 +649,19 @@ def runs_within(
     query_noise: Number,
     threshold: Number,
     low: Number = 0,
+    hits: int = 1,
+    monotone: bool = False,
 ) -> int:
-    """How many runs, of any numbers of tests, are (epsilon, delta)-DP together (ours), at the best order.
+    """How many runs, of any numbers of tests and so many hits, are (epsilon, delta)-DP together (ours), at the best
+    order.
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
     >>> runs_within(1, 1e-6, sensitivity="0.001", **noise)
     46
     """
     size, failure = positive(epsilon, "epsilon"), probability(delta, "delta")
-    noise = {"threshold_noise": threshold_noise, "query_noise": query_noise, "threshold": threshold, "low": low}
+    noise: dict[str, Any] = {"threshold_noise": threshold_noise, "query_noise": query_noise}
+    noise |= {"threshold": threshold, "low": low, "hits": hits, "monotone": monotone}
 
     def fitting(less: float) -> float:
         order = 1 + Fraction(less)

@@ -13,12 +13,12 @@ from chary.amounts import Amount
 from chary.answers import Answer, Key, scalar
 from chary.calls.answers import Hits
 from chary.calls.call import call
-from chary.calls.fields import Exact, Positive, Whole
+from chary.calls.fields import Exact, Flag, Positive, Whole
 from chary.calls.run import AskedKind, KeyedRun, Opening, opening
 from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, AnswerT, AsReported, Cost, Data, Json, PerHit, Plan, Prepaid, Result, reading
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import Query, Series, ValueAt, Values
+from chary.data import NeighborRelation, Neighbors, Query, Series, ValueAt, Values
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
 from chary.mechanisms import additive, gaussian
 from chary.noise import Source
@@ -37,13 +37,16 @@ FORGOTTEN = Deviate(0, 0)
 class RunTerms:
     """The public terms of a run, all in the units of its queries; values are clipped to [low, high].
 
-    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds.
+    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds. It
+    ends after so many `hits`; `monotone` says that adding a unit moves no query down.
     """
 
     mechanism: gaussian.GaussianThreshold
     low: Fraction
     high: Fraction
     sensitivity: Fraction | None = None
+    hits: int = 1
+    monotone: bool = False
 
     def check(self) -> None:
         """Refuse terms for which no loss can be computed: noise a million times smaller than the distances."""
@@ -63,10 +66,17 @@ class RunTerms:
         """What its log-moments follow from, where it has a sensitivity of its own."""
         own, other = self.mechanism.scales
         moved = min(self.sensitivity or Fraction(0), self.high - self.low)
-        return gaussian_runs.RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
+        above_low = Fraction(self.mechanism.threshold) - self.low
+        return gaussian_runs.RunNoise(moved, own, other, above_low, self.hits, self.monotone)
 
-    def allowed(self, sensitivity: Fraction) -> Fraction:
-        """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""
+    def allowed(self, query: Query, neighbor_relation: NeighborRelation) -> Fraction:
+        """What this query is priced for; it is refused if the run was opened for less."""
+        sensitivity = query.sensitivity(neighbor_relation) * query.grid
+        if self.monotone and query.contribution(neighbor_relation).low < 0:
+            raise errors.InvalidQuery(
+                "this query may move down when a unit is added, so it is not monotone: give it bounds from 0 on, or "
+                "open the run with monotone=False"
+            )
         if self.sensitivity is None:
             return sensitivity
         if sensitivity > self.sensitivity:
@@ -86,6 +96,11 @@ class RunTerms:
     @cached_property
     def _known(self) -> dict[Fraction, gaussian_runs.Losses]:
         return {}
+
+    @property
+    def state(self) -> "type[RunState]":
+        """What is kept of a run with these terms."""
+        return RunState if self.hits == 1 else SeveralHitsState
 
 
 @lru_cache(maxsize=KEPT_LOSSES)
@@ -119,12 +134,24 @@ class RunState(additive.SecretState):
     halted: bool = False
     secret = ("held",)
 
+    @property
+    def hits(self) -> int:
+        """How many of the queries were above."""
+        return int(self.halted)
+
     def increment(self, loss: float) -> Fraction:
         """What is still to be charged for a transcript of this loss; nothing if more was charged before."""
         return max(Fraction(0), Fraction(loss) - Fraction(self.charged))
 
     def dump(self) -> bytes:
         return super(RunState, replace(self, held=FORGOTTEN) if self.halted else self).dump()
+
+
+@dataclass(frozen=True, repr=False)
+class SeveralHitsState(RunState):
+    """The same of a run of several hits. What its answers lost is not known, so nothing is `charged` for losses."""
+
+    hits: int = 0
 
 
 # The steps of a run of threshold tests with Gaussian noise, one query or one key after another.
@@ -203,9 +230,12 @@ class StepsAsked:
 
     def after(self, tested: int, above: bool) -> RunState:
         """The state after so many, of which the last was above or not."""
-        steps = self.state.steps + tested
-        charged = max(self.state.charged, self.losses.of(steps, halted=above))
-        return replace(self.state, steps=steps, charged=charged, sensitivity=self.sensitivity, halted=above)
+        now, hits = self.state, self.state.hits + int(above)
+        steps, halted = now.steps + tested, hits == self.terms.hits
+        moved = replace(now, steps=steps, sensitivity=self.sensitivity, halted=halted)
+        if isinstance(moved, SeveralHitsState):
+            return replace(moved, hits=hits)
+        return replace(moved, charged=max(now.charged, self.losses.of(steps, halted=above)))
 
 
 def _again(ask: Callable[[], AnswerT]) -> AnswerT:
@@ -318,7 +348,7 @@ def rule_of(
     """The rule; `InvalidParameter` for noise too small for a run without a largest number of tests."""
     if stop == "pure":
         return gaussian_runs.PureStopping(epsilon)
-    terms = {
+    terms: dict[str, Any] = {
         "sensitivity": noise.sensitivity,
         "threshold_noise": noise.threshold_noise,
         "query_noise": noise.query_noise,
@@ -489,7 +519,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         away by the transaction, unseen.
         """
         asked, terms, filter_ = _tested(query), self.started.terms, self._spine.filter
-        terms.allowed(asked.sensitivity(self._spine.rows.neighbor_relation) * asked.grid)
+        terms.allowed(asked, self._spine.rows.neighbor_relation)
         now, keys = self._progress(), None if asked.keys is None else tuple(asked.keys)
         total = self._total(now)
         machine = self._machine(total)
@@ -585,6 +615,8 @@ def pays_as_told(opened: SelfReporting, filter_: Filter) -> bool:
 Charged = Literal["losses", "hits"]
 # Where a run that halts at this test is cheaper by its hit, hits are charged. Fewer tests are rarely what a run is for.
 USUAL_TESTS: Final = 10
+# What the body of an opening says by saying nothing.
+_UNSAID: Final = {("charged", "losses"), ("hits", 1), ("monotone", False)}
 
 
 @dataclass(frozen=True)
@@ -592,25 +624,26 @@ class ThresholdState:
     """What is public of a run: how many values were tested, and what their answers lost.
 
     Its answers so far are at most e^loss times as likely under a neighbour: so much it was charged, unless hits are.
-    `next_loss` is the most that the next step can add, which is what it reserves; 0 when the run halted. Where the run
-    has no `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none. Values are
-    clipped to `clipped_to`. `told` is "running", "halted at step t", or "stopped: the budget cannot pay for step t", as
-    of now.
+    `next_loss` is the most that the next step can add, which is what it reserves; 0 when the run halted. Both are None
+    for a run of several hits, of which `hits_left` are left. Where the run has no `sensitivity` of its own, a query
+    like those before it is assumed, and 0 if there was none. Values are clipped to `clipped_to`. `told` is "running",
+    "halted at step t", or "stopped: the budget cannot pay for step t", as of now.
     """
 
     steps: int
-    loss: float
-    next_loss: float
+    loss: float | None
+    next_loss: float | None
     clipped_to: tuple[float, float]
     told: str
+    hits_left: int
 
 
 @call("above_threshold", subject="gaussian", tells="above")
 class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
-    """A run of tests, `run.ask(query)`, up to the first True; any number of them, adaptively chosen.
+    """A run of tests, `run.ask(query)`, up to the first True or so many `hits`; any number of them, adaptively chosen.
 
     Of a keyed query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
-    one; every key that was tested is a step.
+    one; every key that was tested is a step. Where hits are left, ask again for the keys that are `untested`.
 
     All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
     outside. It gets Gaussian noise once, each value anew: `query_noise` is sqrt(3) times `threshold_noise` unless
@@ -625,8 +658,12 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
     is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
     any number of Falses (`RunOpening`, `RunHit`; docs/theory.md). "losses" charges as above.
 
-    Errors: `InvalidParameter` for bounds in the wrong order; `NotPriced` under the exact filter, which has no tokens
-    for ex-post losses."""
+    Several `hits` are found against one threshold, whose noise is not drawn again (Gaussian sparse vector, Zhu and Wang
+    2020). Such a run is charged by hits, each when it comes. `monotone` says that adding a unit moves no query down,
+    which halves what its hits may move: counts and sums of values from 0 on under add/remove; others are refused.
+
+    Errors: `InvalidParameter` for bounds in the wrong order, and several hits that are not charged by hits; `NotPriced`
+    under the exact filter, which has no tokens for ex-post losses, and of several hits under the pure one."""
 
     _: KW_ONLY
     threshold: Exact
@@ -636,9 +673,13 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
     query_noise: Positive | None = None
     sensitivity: Positive | None = None
     charged: Charged | None = None
+    hits: Whole = 1
+    monotone: Flag = False
 
     def __post_init__(self) -> None:
-        if self.charged == "hits" and self.sensitivity is None:
+        if self.charged == "losses" and (self.hits > 1 or self.monotone):
+            raise errors.InvalidParameter("a run of several hits, or monotone, is charged by hits: leave charged= out")
+        if (self.charged == "hits" or self.hits > 1 or self.monotone) and self.sensitivity is None:
             raise errors.InvalidParameter("a run that is charged by hits is opened for queries of some sensitivity=")
         if Fraction(self.low) >= Fraction(self.high):
             raise errors.InvalidParameter("low must be less than high: values are clipped to [low, high]")
@@ -648,14 +689,14 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
         """What its steps are priced by."""
         sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
         mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
-        return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity)
+        return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity, self.hits, self.monotone)
 
     def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
         """Open it; a request that does not say how it is charged finds one that was opened to be charged by losses."""
         try:
             return super().perform(spine, request)
         except errors.RequestConflict:
-            if self.charged is not None:
+            if self.charged is not None or self._by_hits_alone:
                 raise
             return replace(self, charged="losses").perform(spine, request)
 
@@ -666,7 +707,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
             "sensitivity": sensitivity,
         }
         # A body that says nothing is of a run that is charged by losses, as all were once.
-        return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
+        return {name: said for name, said in found.items() if (name, said) not in _UNSAID}
 
     def plan(self, spine: Spine) -> Plan[Any]:
         """The opening draws the noise of the threshold, which is secret state from then on. Nothing is read; charged is
@@ -674,13 +715,22 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
         A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
         """
+        if self.monotone and spine.rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
+            raise errors.InvalidParameter("queries are monotone under add/remove only: leave monotone= out")
         said = replace(self, charged=self.charged or self._cheaper(spine.filter))
         self.terms.check()
         event = gaussian_runs.RunOpening(self.terms.noise) if said.charged == "hits" else events.ExPost(0)
-        return opening(said, spine, event, lambda data: RunState(deviate(data.source)).dump())
+        return opening(said, spine, event, lambda data: self.terms.state(deviate(data.source)).dump())
+
+    @property
+    def _by_hits_alone(self) -> bool:
+        """Whether no losses are known of it."""
+        return self.hits > 1 or self.monotone
 
     def _cheaper(self, filter_: Filter) -> Charged:
         """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
+        if self._by_hits_alone:
+            return "hits"
         if self.sensitivity is None or not isinstance(filter_, RenyiFilter):
             return "losses"
         found = self.terms.noise.moments_up(filter_.order)
@@ -689,7 +739,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
 
 class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
-    """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? True ends the run.
+    """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? The last hit ends the run.
 
     Errors: `BudgetExceeded` if the budget cannot pay for either outcome, with nothing touched; `NotWithheld` when the
     run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
@@ -725,12 +775,12 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         asked, terms, now, filter_ = _tested(query), self.terms_of_run, self._progress(), self._spine.filter
         keys = None if asked.keys is None else tuple(asked.keys)
         # Refuses a query that the run was not opened for.
-        own = terms.allowed(asked.sensitivity(self._spine.rows.neighbor_relation) * asked.grid)
+        own = terms.allowed(asked, self._spine.rows.neighbor_relation)
         steps = StepsAsked(terms, now, max(now.sensitivity, own), 1 if keys is None else len(keys))
         steps = steps if now.halted else self._affordable(steps)
 
         def check(held: bytes) -> None:
-            found = RunState.load(held)
+            found = terms.state.load(held)
             if found.halted:
                 raise errors.NotWithheld(
                     f"run {self.call} halted at step {found.steps}; another is opened by "
@@ -742,8 +792,9 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         def run(data: Data) -> Result:
             values = (value * asked.grid for value in data.integers()[: steps.limit].tolist())
             after, tested = steps.run(values, data.source)
-            answer = {"above": after.halted, "tested": tested, "step": after.steps}
-            return Result(answer, hits=int(after.halted), tests=tested, secrets={self.call: after.dump()})
+            found = after.hits - now.hits
+            answer = {"above": bool(found), "tested": tested, "step": after.steps}
+            return Result(answer, hits=found, tests=tested, secrets={self.call: after.dump()})
 
         def charged(price: Price, result: Result) -> Amount:
             after = steps.after(result.tests, bool(result.hits))
@@ -771,8 +822,10 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
 
     @property
     def state(self) -> ThresholdState:
-        now, clipped_to = self._progress(), self.terms_of_run.clipped_to
-        return ThresholdState(now.steps, now.charged, float(self._next(now)), clipped_to, self._told(now))
+        now, terms = self._progress(), self.terms_of_run
+        known = terms.hits == 1
+        loss, following = (now.charged, float(self._next(now))) if known else (None, None)
+        return ThresholdState(now.steps, loss, following, terms.clipped_to, self._told(now), terms.hits - now.hits)
 
     def _asked(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
         made, limit = self._steps(*asked, **options)
@@ -802,7 +855,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         return replace(steps, limit=least)
 
     def _progress(self) -> RunState:
-        return RunState.load(self._secret())
+        return self.terms_of_run.state.load(self._secret())
 
     def _next(self, now: RunState) -> Fraction:
         terms, step = self.terms_of_run, now.steps + 1

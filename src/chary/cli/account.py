@@ -484,11 +484,16 @@ def above_threshold(running: bool = False, **known: Any) -> Figures:
 
 
 @calculator(gaussian_runs.run_moments_up)
-def runs(budget_epsilon: str, budget_delta: str, order: str | None = None, **known: Any) -> Figures:
-    """How many runs of any length, each up to a hit, are (epsilon, delta)-DP together; the price of one at an order.
+def runs(
+    budget_epsilon: str, budget_delta: str, order: str | None = None, monotone: bool = False, **known: Any
+) -> Figures:
+    """How many runs of any length are (epsilon, delta)-DP together; the price of one at an order.
 
+    hits: Hits after which a run ends.
+    monotone: One unit moves all queries in one direction.
     order: Renyi order at which to price one run, greater than 1.
     """
+    known["monotone"] = monotone
     figures: dict[str, Any] = {"runs": gaussian_runs.runs_within(budget_epsilon, budget_delta, **known)}
     if order is None:
         return figures

@@ -702,3 +702,133 @@ def test_a_run_by_hits_refuses_what_it_was_not_priced_for_with_nothing_touched(o
     with pytest.raises(InvalidQuery, match="sensitivity 1 at most"):
         run.ask(chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1))
     assert (touched, spent(session), run.state.steps, len(session.history)) == ([], before, 0, 1)
+
+
+# Runs of several hits against one threshold
+
+
+SEVERAL = DECLARED | {"hits": 3, "monotone": True}
+
+
+def test_each_of_several_hits_is_charged_when_it_comes(opened, scripted):
+    session = opened()
+    run = session.start(GaussianAboveThreshold(**SEVERAL))
+    opening, hit = parts(session, SEVERAL)
+    assert spent(session).main == opening > 0
+    scripted += [False] * 4 + [True] + [False] * 7 + [True, True]
+    for _ in range(4):
+        assert run.ask(count()).value is False
+    assert (spent(session).main, run.state.hits_left, run.state.loss, run.state.next_loss) == (opening, 3, None, None)
+    assert run.ask(count()).value is True
+    assert (spent(session).main, run.state.hits_left, run.state.told) == (opening + hit, 2, "running")
+    found = run.ask(count().by("age", range(30)))
+    assert (found.key, found.tested, run.state.hits_left) == ((7,), 8, 1)
+    assert run.ask(count().by("age", range(8, 30))).key == (8,)
+    assert (spent(session).main, run.state.hits_left) == (opening + 3 * hit, 0)
+    assert (run.state.steps, run.state.told) == (14, "halted at step 14")
+    with pytest.raises(NotWithheld, match="halted at step 14"):
+        run.ask(count())
+    assert run.spent.amount.main == opening + 3 * hit
+    assert [entry.hits for entry in session.history[1:]] == [0] * 4 + [1] * 3
+
+
+def test_several_hits_are_of_one_threshold_that_is_forgotten_after_the_last(opened, place):
+    session = opened(budget=Budget(epsilon=8, delta=1e-6), ledger=place, unsafe_noise=Seeded(3))
+    run = session.start(GaussianAboveThreshold(**(SEVERAL | {"threshold": 20})))
+
+    def kept():
+        return run.terms_of_run.state.load(session.spine.ledger.secret(run.call))
+
+    first, seen = kept().held, 0
+    while run.state.hits_left > 1:
+        run.ask(count())
+        # More bits of it may be known by now, but it is the same number.
+        assert kept().held.floor >> (kept().held.bits - first.bits) == first.floor
+        assert kept().hits in (seen, seen + 1)
+        seen = kept().hits
+    with pytest.raises(ValueError, match="zip"):
+        RunState.load(session.spine.ledger.secret(run.call))
+    while run.state.hits_left:
+        run.ask(count())
+    assert kept().held == Deviate(0, 0)
+
+
+def test_a_run_of_several_hits_goes_on_after_a_restart(opened, tmp_path, scripted):
+    place = tmp_path / "visits.ledger"
+    first = opened(ledger=place)
+    run = first.start(GaussianAboveThreshold(**SEVERAL), request="run")
+    scripted += [True, False, True, True]
+    assert run.ask(count(), request="one").value is True
+    paid = spent(first)
+    first.close()
+    again = opened(ledger=place)
+    assert again.start(GaussianAboveThreshold(**SEVERAL), request="run").call == run.call
+    resumed = again.resume(run.call)
+    assert resumed.ask(count(), request="one").value is True
+    assert (spent(again), resumed.state.hits_left, len(scripted)) == (paid, 2, 3)
+    assert [resumed.ask(count()).value for _ in range(3)] == [False, True, True]
+    assert resumed.state.told == "halted at step 4"
+    kept = resumed.terms_of_run.state.load(again.spine.ledger.secret(run.call))
+    assert (kept.held, kept.hits, kept.halted) == (Deviate(0, 0), 3, True)
+    with pytest.raises(RequestConflict):
+        again.start(GaussianAboveThreshold(**(SEVERAL | {"hits": 4})), request="run")
+
+
+def test_a_step_on_a_hit_that_came_meanwhile_is_made_again(opened, scripted):
+    def overtake(step):
+        if step == "evaluated" and armed:
+            armed.pop()
+            other.ask(count())
+
+    armed = []
+    session = opened(on_step=overtake)
+    run = session.start(GaussianAboveThreshold(**SEVERAL))
+    other = session.resume(run.call)
+    scripted += [True, True, False]
+    armed.append(1)
+    assert run.ask(count()).value is False
+    assert (run.state.steps, run.state.hits_left, scripted) == (2, 2, [])
+
+
+def test_a_run_of_one_hit_says_nothing_of_hits_to_the_ledger(opened):
+    session = opened()
+    run = session.start(GaussianAboveThreshold(**DECLARED))
+    body = session.spine.ledger.call(run.call).body
+    assert '"hits":' not in body
+    assert "monotone" not in body
+    several = session.start(GaussianAboveThreshold(**SEVERAL))
+    assert '"hits":3' in session.spine.ledger.call(several.call).body
+
+
+@pytest.mark.parametrize(
+    ("wrong", "refused"),
+    [
+        ({"hits": 0}, InvalidParameter),
+        ({"hits": 2.5}, InvalidParameter),
+        ({"hits": None}, InvalidParameter),
+        ({"monotone": 1}, InvalidParameter),
+        ({"charged": "losses"}, InvalidParameter),
+        ({"sensitivity": None}, InvalidParameter),
+        ({"hits": 10**6}, NotPriced),
+    ],
+)
+def test_wrong_terms_of_several_hits_open_nothing(opened, wrong, refused):
+    session = opened()
+    with pytest.raises(refused):
+        session.start(GaussianAboveThreshold(**(SEVERAL | wrong)))
+    assert session.history == []
+
+
+def test_several_hits_need_a_delta_and_monotone_queries_units_that_come_and_go(opened, pure):
+    with pytest.raises(NotPriced, match="with a delta"):
+        pure().start(GaussianAboveThreshold(**SEVERAL))
+    with pytest.raises(InvalidParameter, match="add/remove"):
+        opened(neighbors="replace").start(GaussianAboveThreshold(**SEVERAL))
+    touched = []
+    session = opened(on_step=touched.append)
+    run = session.start(GaussianAboveThreshold(**(SEVERAL | {"sensitivity": 3, "threshold_noise": 90})))
+    touched.clear()
+    with pytest.raises(InvalidQuery, match="not monotone"):
+        run.ask(chary.sum("cost", bounds=(-1, 2), max_rows_per_unit=1))
+    assert touched == []
+    run.ask(chary.sum("cost", bounds=(0, 3), max_rows_per_unit=1))
