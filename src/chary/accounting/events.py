@@ -51,6 +51,11 @@ class Event(ABC):
         return Fraction(0)
 
     @property
+    def unfailing(self) -> "Event":
+        """The event outside of its failure, where it is another: what a menu lists."""
+        return self
+
+    @property
     def copies(self) -> tuple["Event", int]:
         """The event and how many times over; filters price one copy and multiply."""
         return self, 1
@@ -175,6 +180,62 @@ class Approximate(_Bounded):
         return Fraction(self.failure)
 
 
+@dataclass(frozen=True)
+class Failing(Event):
+    """Another event, but for a failure whose probability adds up and is paid hit or miss.
+
+    Guarantee needed: both neighbours' laws are mixtures, with the same weight 1 - failure or more, of laws that the
+    event stands for and of any others (docs/theory.md, deltas).
+
+    >>> pair = Failing(TwiceCall("0.02"), "2e-9")
+    >>> pair.hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15)), float(pair.delta)
+    (True, 2e-09)
+    """
+
+    event: Event
+    failure: Number
+
+    def __post_init__(self) -> None:
+        set_fields(self, failure=probability(self.failure, "delta"))
+
+    @classmethod
+    def of(cls, event: Event, failure: Fraction) -> Event:
+        """The event itself where nothing fails."""
+        return cls(event, failure) if failure else event
+
+    @property
+    def unfailing(self) -> Event:
+        return self.event.unfailing
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        return self.event.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        return self.event.delta + Fraction(self.failure)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return self.event.hit_price_up(order)
+
+    def miss_price_up(self, order: Fraction) -> Fraction:
+        return self.event.miss_price_up(order)
+
+    @property
+    def otherwise(self) -> str:
+        return self.event.otherwise
+
+    @property
+    def listed(self) -> tuple[Fraction | None, Fraction | None]:
+        return self.event.listed
+
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return self.event.menu_laws()
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return self.event.log_moment_up(order)
+
+
 # Where chords of t^order are steeper than this, decimals lose them; no budget pays for what is left then.
 _STEEP: Final = 20
 
@@ -185,7 +246,7 @@ class ExPost(Event):
 
     Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
     the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (ours,
-    docs/theory.md). `failure` is the chance, paid in any case, that there is no such bound.
+    docs/theory.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
     as small beforehand can be.
@@ -200,24 +261,19 @@ class ExPost(Event):
 
     loss: Number
     most: Number | None = None
-    failure: Number = 0
 
     def __post_init__(self) -> None:
         loss = exact(self.loss, "loss")
         if loss < 0:
             raise InvalidParameter("loss must not be negative")
         most = None if self.most is None else per_call(self.most)
-        set_fields(self, loss=loss, most=most, failure=failing(self.failure))
+        set_fields(self, loss=loss, most=most)
         if most is not None and loss > most:
             raise InvalidParameter("a loss is at most as large as was said before")
 
     @property
     def epsilon(self) -> Fraction:
         return Fraction(self.loss)
-
-    @property
-    def delta(self) -> Fraction:
-        return Fraction(self.failure)
 
     @property
     def listed(self) -> tuple[None, Fraction]:

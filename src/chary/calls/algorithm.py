@@ -110,7 +110,10 @@ class Algorithm:
     def size(self) -> tuple[Fraction, Fraction]:
         """Epsilon and delta; `InvalidParameter` for an algorithm with a rho, which can have no target."""
         if self.epsilon is None:
-            raise InvalidParameter(f"{self.name!r} has a rho: only a call without a target (or prior) can charge it")
+            raise InvalidParameter(
+                f"{self.name!r} has a rho: only a call without a target (or prior) can charge it, since no price of a "
+                "hit is finite (docs/theory.md); state its epsilon= and delta="
+            )
         return Fraction(self.epsilon), Fraction(self.delta)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from chary import noise
-from chary.accounting import Event, TwiceCall, UnanimousCall
+from chary.accounting import Event, Failing, TwiceCall, UnanimousCall
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
@@ -33,7 +33,7 @@ from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, threshold_tests
-from chary.numbers import Number, exact
+from chary.numbers import Number, exact, work_out
 
 # Any algorithm whose law is known, in the boundary wrapper: an outcome that is nearly certain is nearly free.
 
@@ -55,10 +55,13 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
     `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Where both are published `TwiceCall(
-    epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). Errors: `InvalidParameter` for an algorithm without
-    outcomes or probabilities where there are no runs, with a delta or a rho, not 2 to 1000 runs, and other than two
-    that are published; `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author
-    vouches not to happen, and for a run of two published ones that failed.
+    epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each run, in the
+    wrapper twice (docs/theory.md).
+
+    Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, with a rho,
+    not 2 to 1000 runs, other than two that are published, and for what is no law of an empty table where units come and
+    go; `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author vouches not to
+    happen, and for a run of two published ones that failed.
 
     >>> from chary import Algorithm
     >>> def law(rows):
@@ -87,8 +90,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
 
     def _check(self, algorithm: Algorithm) -> Algorithm:
         """The algorithm, if it can be asked so."""
-        if algorithm.size[1]:
-            raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
+        work_out(algorithm.size)  # a rho has no price of a hit
         if self.runs is None and (not algorithm.lawful or len(algorithm.outcomes or ()) < 2):
             raise InvalidParameter(
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=), or Choose; or runs=2"
@@ -97,9 +99,9 @@ class Boundary(Call[answers.Classified | answers.Pair]):
 
     def plan(self, spine: Spine) -> Plan[Any]:
         algorithm = self._check(operands.private(self.algorithm, spine))
-        outcomes = algorithm.outcomes or ()
+        outcomes, (epsilon, delta) = algorithm.outcomes or (), algorithm.size
         if self.publish:
-            twice = TwiceCall(algorithm.size[0])
+            twice = Failing.of(TwiceCall(epsilon), 2 * delta)
             plan = compute.running(self, algorithm, {}, twice, partial(_both, algorithm), _pair)
             return compute.bounded(replace(plan, kind=_TWICE), _by_laws(algorithm, twice))
 
@@ -111,7 +113,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
             return answers.Classified(number, plain_outcome(outcomes[answer["outcome"]]), clear=True)
 
         if self.runs is not None:
-            told, event = {"runs": self.runs}, UnanimousCall(algorithm.size[0], self.runs)
+            told, event = {"runs": self.runs}, Failing.of(UnanimousCall(epsilon, self.runs), self.runs * delta)
             plan = compute.running(self, algorithm, told, event, partial(_unanimous, algorithm, self.runs), tell)
             return compute.bounded(plan, _by_laws(algorithm, event, self.runs))
         mechanism = boundary_wrapper(algorithm)
@@ -121,7 +123,8 @@ class Boundary(Call[answers.Classified | answers.Pair]):
             return _clear(mechanism.step(data.values[0], data.source))
 
         told = {"outcomes": plain_outcome(algorithm.outcomes)}
-        return compute.running(self, algorithm, told, mechanism.event(), run, tell)
+        # Where a law is one of epsilon but for delta, that of the wrapper is the wrapper's but for twice as much.
+        return compute.running(self, algorithm, told, Failing.of(mechanism.event(), 2 * delta), run, tell)
 
 
 def boundary_wrapper(algorithm: Algorithm) -> boundaries.BoundaryWrapper[Any]:

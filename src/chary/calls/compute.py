@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
-from chary.accounting import BestOf, Event, ExPost, Targeted
+from chary.accounting import BestOf, Event, ExPost, Failing, Targeted
 from chary.amounts import Amount
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields, operands
@@ -98,7 +98,7 @@ def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answer
 def reporting(call: RunAlgorithm, algorithm: algorithms.Algorithm, filter_: Filter) -> Plan[answers.Outcome]:
     """A run that reserves the most that it can lose, and is charged what its outcome lost, as its author reports."""
     most, delta = algorithm.size
-    worst, told = ExPost(most, most, delta), {"loss": "reported"}
+    worst, told = Failing.of(ExPost(most, most), delta), {"loss": "reported"}
 
     def run(data: Data) -> Result:
         value = algorithm.outcome(data.values[0], data.source)

@@ -429,6 +429,7 @@ class ExactFilter(Filter):
         return Price(Amount(int(hit), delta), Amount(int(miss), delta))
 
     def cost(self, event: accounting.Event) -> tuple[Fraction, Fraction]:
+        event = event.unfailing
         size, q = event.listed
         own = [(self._tokens(entry), entry.free_misses) for entry in self._listings if entry.covers(event)]
         for call in self.menu:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter
-from chary.accounting import BoundaryCall, UnanimousCall
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced
+from chary.accounting import BoundaryCall, TwiceCall, UnanimousCall
 from chary.amounts import Amount
 from chary.calls import Boundary
 from chary.calls.boundaries import boundary_wrapper
 from chary.data import NeighborRelation
 from chary.mechanisms import BOUNDARY, Exponential, PermuteAndFlip
 from chary.noise import ExponentialLaw, Seeded
-from tests.accounting.pairs import wrapped
+from tests.accounting.pairs import sampled, wrapped
 from tests.session.kit import PUBLIC, answers, error_texts, shows_data, spent
 
 ADDED = NeighborRelation("add_remove", "unit")
@@ -183,7 +183,6 @@ def test_laws_of_noise_and_of_mechanisms_are_drawn_from_as_they_are(session):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Boundary(stated("1/2", "1/2", delta="1e-9")),
         lambda: Boundary(stated("1/2", "1/2", outcomes=None)),
         lambda: Boundary(stated("1/2", "1/2", outcomes={"a": 1, "b": 2})),
         lambda: Boundary(stated("1/2", "1/2", outcomes="ab")),
@@ -204,6 +203,75 @@ def test_what_is_asked_of_a_law_is_told_by_the_ledger(opened):
     session.ask(Boundary(stated(1, 0)))
     assert session.history[0].kind == "boundary"
     assert session.history[0].question["outcomes"] == ["outcome 0", "outcome 1"]
+
+
+# Algorithms with a delta
+
+
+def approximate(rng, epsilon, delta, outcomes=3):
+    """Neighbours' laws with what they are of epsilon alone: each is that but for delta of anything."""
+    ratio, part = Fraction(math.exp(epsilon)).limit_denominator(10**6), Fraction(delta)
+    first, second = sampled(outcomes, ratio, 1, int(rng.integers(2**31)))[0]
+    rest = [[Fraction(int(mass)) for mass in rng.multinomial(8, [1 / outcomes] * outcomes)] for _ in range(2)]
+    sides = [(first, rest[0]), (second, rest[1])]
+    return [(law, [(1 - part) * p + part * q / 8 for p, q in zip(law, other, strict=True)]) for law, other in sides]
+
+
+@pytest.mark.parametrize("delta", ["0.001", "0.05", "0.3"])
+def test_the_wrapper_of_a_law_but_for_delta_is_that_of_the_law_but_for_twice_as_much(delta):
+    rng, short = np.random.default_rng(5), 0
+    for _ in range(300):
+        for law, mixed in approximate(rng, 0.3, delta):
+            inside, outside = wrapped(law), wrapped(mixed)
+            assert all(q >= (1 - 2 * Fraction(delta)) * p for p, q in zip(inside, outside, strict=True))
+            short += any(q < (1 - Fraction(delta)) * p for p, q in zip(inside, outside, strict=True))
+    assert short
+
+
+@pytest.mark.parametrize(
+    "make", [lambda a: Boundary(a), lambda a: Boundary(a, runs=3), lambda a: Boundary(a, runs=2, publish=True)]
+)
+def test_a_delta_is_paid_for_each_run_and_twice_by_the_wrapper(opened, make):
+    session = opened(budget=Budget(epsilon=1, delta="1e-6"), grain="0.02", approximate_delta="1e-7")
+    plain, failing = stated(1, 0), stated(1, 0, delta="1e-9")
+    with_delta, without = (make(each).plan(session.spine).price(session.spine.filter) for each in (failing, plain))
+    times = 3 if make(plain).runs == 3 else 2
+    assert with_delta.hit == Amount(without.hit.main, times * 10**9)
+    assert with_delta.free_miss
+    session.ask(make(failing))
+    assert spent(session) == Amount(0, times * 10**9)
+    with pytest.raises(NotPriced, match="set aside"):
+        opened(grain="0.02").ask(make(failing))
+
+
+def test_a_delta_is_paid_beside_tokens(opened):
+    session = opened(
+        budget=Budget(epsilon=1, delta="1e-6"), approximate_delta="1e-7", menu=[TwiceCall("0.02"), BoundaryCall("0.02")]
+    )
+    for made in (
+        Boundary(stated("1/2", "1/2", delta="1e-9")),
+        Boundary(stated(1, 0, delta="1e-9"), runs=2, publish=True),
+    ):
+        price = made.plan(session.spine).price(session.spine.filter)
+        plain = made.plan(session.spine).event.unfailing
+        assert price.hit == Amount(session.spine.filter.price(plain).hit.main, 2 * 10**9)
+
+
+def test_two_runs_with_a_delta_keep_the_curve_of_two_runs_and_twice_the_delta():
+    """The worst algorithm there is: with delta it tells which neighbour it has, otherwise it answers at random."""
+    delta, p = 0.01, 1 / (1 + math.exp(-0.3))
+    laws = [[delta, 0, (1 - delta) * p, (1 - delta) * (1 - p)], [0, delta, (1 - delta) * (1 - p), (1 - delta) * p]]
+
+    def beyond(total, first, second):
+        return sum(
+            max(0, first[i] * first[j] - math.exp(total) * second[i] * second[j])
+            for i, j in itertools.product(range(len(first)), repeat=2)
+        )
+
+    for total in (0, 0.1, 0.3, 0.6, 1):
+        alone = beyond(total, [p, 1 - p], [1 - p, p])
+        assert beyond(total, *laws) <= alone + 2 * delta
+    assert beyond(1, *laws) > delta
 
 
 # Black boxes

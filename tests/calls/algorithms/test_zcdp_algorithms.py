@@ -1,5 +1,8 @@
 """Algorithms that say their rho: what a call is charged, and where a rho is refused."""
 
+import math
+
+import numpy as np
 import pytest
 
 import chary
@@ -135,3 +138,29 @@ def test_a_schedule_by_rho_takes_an_algorithm_of_the_right_rho(session):
     for share, total in ((chary.numbers.exact("0.501", "share"), {"rho": "0.001"}), (1, {"epsilon": "0.01"})):
         with pytest.raises(InvalidParameter, match="not epsilon-DP"):
             session.start(Rerun(box(share), beta="0.05", **total))
+
+
+@pytest.mark.parametrize("rho", [0.0002, 0.01, 0.3])
+def test_no_price_of_a_hit_is_finite_for_a_rho(rho):
+    """Two outcomes, the rarer one a target: as private as was said at every order, and dearer than any price."""
+
+    order, prices = 5.0, []
+
+    def excess(a, h, g):
+        """The moment less 1, the mean of t^a - 1 - a (t - 1), in which nothing cancels."""
+        logs = math.log(h / g), math.log1p(-h) - math.log1p(-g)
+        return sum(
+            chance * (math.expm1(a * log) - a * math.expm1(log)) for chance, log in zip((g, 1 - g), logs, strict=True)
+        )
+
+    for lead in (each * math.sqrt(rho) for each in (3, 8, 20, 30)):
+        other = rho / (lead**2 * math.exp((lead + rho / 2) ** 2 / (2 * rho)) + math.exp(2 * lead))
+        hit = math.exp(lead) * other
+        for a in np.geomspace(1.001, min(600 / lead, math.sqrt(600 / rho)), 400):
+            most = math.expm1(a * (a - 1) * rho) * (1 + 1e-9)
+            assert max(excess(a, hit, other), excess(a, other, hit)) <= most
+        free = -math.expm1(order * math.log1p(-hit) + (1 - order) * math.log1p(-other))
+        prices.append(order * math.log(hit) + (1 - order) * math.log(other) - math.log(free))
+        assert prices[-1] >= (order - 1) * lead - math.log(order) - 1e-6
+    assert prices == sorted(prices)
+    assert prices[-1] > 5 * ZeroConcentrated(str(rho)).log_moment_up(5)
