@@ -114,6 +114,10 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
     "twice_price_up": lambda d: a.twice_price_up(epsilon(d), order(d)),
     "narrow_price_up": lambda d: a.narrow_price_up(epsilon(d), order(d)),
     "choose_order": lambda d: a.choose_order(_exact(epsilon(d)), _exact(delta(d)), _exact(epsilon(d))),
+    "pdp_epsilon_up": lambda d: a.pdp_epsilon_up(positive(d), order(d), delta(d)),
+    "least_pdp_epsilon_up": lambda d: a.least_pdp_epsilon_up(
+        a.ZeroConcentrated(positive(d)).log_moment_up, delta=delta(d)
+    ),
     "epsilon_up": lambda d: a.epsilon_up(_exact(positive(d)), order(d), _exact(delta(d))),
     "gaussian_delta": lambda d: a.gaussian_delta(epsilon=epsilon(d), sensitivity=positive(d), sigma=positive(d)),
     "gaussian_sigma": lambda d: a.gaussian_sigma(epsilon=epsilon(d), delta=delta(d), sensitivity=positive(d)),

@@ -38,7 +38,9 @@ from chary.accounting.composition import (
     compose_unequal,
     epsilon_up,
     group_privacy_up,
+    least_pdp_epsilon_up,
     optimal_total,
+    pdp_epsilon_up,
     sampler_delta_up,
 )
 from chary.accounting.events import (
@@ -222,6 +224,7 @@ __all__ = [
     "largest_size",
     "lattice_curves",
     "least_bar",
+    "least_pdp_epsilon_up",
     "linear_loss_down",
     "loss_down",
     "margin_up",
@@ -235,6 +238,7 @@ __all__ = [
     "one_sided_noise",
     "online_list",
     "optimal_total",
+    "pdp_epsilon_up",
     "plain_noise",
     "plan",
     "published_error",

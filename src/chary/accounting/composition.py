@@ -223,6 +223,84 @@ def epsilon_up(log_moment: Fraction, order: Fraction, delta: Fraction) -> Fracti
     return max(Fraction(0), Fraction(value) + numerics.GUARD)
 
 
+# Probabilistic loss (pDP, [GAUSS] Definition 3). Let L be the loss ln P(o)/Q(o) of an outcome o that is drawn from P,
+# and S where L > epsilon: p = P(S) has Q(S) <= p e^-epsilon. Whether o is in S is a post-processing, so
+# `f(p) = p^a Q(S)^(1-a) + (1-p)^a (1-Q(S))^(1-a)` is at most the moment e^M, and least at Q(S) = p e^-epsilon. There it
+# is convex in p with a slope of at least 0 at 0, so f(delta) >= e^M rules out p > delta: the least such epsilon is
+# attained by two outcomes. Its first term alone is Markov's inequality, delta e^((a-1) epsilon) = e^M (theory page).
+
+# The first digits that are lost are some 1e-55 of 1; an epsilon is found to a part in 2**80 of Markov's.
+_LOST: Final = Decimal("1e-50")
+_HALVINGS: Final = 80
+# Orders minus 1 that are tried for a whole curve, and again around the best of them.
+_WIDE: Final = [Fraction(f"{less:.4g}") for less in np.geomspace(1e-3, 1e6, 46).tolist()]
+_NEAR: Final = 9
+
+
+def pdp_epsilon_up(log_moment: Number, order: Number, delta: Number) -> Fraction:
+    """The epsilon that the loss of an outcome exceeds with probability delta at most, rounded up, from one log-moment.
+
+    Event: for neighbours with laws P and Q, an outcome o drawn from P has `ln P(o)/Q(o) > epsilon` with probability
+    delta at most, if `ln sum P^a Q^(1-a)`, `(a - 1)` times the Renyi divergence of P from Q, is at most `log_moment`.
+    So both orders of neighbours must have that moment. Attained by laws of two outcomes; Markov's inequality alone
+    gives `(log_moment + ln(1/delta))/(a - 1)`, which is more where the moment is small.
+
+    It implies (epsilon, delta)-DP and is more. Of that `epsilon_up` is the usual conversion, which bounds no loss: its
+    epsilon is smaller by `ln(a)/(a - 1) - ln(1 - 1/a)` where moments are large, and larger where they are small.
+
+    Errors: `InvalidParameter` for a negative moment, an order of at most 1, a delta outside of (0, 1).
+
+    >>> round(float(pdp_epsilon_up("0.1", 20, 1e-6)), 4)
+    0.6086
+    >>> round(float(epsilon_up(Fraction("0.1"), Fraction(20), Fraction(1, 10**6))), 4)
+    0.5234
+    """
+    moment, a, chance = exact(log_moment, "log_moment"), exact(order, "order"), probability(delta, "delta")
+    if moment < 0 or a <= 1:
+        raise InvalidParameter("a log-moment is at least 0, at an order above 1")
+    with numerics.precise():
+        at, d = numerics.decimal(a), numerics.decimal(chance)
+        markov = (numerics.decimal(moment) - d.ln()) / (at - 1)
+        if moment > numerics.LARGEST_EXPONENT or markov * at > numerics.LARGEST_EXPONENT:
+            return numerics.rounded_up(markov)
+        most, rest = numerics.decimal(moment).exp() * (1 + _LOST), at * (1 - d).ln()
+
+        def enough(epsilon: Decimal) -> bool:
+            told = d * ((at - 1) * epsilon).exp()
+            return (told + (rest + (1 - at) * (1 - d * (-epsilon).exp()).ln()).exp()) * (1 - _LOST) >= most
+
+        low, high = Decimal(0), markov
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return numerics.rounded_up(high)
+
+
+def least_pdp_epsilon_up(log_moment: Callable[[Fraction], Number], *, delta: Number) -> Fraction:
+    """The same at the best of some fifty orders, each of which is valid, for a whole curve of log-moments.
+
+    `log_moment` is a function of the order, such as `Event.log_moment_up`, infinite where there is none.
+
+    >>> from chary.accounting import ZeroConcentrated
+    >>> round(float(least_pdp_epsilon_up(ZeroConcentrated("0.01").log_moment_up, delta=1e-6)), 3)
+    0.754
+    """
+    target = -math.log(failing_down(delta))
+
+    def markov(less: Fraction) -> float:
+        found = log_moment(1 + less)
+        return math.inf if found == math.inf else (float(exact(found, "log_moment")) + target) / float(less)
+
+    costs = [markov(less) for less in _WIDE]
+    best = int(np.argmin(costs))
+    if costs[best] == math.inf:
+        raise InvalidParameter("the curve has no log-moment at any order that was tried")
+    ends = float(_WIDE[max(best - 1, 0)]), float(_WIDE[min(best + 1, len(_WIDE) - 1)])
+    near = [Fraction(f"{less:.4g}") for less in np.geomspace(*ends, _NEAR).tolist()]
+    order = 1 + min([_WIDE[best], *near], key=markov)
+    return pdp_epsilon_up(log_moment(order), order, delta)
+
+
 def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
     """The largest log-moment at `order` that still gives (epsilon, delta), rounded down; below 0 if there is none.
 
