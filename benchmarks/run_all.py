@@ -69,6 +69,7 @@ NAMES = (
     "ermg",
     "local_reports",
     "components",
+    "regression",
     "scale",
     "holdout",
     "feature_selection",

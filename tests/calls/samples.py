@@ -20,6 +20,7 @@ from chary.calls import (
     Histogram,
     IndividualTests,
     Label,
+    LinearRegression,
     Majority,
     Marginal,
     MatrixMechanism,
@@ -110,6 +111,9 @@ SAMPLES = {
     "histogram": lambda: Histogram("age", bins=[0, 18, 65, 120], epsilon="0.01"),
     "individual_stream": lambda: IndividualTests(epsilon="0.02", hits=2),
     "label": lambda: Label(0, epsilon="0.01"),
+    "linear_regression": lambda: LinearRegression(
+        "cost", {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2
+    ),
     "majority": lambda: Majority("age >= 44", epsilon="0.01"),
     "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01"),
     "matrix_mechanism": lambda: MatrixMechanism(KEYED, "ranges", epsilon="0.01", strategy="identity"),

@@ -24,6 +24,7 @@ from chary.calls import (
     GrowingTests,
     Histogram,
     IndividualTests,
+    LinearRegression,
     Majority,
     Marginal,
     MostCommon,
@@ -86,6 +87,11 @@ CALLS = {
     "growing_sparse_vector": (PUBLIC, f"--above 0.5 {SMALL}", GrowingTests(above="0.5", **SIZE)),
     "histogram": (UNITS, f"--column age --bins 0,18,65 {SMALL}", Histogram("age", bins=[0, 18, 65], **SIZE)),
     "individual_stream": (UNITS, f"--hits 2 {SMALL}", IndividualTests(hits=2, **SIZE)),
+    "linear_regression": (
+        PUBLIC,
+        "--response age --range age=0,100 --range cost=0,20 --rho 0.0001",
+        LinearRegression("age", {"age": (0, 100), "cost": (0, 20)}, rho="0.0001"),
+    ),
     "majority": (
         UNITS,
         f"--condition age>=65 {SMALL} --mechanism inverse",

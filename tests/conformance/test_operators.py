@@ -86,6 +86,7 @@ WHY = dict.fromkeys(OPENINGS, "stays open") | {
     "greedy": "asks several questions",
     "greedy of algorithms": "asks several questions",
     "greedy by rounds": "asks several questions",
+    "linear_regression": "has a rho",
     "principal_components": "has a rho",
     "release of keys": "has a rho",
     "matrix_mechanism of marginals": "has a rho",

@@ -345,6 +345,7 @@ NEWER = sampled(
 }
 # What came after all ledgers that are kept.
 LATER = sampled(
+    "linear_regression",
     "test of keys",
     "test of keys by sharp tests",
 ) | {

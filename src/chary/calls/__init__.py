@@ -43,8 +43,9 @@ from chary.calls.continual import ContinualCount, RunningCount, RunningCounts
 from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThreshold, SelfReporting
 from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
 from chary.calls.individual import IndividualTests, LivingCount
-from chary.calls.linear import Components, LinearAnswers, MatrixMechanism, PrincipalComponents
+from chary.calls.linear import LinearAnswers, MatrixMechanism
 from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
+from chary.calls.moments import Components, LinearRegression, PrincipalComponents, Regression
 from chary.calls.quantiles import Quantile, QuantileAnswer, QuantileAnswers
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
@@ -97,6 +98,7 @@ __all__ = [
     "Label",
     "Labelled",
     "LinearAnswers",
+    "LinearRegression",
     "LivingCount",
     "Majority",
     "Marginal",
@@ -125,6 +127,7 @@ __all__ = [
     "RandomizedTable",
     "RandomizedValues",
     "Ranking",
+    "Regression",
     "Release",
     "ReleaseAll",
     "ReleaseIf",

@@ -382,6 +382,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "question": "What is asked: a count, a sum or a mean, with keys or without.",
     "ranges": "Columns and their ranges, to which values are clipped.",
     "registers": "A power of two; more are more accurate.",
+    "response": "The column that the others explain.",
     "rho": "Instead of epsilon: zCDP, with Gaussian noise.",
     "room": "Hold what is not published, in so many bytes each, to be published by another condition later.",
     "rounds": "How many rounds.",

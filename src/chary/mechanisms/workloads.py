@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.accounting import Event, Pure, ZeroConcentrated, laplace_deviation
 from chary.accounting.accuracy import gaussian_norm_up, laplace_norm_up, length_up
+from chary.accounting.least_squares import NoisySquares
 from chary.errors import InvalidQuery
 from chary.mechanisms.additive import Additive, Gaussian, Integers, Laplace
 from chary.numbers import Number, positive, probability, whole, work_out
@@ -105,6 +106,18 @@ class MomentNoise:
             places = np.flatnonzero(where) + d + 1
             noisy[places] = each.apply(moments[places], source)
         return noisy
+
+    def squares(self, sums: NDArray[np.float64], places: Sequence[int]) -> NoisySquares:
+        """The noisy matrix of sums of products of (1, s), and its noise, as the sums of y y' of these lines alone."""
+        c, (count, own, squares, products) = self.constant, self.noises
+        own_scale = np.array([c, *[1] * self.columns], dtype=float)
+        scaled = sums * np.outer(own_scale, own_scale)
+        if self.gaussian:
+            parts = [(count, c**4), (own, 2 * c**2), (squares, 1), (products, 2)]
+            scale = math.sqrt(max(_variance(each) * part for each, part in parts))
+        else:
+            scale = float(max(_scale(each) * part for each, part in ((count, c**2), (own, c), (squares, 1))))
+        return NoisySquares(scaled[np.ix_(places, places)], scale, self.gaussian, c)
 
     def reaches(self, beta: Number) -> tuple[int, float, float]:
         """But for a chance of beta in all: how far off the number of rows is, the sums in L2, the products as a matrix

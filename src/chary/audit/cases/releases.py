@@ -95,6 +95,11 @@ def components(*columns: str, **size: Any) -> calls.PrincipalComponents:
     return calls.PrincipalComponents(dict.fromkeys(columns, (-1, 1)), **COMPONENTS, **size)
 
 
+def regressed(**size: Any) -> calls.LinearRegression:
+    """The same moments."""
+    return calls.LinearRegression("long", {"long": (-1, 1), "wide": (-1, 1)}, **COMPONENTS, **size)
+
+
 def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> calls.RandomizedValues:
     """The report of one unit."""
     return calls.RandomizedValues("place", among=TWO_PLACES, epsilon=k, mechanism=form)
@@ -120,6 +125,14 @@ SUMS = [
     WorstCase(
         "principal_components by rho",
         lambda k: components("long", "wide", rho=f"{k * k / 2}"),
+        CORNER.opened,
+        renyi(2),
+        transcripts=OF_ESTIMATES,
+    ),
+    WorstCase("linear_regression", lambda k: regressed(epsilon=k), CORNER.opened, transcripts=OF_ESTIMATES),
+    WorstCase(
+        "linear_regression by rho",
+        lambda k: regressed(rho=f"{k * k / 2}"),
         CORNER.opened,
         renyi(2),
         transcripts=OF_ESTIMATES,

@@ -259,6 +259,17 @@ class SecondMoments(Query[NoisyNumbers]):
         """The largest sum of the absolute contributions of a row."""
         return min(len(self.bounds) * self.steps, math.isqrt(len(self.bounds) * self.squared))
 
+    def matrix(self, sums: Sequence[int]) -> npt.NDArray[np.float64]:
+        """The answers, in the order of the keys, as the symmetric matrix of sums of products of (1, s_1, ..., s_d).
+
+        >>> second_moments({"age": (0, 90)}, steps=10).matrix([3, 5, 100]).tolist()
+        [[3.0, 5.0], [5.0, 100.0]]
+        """
+        lines = len(self.bounds) + 1
+        upper = np.zeros((lines, lines))
+        upper[np.triu_indices(lines)] = np.array(sums, dtype=float)
+        return upper + np.triu(upper, 1).T
+
     def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A row adds products of at most `steps` squared to every key, so a unit its rows times that.
 
