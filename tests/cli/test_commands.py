@@ -113,6 +113,21 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
+def test_groups_by_a_derived_column(call, visits):
+    rows = f"{visits} --unit patient_id --columns age=BIGINT --budget-epsilon 200"
+    asked = f"release {rows} --count --keys 0..2 --max-groups-per-unit 1 --epsilon 50"
+    code, out, err = call(f"{asked} --json --by", "age % 3")
+    assert (code, err) == (0, "")
+    assert [each["value"] for each in json.loads(out)["values"]] == [2040, 1980, 1980]
+    code, out, err = call(f"{asked} --keys b,a --by", "age % 3,CASE WHEN clinic = 'a' THEN clinic ELSE 'b' END")
+    assert (code, err) == (0, "")
+    code, _, err = call(f"{asked} --by", "Age%3")
+    assert (code, SECRET in err) == (2, False)
+    code, _, err = call(f"{asked} --by", "age%3")
+    assert code == 2
+    assert "a derived column is written 'age % 3'" in err
+
+
 @pytest.mark.parametrize(
     "line",
     [

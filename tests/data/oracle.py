@@ -2,11 +2,13 @@
 
 import math
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from chary.data import Count, Sum
 from chary.data.predicates.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
+from chary.data.predicates.predicate import derived
+from chary.data.predicates.terms import Case, Clipped, Coalesced, Constant, Operation, Part, Truncated
 from chary.data.queries.moments import RowCount
 
 
@@ -25,7 +27,7 @@ def truth(node, row):
         if decisive in parts:
             return decisive
         return None if None in parts else not decisive
-    value = row[node.column]
+    value = cell(row, node.column)
     return missing(value) if isinstance(node, IsNull) else atom(node, value, row)
 
 
@@ -38,8 +40,69 @@ def atom(node, value, row):
         return like(value, node.pattern, node.fold)
     if isinstance(node, OneOf):
         return any(compare(value, "=", other) for other in node.values)
-    other = row[node.other.name] if isinstance(node.other, Name) else node.other
+    other = valued(node.other, row) if hasattr(node.other, "typed") else node.other
     return None if missing(other) else compare(value, node.sign, other)
+
+
+def cell(row, column):
+    """The value of a column, or of a derived one."""
+    if not isinstance(column, str):
+        return valued(column, row)
+    return row[column] if column in row else valued(derived(column, {}), row)
+
+
+def valued(term, row):
+    """What a derived column is of a row; None for NULL."""
+    match term:
+        case Name(name=name):
+            return None if missing(row[name]) else row[name]
+        case Constant(value=value):
+            return value
+        case Part(part=part, of=of):
+            moment = valued(of, row)
+            return None if moment is None else moment.isoweekday() if part == "weekday" else getattr(moment, part)
+        case Truncated(unit=unit, of=of):
+            moment = valued(of, row)
+            return None if moment is None else began(unit, moment)
+        case Clipped(of=of, low=low, high=high):
+            value = valued(of, row)
+            return None if value is None else max(low, min(high, value))
+        case Operation():
+            return operated(term.sign, valued(term.left, row), valued(term.right, row))
+        case Coalesced(first=first, second=second):
+            value = valued(first, row)
+            return valued(second, row) if value is None else value
+        case Case(cases=cases, otherwise=otherwise):
+            met = next((value for condition, value in cases if truth(condition, row) is True), otherwise)
+            return None if met is None else valued(met, row)
+    raise AssertionError(term)
+
+
+def began(unit, moment):
+    """The year, quarter, ... of a moment as its first moment; of a date a date."""
+    timed, day = isinstance(moment, datetime), date(moment.year, moment.month, moment.day)
+    if unit == "hour":
+        return moment.replace(minute=0, second=0, microsecond=0)
+    first = {
+        "year": lambda: day.replace(month=1, day=1),
+        "quarter": lambda: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
+        "month": lambda: day.replace(day=1),
+        "week": lambda: day - timedelta(days=day.weekday()),
+        "day": lambda: day,
+    }[unit]()
+    return datetime(first.year, first.month, first.day) if timed else first
+
+
+def operated(sign, left, right):
+    if left is None or right is None:
+        return None
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+        if sign == "*":
+            left, right = (0.0 if abs(side) < 1e-150 else side for side in (left, right))
+    return {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right, "%": lambda: left % right}[
+        sign
+    ]()
 
 
 def like(value, pattern, fold):
@@ -82,9 +145,9 @@ def answer(query, rows, unit):
         if asked.where is not None and truth(asked.where.condition, row) is not True:
             continue
         position = place(asked, row)
-        if position is None or (isinstance(asked, Sum) and missing(row[asked.column])):
+        if position is None or (isinstance(asked, Sum) and missing(cell(row, asked.column))):
             continue
-        value = steps(asked, row[asked.column]) if isinstance(asked, Sum) else 1
+        value = steps(asked, cell(row, asked.column)) if isinstance(asked, Sum) else 1
         cells.append((number if unit is None else row[unit], position, value))
     units = {}
     for owner, position, value in cells:
@@ -99,7 +162,7 @@ def answer(query, rows, unit):
 def place(asked, row):
     if asked.keying is None:
         return 0
-    key = tuple(row[name] for name in asked.keying.domain.columns)
+    key = tuple(cell(row, name) for name in asked.keying.domain.columns)
     return asked.keys.index(key) if key in asked.keys else None
 
 

@@ -51,6 +51,15 @@ CONDITIONS = [
     "n >= 1152921504606846976",
     "n < 1 OR sex = 'f'",
     "NOT (n < 1 AND sex = 'f')",
+    "month(day) = 1",
+    "NOT (month(day) IN (1, 3))",
+    "date_trunc('month', at) > DATE '2026-01-15'",
+    "weekday(day) < day(at)",
+    "n % 3 = 1",
+    "clip(x, 0, 1) * 2 <= 0.5",
+    "COALESCE(sex, 'f') = 'f'",
+    "COALESCE(ok, FALSE)",
+    "CASE WHEN ok THEN n ELSE x END IS NULL",
 ]
 
 
@@ -99,6 +108,10 @@ def test_every_row_is_of_a_kind_that_is_found(table, flags):
         (["sex LIKE 'a%'", "sex LIKE 'b%'"], 2),
         (["n >= 1152921504606846976", "n < 1152921504606846976"], 2),
         (["n < 0 AND n > 5", None], 1),
+        (["month(day) = 1", "month(day) = 2", "month(day) IS NULL"], 1),
+        (["n % 10 = 3", "n % 10 = 4", "n % 5 = 4"], 2),
+        (["clip(n, 0, 9) * 1 = 3", "clip(n, 0, 9) * 1.0 <> 3"], 2),
+        (["month(day) = 1", '"month(day)" = 2'], 2),
     ],
 )
 def test_how_many_can_hold_together(table, texts, most):

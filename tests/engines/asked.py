@@ -1,5 +1,7 @@
 """What is asked of every engine: each form of a query, by neighbours and by what limits the part of a unit."""
 
+from datetime import date, datetime
+
 import chary
 from chary.data import Predicate, count, histogram, mean, ordered, second_moments
 from chary.data.queries.ordered import Elements
@@ -14,6 +16,8 @@ CONDITIONS = [
     "s IS NULL OR b",
     "x <= i",
     "t < '2013-01-01 00:00:00.000001'",
+    "year(t) > 1969 OR COALESCE(b, TRUE)",
+    "clip(x, -9, 9) * 2 < i % 7",
 ]
 # Columns with bounds and a grid on which a quotient of doubles is exact, or as near to a half as it is in fractions.
 GRIDS = [
@@ -27,6 +31,9 @@ GRIDS = [
     ("i", (-(2**53), 2**53), 1),
     ("i", (0, 6), 2),
     ("i", (-2, 2), "0.1"),
+    ("COALESCE(x, 1.5)", (-2, 3), 1),
+    ("clip(i, -7, 7) * 3 - day(d)", (-2, 5), 1),
+    ("CASE WHEN b THEN i % 7 ELSE hour(t) END", (0, 6), 2),
 ]
 KEYED = [
     ("k", [key for key in KEYS if key is not None] + ["zz"]),
@@ -38,12 +45,20 @@ KEYED = [
     ("t", [moment for moment in MOMENTS if moment is not None]),
     (["k", "b"], [("a", True), ("\uffee", False), ("a", False), ("b", True)]),
     (["i", "k"], [(7, "a"), (0, "a"), (7, "a "), (1, "")]),
+    ("month(d)", range(1, 13)),
+    ("i % 10", [9, 1, 7, 8]),
+    ("date_trunc('week', d)", [date.min, date(1969, 12, 29), date(2000, 2, 28), date(2012, 12, 31)]),
+    ("date_trunc('hour', t)", [datetime.min, datetime(2013, 1, 1), datetime(2000, 2, 29, 12), datetime(1970, 1, 1)]),
+    ("CASE WHEN x > 0 THEN 'up' WHEN x <= 0 THEN 'down' ELSE k END", ["up", "down", "a", "", "\uffee"]),
+    (["COALESCE(b, FALSE)", "weekday(t)"], [(True, 2), (False, 1), (False, 3), (False, 5), (True, 5)]),
 ]
 BINS = [
     ("i", [-7, 0, 1, 2, 8]),
     ("i", [-(2**53), 0, 2**53]),
     ("x", [-2, "-0.24", 0, "0.26", "0.5", 100]),
     ("x", ["-0.5", 2**53]),
+    ("i % 10", [0, 2, 8, 10]),
+    ("clip(x, -1, 1) + 0.5", ["-0.5", 0, "0.5", 2]),
 ]
 KEEPS = [{}, {"max_groups_per_unit": 1}, {"max_groups_per_unit": 2}, {"assumed_groups_per_unit": 3}]
 ROWS_KEPT = [{"max_rows_per_unit": 1}, {"max_rows_per_unit": 3}, {"unit_total": (-2, 3)}]
@@ -88,6 +103,7 @@ def totals(pick, limits, of=chary.sum, **more):
 def _moments(pick, limits):
     longest = pick.drawn.choice([None, "0.5", "1.2"])
     bounds = pick.drawn.choice([{"x": (0, 4)}, {"x": (-2, 3), "i": (-7, 7)}, {"i": (0, 3), "x": (0, 1), "n": (0, 50)}])
+    bounds |= pick.drawn.choice([{}, {"weekday(d)": (1, 7)}])
     longest = None if longest == "1.2" and len(bounds) == 1 else longest
     return second_moments(bounds, steps=pick.drawn.choice([10, 1000]), longest=longest, where=pick.where(), **limits)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from chary.data import Binned, SecondMoments, Sum
 from tests.data import oracle
-from tests.data.oracle import missing, truth
+from tests.data.oracle import cell, missing, truth
 
 
 def held(condition, rows):
@@ -28,7 +28,7 @@ def answer(query, rows, unit):
         rows = without(asked.without, rows, unit)
     if isinstance(asked, Sum) and asked.missing is not None:
         chosen, instead = held(asked.where, rows), {asked.column: float(asked.missing)}
-        rows = [row | instead if missing(row[asked.column]) else row for row in chosen]
+        rows = [row | instead if missing(cell(row, asked.column)) else row for row in chosen]
         plain = replace(asked, where=None)
         query = plain if query is asked else replace(query, of=plain)
     return oracle.answer(query, rows, unit)
@@ -45,7 +45,7 @@ def without(condition, rows, unit):
 def binned(query, rows, unit):
     edges, found = [float(edge) for edge in query.edges], {}
     for number, row in enumerate(held(query.of.where, rows)):
-        value, owner = row[query.column], number if unit is None else row[unit]
+        value, owner = cell(row, query.column), number if unit is None else row[unit]
         if missing(value) or owner is None:
             continue
         place = sum(edge <= value for edge in edges) - 1
@@ -69,8 +69,8 @@ def second_moments(query, rows, unit):
     found = {}
     for number, row in enumerate(held(query.where, rows)):
         owner = number if unit is None else row[unit]
-        if owner is not None and not any(missing(row[name]) for name in query.names):
-            steps = tuple(_moment(row[name], edges, query.steps) for name, edges in query.bounds)
+        if owner is not None and not any(missing(cell(row, name)) for name in query.names):
+            steps = tuple(_moment(cell(row, name), edges, query.steps) for name, edges in query.bounds)
             found.setdefault(owner, []).append(_shortened(steps, query.squared))
     kept = [steps for owned in found.values() for steps in sorted(owned)[: query.max_rows_per_unit]]
     size = len(query.names)
@@ -99,8 +99,8 @@ def places(asked, rows, unit):
     found = {}
     for number, row in enumerate(held(asked.total.where, rows)):
         owner = number if unit is None else row[unit]
-        if owner is not None and not missing(row[asked.total.column]):
-            step = oracle.steps(asked.total, row[asked.total.column])
+        if owner is not None and not missing(cell(row, asked.total.column)):
+            step = oracle.steps(asked.total, cell(row, asked.total.column))
             found.setdefault(owner, []).append(step - asked.total.steps[0])
     return {owner: sorted(owned) for owner, owned in found.items()}
 

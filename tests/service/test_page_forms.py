@@ -80,8 +80,17 @@ TYPES = {"clinic": "string", "day": "date", "site": "int64"}
         (["day"], [["2026-03-01"], ["2026-03-02"]], ["date"]),
         (["clinic", "site"], [["a, b", 1], ["c", 2]], ["", ""]),
         (["clinic", "day"], [["a", "2026-03-01"]], ["", "date"]),
+        (["date_trunc('month', day)"], [["2026-03-01"]], ["date"]),
+        (["month(day)", 'COALESCE("my ward", 0)'], [[3, "a"]], ["", ""]),
     ],
 )
 def test_keys_of_any_type_come_back(columns, keys, types):
     body = {"kind": "count", "by": {"columns": columns, "keys": keys, "types": types}}
     assert query_said(query_told(body, TYPES), TYPES) == body
+
+
+def test_a_derived_column_is_typed_as_it_is():
+    said = {"kind": "count", "by": "clinic, date_trunc('month', day)", "keys": "a, 2026-03-01"}
+    found = query_said(said, TYPES)["by"]
+    assert (found["columns"], found["types"]) == (["clinic", "date_trunc('month', day)"], ["", "date"])
+    assert query_said({"kind": "count", "by": "site % 3", "keys": "0..2"}, TYPES)["by"]["keys"] == [[0], [1], [2]]

@@ -16,6 +16,7 @@ from chary.calls.call import Call
 from chary.core.plan import Question, check_question
 from chary.data import Bins, Count, Linear, Predicate, Query, Sum, count, parse_keys
 from chary.data.columns import Schema, TypeClass
+from chary.data.predicates.predicate import column_type
 from chary.data.queries.bodies import KINDS, body_of, parsed_body, query_of
 from chary.data.queries.keys import MOST, Written, key_text, split
 from chary.data.queries.query import AnsweredT
@@ -109,7 +110,7 @@ class Beside(NamedTuple):
     @property
     def kind(self) -> str:
         """The type of the column whose values are listed; empty where none is known."""
-        return self.types.get(self.column or "", "")
+        return column_type(self.types, self.column) if self.column else ""
 
     def of(self, column: str) -> "Beside":
         """The same for the values of this column."""

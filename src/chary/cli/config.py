@@ -10,6 +10,7 @@ from chary.addresses import is_server, is_url, place_of, without_password
 from chary.cli.commands import BudgetOptions, SourceOptions
 from chary.config import NAME, UNITS, Config, read
 from chary.data import CSVFormat, Neighbors
+from chary.data.queries.keys import columns_in
 from chary.data.source import Folder
 from chary.errors import InvalidParameter
 from chary.ledger import Ledger, Terms, ledger_exists, open_ledger
@@ -148,7 +149,7 @@ class Settings:
 
     def keyed(self, found: dict[str, Any]) -> dict[str, Any]:
         """With the public keys of the columns that a question is by, where it lists none."""
-        columns = (found.get("by") or "").split(",")
+        columns = columns_in(found.get("by") or "")
         kept = [self.said.keys[column] for column in columns if column in self.said.keys]
         return found | {"keys": kept} if not found.get("keys") and len(kept) == len(columns) else found
 

@@ -16,8 +16,9 @@ from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryO
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
 from chary.data import Count, CSVFormat, Mean, Neighbors, Series, Sum, count, mean, parse_keys
+from chary.data.predicates.predicate import kind_of
 from chary.data.queries import sums
-from chary.data.queries.keys import key_text
+from chary.data.queries.keys import columns_in, key_text
 from chary.data.source import DUCKDB
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
@@ -173,7 +174,7 @@ def question(session: Session, source: SourceOptions, query: QueryOptions) -> Qu
     asked: Count | Sum | Mean = count(query.where) if query.count else _bounded(query)
     if query.by is None:
         return asked
-    columns = query.by.split(",")
+    columns = columns_in(query.by)
     if not query.keys or len(query.keys) != len(columns):
         raise InvalidParameter("keys are public: list them, one --keys for each column, as in --by clinic --keys a,b,c")
     lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
@@ -197,9 +198,8 @@ def _bounded(query: QueryOptions) -> Sum | Mean:
 
 def _keys(session: Session, column: str, text: str) -> list[Any]:
     schema = session.schema
-    if column not in schema:
-        raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
-    return list(parse_keys(opened_list(text), schema[column], column))
+    kind = schema[column] if column in schema else str(kind_of(schema, column))
+    return list(parse_keys(opened_list(text), kind, column))
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

@@ -12,9 +12,9 @@ import ibis
 import numpy as np
 import numpy.typing as npt
 
-from chary.data.columns import Schema, TypeClass, classify, declare
-from chary.data.predicates.conditions import double, read_date
-from chary.data.predicates.predicate import Predicate
+from chary.data.columns import Schema, TypeClass, declare
+from chary.data.predicates.conditions import Operand, double, read_date
+from chary.data.predicates.predicate import Predicate, column, kind_of
 from chary.data.queries.histogram import Binned
 from chary.data.queries.keys import Domain
 from chary.data.queries.moments import Mean, RowCount, SecondMoments
@@ -101,6 +101,10 @@ class QueryPlace:
     def where(self, rows: Any, schema: Schema, condition: Predicate | None) -> Any:
         """The rows of an Ibis table that satisfy a condition; all of them where there is none."""
         return rows if condition is None else rows.filter(condition.expression(rows, schema, self.dialect.like))
+
+    def column(self, rows: Any, schema: Schema, name: str) -> Operand:
+        """A column of an Ibis table, or one that is derived from its columns; `InvalidQuery` where there is none."""
+        return column(name, rows, schema, self.dialect.like)
 
     def sql(self, expression: Any) -> str:
         """The SQL of an expression."""
@@ -200,10 +204,10 @@ def edges_of(columns: Iterable[tuple[str, list[Any]]]) -> Edges | None:
     return found if prod(widths) <= _SPARE * size else None
 
 
-def between(rows: Any, names: Iterable[str], edges: Edges) -> Any:
+def between(rows: Any, values: Iterable[Any], edges: Edges) -> Any:
     """The rows of an Ibis table whose keys are between the edges."""
     return rows.filter(
-        *(rows[name].between(_literal(low), _literal(high)) for name, (low, high) in zip(names, edges, strict=True))
+        *(value.between(_literal(low), _literal(high)) for value, (low, high) in zip(values, edges, strict=True))
     )
 
 
@@ -318,13 +322,13 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
         raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbor_relation)")
     if isinstance(query, SecondMoments):
         rows = _filtered(place, schema, query, unit)
-        return Evaluation(moments(query, rows, schema, unit, place.dialect), None, len(query.keys))
+        return Evaluation(moments(query, rows, schema, unit, place), None, len(query.keys))
     if not isinstance(query, (Count, Sum, RowCount, Binned)):
         raise InvalidQuery(f"a table answers count(), sum() and the parts of mean(), not {type(query).__name__}")
     asked = query.of if isinstance(query, (RowCount, Binned)) else query
     rows = _filtered(place, schema, asked, unit)
     if isinstance(query, Binned):
-        rows, schema = query.numbered(rows, schema, unit)
+        rows, schema = query.numbered(rows, schema, unit, place.column(rows, schema, query.column))
         query = asked
     if asked.keying is None and isinstance(asked, Count):
         return Evaluation(rows.aggregate(**{ANSWER: rows.count() if unit is None else rows[unit].nunique()}), None)
@@ -373,15 +377,16 @@ def _filtered(place: QueryPlace, schema: Schema, asked: Count | Sum | SecondMome
 def _key_columns(domain: Domain, schema: Schema) -> dict[str, tuple[str, list[Any]]]:
     columns = {}
     for index, name in enumerate(domain.columns):
-        kind, values = classify(schema, name), [row[index] for row in domain.rows]
-        columns[f"k{index}"] = (str(kind), _typed(name, kind, domain.kinds[index], values))
+        kind, values = kind_of(schema, name), [row[index] for row in domain.rows]
+        hint = declare(name, kind, _DECLARED.get(domain.kinds[index], "DOUBLE")) if name in schema else ""
+        columns[f"k{index}"] = (str(kind), _typed(name, kind, domain.kinds[index], values, hint))
     return columns | {POSITION: ("int64", list(range(len(domain))))}
 
 
 _DECLARED = {"integer": "BIGINT", "boolean": "BOOLEAN", "date": "DATE"}
 
 
-def _typed(name: str, kind: TypeClass, given: str, values: list[Any]) -> list[Any]:
+def _typed(name: str, kind: TypeClass, given: str, values: list[Any], hint: str) -> list[Any]:
     words = "integer" if kind is TypeClass.INTEGER else str(kind)
     if given == words:
         return values
@@ -389,7 +394,6 @@ def _typed(name: str, kind: TypeClass, given: str, values: list[Any]) -> list[An
         [read_date(value) for value in values] if (given, words) == ("string", "date") else [None]
     )
     if None in dates:
-        hint = declare(name, kind, _DECLARED.get(given, "DOUBLE"))
         raise InvalidQuery(f"column {name!r} is {kind.words}, so its keys cannot be of type {given}{hint}")
     return dates
 
@@ -400,7 +404,8 @@ def _chosen(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, pla
         return Evaluation(rows.select(**columns), None)
     offered = _key_columns(asked.keying.domain, schema)
     keys = place.table(place.keys, _types(offered))
-    matches = [rows[name] == keys[f"k{index}"] for index, name in enumerate(asked.keying.domain.columns)]
+    names = enumerate(asked.keying.domain.columns)
+    matches = [place.column(rows, schema, name).value == keys[f"k{index}"] for index, name in names]
     return Evaluation(rows.inner_join(keys, matches).select(**columns, position=keys[POSITION]), offered)
 
 
@@ -408,9 +413,9 @@ def _columns(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, pl
     """The rows that have a value, where one is asked for, and of each its unit and value."""
     columns = {} if unit is None else {"unit": rows[unit]}
     if isinstance(asked, Sum):
-        kind = classify(schema, asked.column)
-        rows = rows if asked.missing is not None else rows.filter(rows[asked.column].notnull())
-        columns["value"] = _sum_steps(rows[asked.column], kind, asked, place.dialect)
+        if asked.missing is None:
+            rows = rows.filter(place.column(rows, schema, asked.column).value.notnull())
+        columns["value"] = _sum_steps(place.column(rows, schema, asked.column), asked, place.dialect)
     return rows, columns
 
 
@@ -426,16 +431,18 @@ def _by_edges(rows: Any, schema: Schema, asked: Count | Sum, query: Any, place: 
     edges = edges_of([column for name, column in offered.items() if name != POSITION])
     if edges is None:
         return None
-    found, columns = _columns(between(rows, names, edges), schema, asked, None, place)
-    groups = {f"k{index}": found[name] for index, name in enumerate(names)}
+    rows = between(rows, (place.column(rows, schema, name).value for name in names), edges)
+    found, columns = _columns(rows, schema, asked, None, place)
+    groups = {f"k{index}": place.column(found, schema, name).value for index, name in enumerate(names)}
     cells = _summed(found.select(**groups, **columns), query, list(groups))
     keys = place.table(place.keys, _types(offered))
     return Evaluation(cells.inner_join(keys, list(groups)).select(POSITION, ANSWER), offered)
 
 
-def _sum_steps(value: Any, kind: TypeClass, asked: Sum, dialect: Dialect) -> Any:
+def _sum_steps(column: Operand, asked: Sum, dialect: Dialect) -> Any:
+    value, kind = column.value, column.kind
     if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
-        hint = declare(asked.column, kind, "DOUBLE")
+        hint = column.declared("DOUBLE")
         raise InvalidQuery(
             f"sums, means and quantiles need a column of numbers; {asked.column!r} is {kind.words}{hint}"
         )
@@ -517,13 +524,13 @@ def _summed(cells: Any, query: Count | Sum | RowCount, groups: list[str]) -> Any
 # From rows to the sums of products of columns.
 
 
-def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, dialect: Dialect) -> Any:
+def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, place: QueryPlace) -> Any:
     """From rows that satisfy the condition to one answer for each position; see `SecondMoments`."""
     parts = [f"s{k}" for k in range(len(asked.bounds))]
     steps = {
-        part: _moment_steps(asked, rows, schema, each, dialect) for part, each in zip(parts, asked.bounds, strict=True)
+        part: _moment_steps(asked, rows, schema, each, place) for part, each in zip(parts, asked.bounds, strict=True)
     }
-    known = rows.filter(*(rows[name].notnull() for name in asked.names))
+    known = rows.filter(*(place.column(rows, schema, name).value.notnull() for name in asked.names))
     chosen = known.select(**({} if unit is None else {"unit": known[unit]}), **steps)
     if asked.squared < len(parts) * asked.steps**2:
         chosen = _shortened(asked, chosen, parts)
@@ -532,7 +539,7 @@ def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, d
     pairs = [(one, other) for k, one in enumerate(parts) for other in parts[k:]]
     sums = [chosen.count(), *(chosen[s].sum() for s in parts), *((chosen[a] * chosen[b]).sum() for a, b in pairs)]
     named = {f"a{place}": value.fill_null(0) for place, value in enumerate(sums)}
-    return dialect.one_a_row(chosen.aggregate(**named), list(named))
+    return place.dialect.one_a_row(chosen.aggregate(**named), list(named))
 
 
 def _first_rows(asked: SecondMoments, chosen: Any, parts: list[str]) -> Any:
@@ -543,13 +550,14 @@ def _first_rows(asked: SecondMoments, chosen: Any, parts: list[str]) -> Any:
     return ranked.filter(ranked["rank"] < asked.max_rows_per_unit)
 
 
-def _moment_steps(asked: SecondMoments, rows: Any, schema: Schema, column: tuple[str, Bounds], dialect: Dialect) -> Any:
-    name, (low, high) = column
-    kind = classify(schema, name)
-    if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
-        raise InvalidQuery(f"moments need columns of numbers; {name!r} is {kind.words}{declare(name, kind, 'DOUBLE')}")
+def _moment_steps(asked: SecondMoments, rows: Any, schema: Schema, part: tuple[str, Bounds], place: QueryPlace) -> Any:
+    name, (low, high) = part
+    found, dialect = place.column(rows, schema, name), place.dialect
+    if found.kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
+        hint = found.declared("DOUBLE")
+        raise InvalidQuery(f"moments need columns of numbers; {name!r} is {found.kind.words}{hint}")
     middle, half = double(float((low + high) / 2)), double(float((high - low) / 2))
-    scaled = (dialect.tame(rows[name].cast("float64")) - middle) / half * double(asked.steps)
+    scaled = (dialect.tame(found.value.cast("float64")) - middle) / half * double(asked.steps)
     inside = ibis.least(ibis.greatest(scaled, double(-asked.steps)), double(asked.steps))
     # The edges are whole steps, so rounding what is clipped cannot leave them.
     return dialect.nearest(inside).cast("int64")

@@ -3,7 +3,7 @@
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar, Protocol
 
@@ -21,11 +21,16 @@ _ISO_TIMESTAMP = re.compile(f"{DAY}({TIME}(Z|{OFFSET})?)?")
 
 @dataclass(frozen=True)
 class Operand:
-    """A column inside a compilation: its name, its class and its Ibis expression."""
+    """A column inside a compilation: its name, its class and its Ibis expression; or a derived one, and its text."""
 
     name: str
     kind: TypeClass
     value: Any
+    derived: bool = False
+
+    def declared(self, engine_type: str) -> str:
+        """What to do about a text that was meant to be of another type; see `declare`."""
+        return "" if self.derived else declare(self.name, self.kind, engine_type)
 
 
 def meet(operand: Operand, values: Sequence[Scalar]) -> tuple[Any, list[Any]]:
@@ -35,7 +40,7 @@ def meet(operand: Operand, values: Sequence[Scalar]) -> tuple[Any, list[Any]]:
     else must be of the column's own class, or `InvalidQuery` is raised.
     """
     if operand.kind is TypeClass.INTEGER and any(type(value) is float for value in values):
-        operand = Operand(operand.name, TypeClass.FLOAT, operand.value.cast("float64"))
+        operand = replace(operand, kind=TypeClass.FLOAT, value=operand.value.cast("float64"))
     return operand.value, [_fit(operand, value) for value in values]
 
 
@@ -44,16 +49,21 @@ def double(value: float) -> Any:
     return ibis.literal(repr(float(value))).cast("float64")
 
 
+def literal_of(kind: TypeClass, value: Scalar) -> Any:
+    """The literal as an Ibis expression of that class; None where it is none of it."""
+    reader = _READERS.get(kind)
+    return None if reader is None else reader(value)
+
+
 def _fit(operand: Operand, value: Scalar) -> Any:
-    reader = _READERS.get(operand.kind)
-    fitted = None if reader is None else reader(value)
+    fitted = literal_of(operand.kind, value)
     if fitted is None:
         if operand.kind in (TypeClass.DATE, TypeClass.TIMESTAMP) and (missing := no_such(str(value))):
             raise InvalidQuery(missing)
         raise InvalidQuery(
             f"column {operand.name!r} is {operand.kind.words} and cannot be compared with {show(value)}"
             + _EXAMPLES.get(operand.kind, "; it can only be tested with IS NULL").format(name=operand.name)
-            + declare(operand.name, operand.kind, _TYPES[type(value)])
+            + operand.declared(_TYPES[type(value)])
         )
     return fitted
 
@@ -174,20 +184,60 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_EQUAL = ("=", "<>")
 MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Term(Protocol):
+    """A column, or one that is derived from columns (see `terms`): frozen, hashable, and total."""
+
+    def text(self) -> str:
+        """Canonical SQL."""
+        ...
+
+    def typed(self, schema: Schema) -> "Typed":
+        """What follows for its values from the schema alone; `InvalidQuery` where it does not fit."""
+        ...
+
+    def compile(self, scope: "Scope") -> Any:
+        """An Ibis expression of a term that `typed` accepts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The class of a term and, of numbers, in which range they are."""
+
+    kind: TypeClass
+    low: int | float = 0
+    high: int | float = 0
+
+
+# A column stands as its name, a derived one as what it is derived from.
+Column = str | Term
 
 
 @dataclass(frozen=True)
 class Scope:
-    """An Ibis table, the classes of its columns, and how its engine says LIKE of a text, a pattern, and folding."""
+    """An Ibis table, the classes of its columns, and how its engine says LIKE of a text, a pattern, and folding.
+
+    `read` reads a name that is no column as a derived one.
+    """
 
     table: Any
     schema: Schema
     like: Callable[[Any, str, bool], Any]
+    read: Callable[[str, Schema], Term | None]
 
-    def operand(self, name: str) -> Operand:
-        """The column of that name; `InvalidQuery` when there is none."""
-        return Operand(name, classify(self.schema, name), self.table[name] if name in self.schema else None)
+    def operand(self, column: Column) -> Operand:
+        """The column of that name, or the derived one; `InvalidQuery` when there is none."""
+        found = column
+        if isinstance(found, str):
+            read = None if found in self.schema else self.read(found, self.schema)
+            if read is None:
+                return Operand(found, classify(self.schema, found), self.table[found])
+            found = read
+        return Operand(found.text(), found.typed(self.schema).kind, found.compile(self), derived=True)
 
 
 class Condition(Protocol):
@@ -204,53 +254,79 @@ class Condition(Protocol):
 
 @dataclass(frozen=True)
 class Name:
-    """A column standing on the right of a comparison."""
+    """A column standing on the right of a comparison, or in a derived one."""
 
     name: str
+
+    def text(self) -> str:
+        return identifier(self.name)
+
+    def typed(self, schema: Schema) -> Typed:
+        kind = classify(schema, self.name)
+        return Typed(kind, *_RANGES.get(kind, (0, 0)))
+
+    def compile(self, scope: Scope) -> Any:
+        return scope.table[self.name]
+
+
+_RANGES: dict[TypeClass, tuple[int | float, int | float]] = {
+    TypeClass.INTEGER: (-(2**63), 2**63 - 1),
+    TypeClass.FLOAT: (float("-inf"), float("inf")),
+}
 
 
 @dataclass(frozen=True)
 class Compare:
     """`column op literal` or `column op column`."""
 
-    column: str
+    column: Column
     sign: str
-    other: Scalar | Name
+    other: Scalar | Term
 
     def text(self) -> str:
-        right = identifier(self.other.name) if isinstance(self.other, Name) else show(self.other)
-        return f"{identifier(self.column)} {self.sign} {right}"
+        right = show(self.other) if isinstance(self.other, Scalar) else self.other.text()
+        return f"{text_of(self.column)} {self.sign} {right}"
 
     def compile(self, scope: Scope) -> Any:
         left = scope.operand(self.column)
-        if left.kind is TypeClass.BOOLEAN and self.sign not in ("=", "<>"):
-            raise InvalidQuery(f"boolean column {self.column!r} has no order; write {self.column} = TRUE")
+        if left.kind is TypeClass.BOOLEAN and self.sign not in _EQUAL:
+            raise InvalidQuery(f"boolean column {left.name!r} has no order; write {left.name} = TRUE")
         value, other = self._sides(left, scope)
         return OPERATORS[self.sign](value, other)
 
     def _sides(self, left: Operand, scope: Scope) -> tuple[Any, Any]:
-        if not isinstance(self.other, Name):
+        if isinstance(self.other, Scalar):
+            self._check_order(left)
             value, others = meet(left, [self.other])
             return value, others[0]
-        right = scope.operand(self.other.name)
+        right = self._right(self.other, scope)
         if {left.kind, right.kind} == {TypeClass.INTEGER, TypeClass.FLOAT}:
             return left.value.cast("float64"), right.value.cast("float64")
         if left.kind is not right.kind or left.kind is TypeClass.OTHER:
             raise InvalidQuery(
                 f"columns {left.name!r} ({left.kind.words}) and {right.name!r} ({right.kind.words}) cannot be compared"
             )
+        self._check_order(left, right)
         return left.value, right.value
+
+    def _right(self, other: Term, scope: Scope) -> Operand:
+        return scope.operand(other.name if isinstance(other, Name) else other)
+
+    def _check_order(self, *sides: Operand) -> None:
+        # Engines put texts of their own in orders of their own.
+        if self.sign not in _EQUAL and any(side.derived and side.kind is TypeClass.STRING for side in sides):
+            raise InvalidQuery(f"texts of COALESCE and CASE have no order: write = or IN instead of {self.sign}")
 
 
 @dataclass(frozen=True)
 class OneOf:
     """`column IN (literals)`."""
 
-    column: str
+    column: Column
     values: tuple[Scalar, ...]
 
     def text(self) -> str:
-        return f"{identifier(self.column)} IN ({', '.join(map(show, self.values))})"
+        return f"{text_of(self.column)} IN ({', '.join(map(show, self.values))})"
 
     def compile(self, scope: Scope) -> Any:
         value, others = meet(scope.operand(self.column), self.values)
@@ -261,10 +337,10 @@ class OneOf:
 class IsNull:
     """`column IS NULL`; true for NaN."""
 
-    column: str
+    column: Column
 
     def text(self) -> str:
-        return f"{identifier(self.column)} IS NULL"
+        return f"{text_of(self.column)} IS NULL"
 
     def compile(self, scope: Scope) -> Any:
         return scope.operand(self.column).value.isnull()
@@ -274,17 +350,17 @@ class IsNull:
 class Like:
     """`column LIKE pattern`, or ILIKE when `fold`."""
 
-    column: str
+    column: Column
     pattern: str
     fold: bool
 
     def text(self) -> str:
-        return f"{identifier(self.column)} {'ILIKE' if self.fold else 'LIKE'} {show(self.pattern)}"
+        return f"{text_of(self.column)} {'ILIKE' if self.fold else 'LIKE'} {show(self.pattern)}"
 
     def compile(self, scope: Scope) -> Any:
         operand = scope.operand(self.column)
         if operand.kind is not TypeClass.STRING:
-            raise InvalidQuery(f"LIKE needs a string column; {self.column!r} is {operand.kind.words}")
+            raise InvalidQuery(f"LIKE needs a string column; {operand.name!r} is {operand.kind.words}")
         return scope.like(operand.value, self.pattern, self.fold)
 
 
@@ -292,18 +368,18 @@ class Like:
 class Holds:
     """A Boolean column by itself."""
 
-    column: str
+    column: Column
 
     def text(self) -> str:
-        return identifier(self.column)
+        return text_of(self.column)
 
     def compile(self, scope: Scope) -> Any:
         operand = scope.operand(self.column)
         if operand.kind is not TypeClass.BOOLEAN:
             hint = "1" if operand.kind in (TypeClass.INTEGER, TypeClass.FLOAT) else "'...'"
             raise InvalidQuery(
-                f"column {self.column!r} is {operand.kind.words}, not a boolean; compare it: {self.column} = {hint}"
-                + declare(self.column, operand.kind, "BOOLEAN")
+                f"column {operand.name!r} is {operand.kind.words}, not a boolean; compare it: {operand.name} = {hint}"
+                + operand.declared("BOOLEAN")
             )
         return operand.value
 
@@ -344,6 +420,11 @@ class Some(_Several):
     """`OR` of two or more conditions."""
 
     word, combine = "OR", operator.or_
+
+
+def text_of(column: Column) -> str:
+    """A column as a predicate says it."""
+    return identifier(column) if isinstance(column, str) else column.text()
 
 
 def identifier(name: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, NamedTuple
 import ibis
 
 from chary.answers import NoisyNumbers
-from chary.data.columns import Schema, TypeClass, classify, declare
+from chary.data.columns import Schema, TypeClass
 from chary.data.neighbors import NeighborRelation
-from chary.data.predicates.conditions import double
+from chary.data.predicates.conditions import Operand, double
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries import keys, sums
 from chary.data.queries.query import Contribution, Keying, Query
@@ -99,19 +99,16 @@ class Binned(Query[NoisyNumbers]):
         low, high = sums.written(self.edges[0]), sums.written(self.edges[-1])
         return f"histogram of {self.column} in {len(self.edges) - 1} bins from {low} to {high}{where}"
 
-    def numbered(self, rows: Any, schema: Schema, unit: str | None) -> tuple[Any, Schema]:
-        """The rows with the number of the bin in place of the column's value, without those in no bin."""
-        kind = classify(schema, self.column)
+    def numbered(self, rows: Any, schema: Schema, unit: str | None, of: Operand) -> tuple[Any, Schema]:
+        """The rows with the number of the bin of a column of theirs in place of its value, without those in no bin."""
+        value, kind = of.value, of.kind
         if self.column == unit:
             raise InvalidQuery(f"{self.column!r} names the privacy unit: take bins of another column")
         if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
-            raise InvalidQuery(
-                f"bins need a column of numbers; {self.column!r} is {kind.words}{declare(self.column, kind, 'DOUBLE')}"
-            )
-        value = rows[self.column]
-        chosen = rows.filter(self._inside(value, kind))
-        number = _number(chosen[self.column], [_literal(edge, kind) for edge in self.edges[1:-1]], 0)
-        return chosen.mutate(**{self.column: number}), {**schema, self.column: str(TypeClass.INTEGER)}
+            raise InvalidQuery(f"bins need a column of numbers; {self.column!r} is {kind.words}{of.declared('DOUBLE')}")
+        number = _number(value, [_literal(edge, kind) for edge in self.edges[1:-1]], 0)
+        numbered = rows.filter(self._inside(value, kind)).mutate(**{self.column: number})
+        return numbered, {**schema, self.column: str(TypeClass.INTEGER)}
 
     def _inside(self, value: Any, kind: TypeClass) -> Any:
         if self.outside == "edges":

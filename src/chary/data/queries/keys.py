@@ -219,6 +219,22 @@ def split(text: str) -> Iterator[list[Written]]:
         yield line
 
 
+def columns_in(text: str) -> list[str]:
+    """Names of columns with commas between; those within round brackets are of a derived column.
+
+    >>> columns_in("clinic,date_trunc('month', day)")
+    ['clinic', "date_trunc('month', day)"]
+    """
+    names, depth = [""], 0
+    for sign in text:
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and depth <= 0:
+            names.append("")
+        else:
+            names[-1] += sign
+    return names
+
+
 def key_text(key: Any) -> str:
     """A key as `parse_keys` reads it.
 

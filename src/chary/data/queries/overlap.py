@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.data.columns import Schema, TypeClass, classify
+from chary.data.columns import Schema, TypeClass
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates import conditions as predicates
-from chary.data.predicates.predicate import Predicate
+from chary.data.predicates.predicate import Predicate, kind_of
 from chary.data.queries import histogram, sums
 from chary.data.queries.query import Query
 from chary.data.queries.statistic import Statistic
@@ -43,8 +43,9 @@ def row_kinds(conditions: Sequence[Predicate | None], schema: Schema) -> Flags |
     """A row of flags for each set of the conditions that may hold of one row, and no others; None always holds.
 
     Every set that can occur is among them; sets that cannot may be, where conditions compare two columns, or texts by
-    their order, use LIKE, or name numbers of 2**53 and more. None where there are too many kinds of rows.
-    `InvalidQuery` for an unknown column.
+    their order, use LIKE, or name numbers of 2**53 and more. A derived column is taken for one of its own: its value
+    may be any of its class, whatever the columns are that it is derived from. None where there are too many kinds of
+    rows. `InvalidQuery` for an unknown column.
 
     >>> asked = [Predicate.parse(text) for text in ("age < 30", "age >= 30 AND age < 60", "sex = 'f'")]
     >>> int(row_kinds(asked, {"age": "int64", "sex": "string"}).sum(axis=1).max())
@@ -59,8 +60,8 @@ def row_kinds(conditions: Sequence[Predicate | None], schema: Schema) -> Flags |
 
 
 class _Kinds:
-    """All combinations of what a row can be: an axis for each column, with the values that are named and the gaps
-    between them, and one for each comparison that is not understood, which may be true, false or unknown."""
+    """All combinations of what a row can be: an axis for each column, derived ones too, with the values that are named
+    and the gaps between, and one for each comparison that is not understood, which may be true, false or unknown."""
 
     def __init__(self, atoms: Sequence[predicates.Condition], schema: Schema) -> None:
         self._schema = schema
@@ -95,7 +96,8 @@ class _Kinds:
         name = _column(atom)
         if name is None or name not in self._places:
             return self._along(atom, np.array([True, False, False]), np.array([False, True, False]))
-        values, read = self._values[name] or [], _READ.get(classify(self._schema, name), _unread)
+        values = self._values[name] or []
+        read = _READ.get(_kind(name, self._schema), _unread)
         met = _met(atom, [values.index(read(value)) for value in _named(atom)], len(values))
         known = np.append(np.ones(len(met) - 1, dtype=bool), isinstance(atom, predicates.IsNull))
         return self._along(name, met, ~met & known)
@@ -115,9 +117,9 @@ def _met(atom: predicates.Condition, named: Sequence[int], values: int) -> Flags
     return np.append(met, isinstance(atom, predicates.IsNull))
 
 
-def _values(name: str, atoms: Sequence[predicates.Condition], schema: Schema) -> list[Any] | None:
+def _values(name: predicates.Column, atoms: Sequence[predicates.Condition], schema: Schema) -> list[Any] | None:
     """The values that are named of a column, ascending; None where a comparison with it is not understood."""
-    kind, own = classify(schema, name), [atom for atom in atoms if _column(atom) == name]
+    kind, own = _kind(name, schema), [atom for atom in atoms if _column(atom) == name]
     ordered = kind not in (TypeClass.STRING, TypeClass.BOOLEAN)
     read = [_READ.get(kind, _unread)(value) for atom in own for value in _named(atom)]
     if None in read or any(
@@ -138,11 +140,16 @@ def _named(atom: predicates.Condition) -> tuple[Any, ...]:
     return ()
 
 
-def _column(atom: predicates.Condition) -> str | None:
+def _column(atom: predicates.Condition) -> predicates.Column | None:
     """The column that is compared with values; None for two columns, and LIKE."""
     if isinstance(atom, (predicates.OneOf, predicates.IsNull, predicates.Holds)):
         return atom.column
-    return atom.column if isinstance(atom, predicates.Compare) and not isinstance(atom.other, predicates.Name) else None
+    literal = isinstance(atom, predicates.Compare) and isinstance(atom.other, predicates.Scalar)
+    return atom.column if isinstance(atom, predicates.Compare) and literal else None
+
+
+def _kind(column: predicates.Column, schema: Schema) -> TypeClass:
+    return kind_of(schema, column) if isinstance(column, str) else column.typed(schema).kind
 
 
 def _atoms(condition: predicates.Condition) -> Iterator[predicates.Condition]:

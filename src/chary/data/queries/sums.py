@@ -27,6 +27,7 @@ class Count(Keyed[AnsweredT], Query[AnsweredT]):
     def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Count[NoisyNumbers]":
         """The same query for each of a public list of keys: scalars for one column, tuples for several.
 
+        A column may be a derived one, as `Predicate` has them: `by("month(day)", range(1, 13))`. Its text is canonical.
         Keys without rows answer 0; rows with other keys are ignored. See `Keying` for the two limits,
         `max_groups_per_unit` and `assumed_groups_per_unit`, of which at most one may be given; with neither, one unit
         may be in all keys. `InvalidQuery` for bad keys.
@@ -225,7 +226,7 @@ def sum(
     max_rows_per_unit: int | None = None,
     unit_total: tuple[Number, Number] | None = None,
 ) -> Sum[NoisyNumber]:
-    """Sum `column` over the rows satisfying `where`, exactly, in steps of `grid`.
+    """Sum `column` over the rows satisfying `where`, exactly, in steps of `grid`; it may be `"COALESCE(cost, 0)"`.
 
     Each value is clipped to `bounds` (infinite ones too) and rounded to the grid, halves away from zero; NULL and NaN
     contribute 0. Bounds are multiples of the grid, at most 2**53 steps from 0.

@@ -98,11 +98,11 @@ class Categories(Axis):
         match atom:
             case Holds() if kind is TypeClass.BOOLEAN:
                 return np.array(self._array)
-            case Compare(column=column, sign=sign, other=other):
+            case Compare(column=str(column), sign=sign, other=other):
                 literal = self._comparable(atom, other)
                 literal = self._named(column, literal) if sign in ("=", "<>") else literal
                 return np.asarray(OPERATORS[sign](self._array, literal))
-            case OneOf(column=column, values=values):
+            case OneOf(column=str(column), values=values):
                 return np.isin(self._array, [self._named(column, self._comparable(atom, value)) for value in values])
         raise InvalidQuery(f"a universe cannot answer {atom.text()!r}: list the values with IN")
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema, TypeClass, classify
+from chary.data.predicates import terms
 from chary.data.predicates.predicate import Predicate
 from chary.data.rows import Reading, Rows
 from chary.data.universe import axes, regions
@@ -163,7 +164,7 @@ class CellQueries:
                 yield _Weighed(found.places, found.steps.shape, np.array([number]), found.steps, found.grid)
 
     def _places(self, query: Predicate) -> tuple[int, ...]:
-        return tuple(sorted({self.universe.place(name) for name in regions.named(query.condition)}))
+        return tuple(sorted({self.universe.place(name) for name in terms.names(query.condition)}))
 
     def _flags(self, query: Predicate, places: tuple[int, ...]) -> regions.Flags:
         part = axes.Universe(dict(self.universe.columns[place] for place in places))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema
+from chary.data.predicates import terms
 from chary.data.predicates.predicate import Predicate
 from chary.data.universe import axes, regions
 from chary.errors import InvalidQuery
@@ -92,7 +93,7 @@ class CaseWeights(Linear):
         return {"weighted": [[case.text, str(weight)] for case, weight in self.cases]}
 
     def weights(self, universe: axes.Universe, schema: Schema) -> CellWeights:
-        part, places = _part(universe, {name for case, _ in self.cases for name in regions.named(case.condition)})
+        part, places = _part(universe, {name for case, _ in self.cases for name in terms.names(case.condition)})
         shape = tuple(axis.declared + 1 for _, axis in part.columns)
         table = np.full(part.cells, Fraction(0), dtype=object)
         for case, weight in reversed(self.cases):
@@ -117,7 +118,7 @@ class ColumnAverage(Linear):
         return {"average": self.column, "bounds": [str(edge) for edge in self.bounds]} | where
 
     def weights(self, universe: axes.Universe, schema: Schema) -> CellWeights:
-        condition = set() if self.where is None else set(regions.named(self.where.condition))
+        condition = set() if self.where is None else set(terms.names(self.where.condition))
         part, places = _part(universe, {self.column} | condition)
         axis = part.columns[part.place(self.column)][1]
         scaled = np.array([*(self._scaled(value) for value in axis.middles()), Fraction(0)], dtype=object)

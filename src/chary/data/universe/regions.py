@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema, classify
-from chary.data.predicates.conditions import Compare, Condition, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
+from chary.data.predicates.conditions import Compare, Condition, Every, Holds, IsNull, Like, Not, OneOf, Scalar, Some
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.sums import Count, count
 from chary.data.universe.axes import Universe
@@ -271,23 +271,11 @@ class _Reader:
 
 
 def _column(condition: Condition) -> str:
-    if isinstance(condition, Compare) and isinstance(condition.other, Name):
+    if isinstance(condition, Compare) and not isinstance(condition.other, Scalar):
         raise InvalidQuery("a universe tells columns apart one by one: compare a column with literals")
-    if isinstance(condition, (Compare, OneOf, IsNull, Holds)):
-        return condition.column
-    assert isinstance(condition, Like)
-    raise InvalidQuery("a universe cannot answer LIKE: list the values with IN")
-
-
-def named(condition: Condition) -> Iterator[str]:
-    """The columns of a condition."""
-    match condition:
-        case Not(condition=inner):
-            yield from named(inner)
-        case Every(conditions=parts) | Some(conditions=parts):
-            for part in parts:
-                yield from named(part)
-        case _:
-            yield condition.column  # type: ignore[attr-defined]
-            if isinstance(condition, Compare) and isinstance(condition.other, Name):
-                yield condition.other.name
+    if isinstance(condition, Like):
+        raise InvalidQuery("a universe cannot answer LIKE: list the values with IN")
+    assert isinstance(condition, (Compare, OneOf, IsNull, Holds))
+    if not isinstance(condition.column, str):
+        raise InvalidQuery(f"a universe has columns, and none that are derived: {condition.column.text()!r} is one")
+    return condition.column

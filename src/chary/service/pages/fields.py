@@ -7,7 +7,8 @@ from typing import Any, Final
 from chary.calls import fields
 from chary.calls.fields import Beside, FieldType
 from chary.data.columns import Schema
-from chary.data.queries.keys import Written, key_text, parse_key, split
+from chary.data.predicates.predicate import column_type
+from chary.data.queries.keys import Written, columns_in, key_text, parse_key, split
 from chary.errors import CharyError, InvalidParameter
 
 # A form of a page fills no memory.
@@ -108,17 +109,24 @@ def _binned(said: Mapping[str, str], types: Schema) -> dict[str, Any]:
 
 def _keyed(said: Mapping[str, str], types: Schema) -> dict[str, Any]:
     """The keys: one column's in a list, several columns' a line each."""
-    names = [part.text for line in split(said.get("by", "")) for part in line]
+    names = _names(said.get("by", ""))
     keys = said.get("keys", "").strip()
     if not names and not keys:
         return {}
     if not names or not keys:
         raise InvalidParameter("keys are public values of the columns that are named for them: say both")
-    kinds = [types.get(name, "") for name in names]
+    kinds = [column_type(types, name) for name in names]
     rows = [[value] for value in _listed(keys, _beside(types, names[0]))] if len(names) == 1 else _rows(keys, kinds)
     by: dict[str, Any] = {"columns": names, "keys": [[_plain(value) for value in row] for row in rows]}
     by["types"] = [next((each for each in ("date", "timestamp") if kind.startswith(each)), "") for kind in kinds]
     return {"by": by | {name: value for each in _LIMITS for name, value in _whole_of(said, each).items()}}
+
+
+def _names(text: str) -> list[str]:
+    """Written as keys are; without double quotes a comma within round brackets is one of a derived column."""
+    if '"' in text:
+        return [part.text for line in split(text) for part in line]
+    return [name.strip() for line in text.splitlines() for name in columns_in(line) if name.strip()]
 
 
 def _rows(keys: str, kinds: list[str]) -> list[list[Any]]:
@@ -139,7 +147,7 @@ def _keys_told(by: Mapping[str, Any] | None, types: Schema) -> dict[str, str]:
     if by is None:
         return {}
     names = by["columns"]
-    kinds = [types.get(name, "") for name in names]
+    kinds = [column_type(types, name) for name in names]
     limits = {name: str(by[name]) for name in _LIMITS if by.get(name) is not None}
     dated = [[_dated(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in by["keys"]]
     if len(names) == 1:

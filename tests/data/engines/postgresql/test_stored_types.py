@@ -125,6 +125,9 @@ def test_the_ends_of_the_calendar(clinic, opened):
     ]
     for column in ("d", "t"):
         assert len(table.elements(Elements(column, assumed_groups_per_unit=1)).words("key")[0]) == 5
+        for made in ("year({})", "month({})", "weekday({})", "hour(t)", "date_trunc('week', {})"):
+            assert table.prepare(count(f"{made.format(column)} IS NULL")).run() == 5, made
+        assert table.prepare(count().by(f"day({column})", range(1, 32))).run().tolist() == [0] * 28 + [1, 0, 0]
 
 
 def test_texts_are_compared_by_their_bytes_and_blanks_that_pad_are_none(clinic, opened):

@@ -45,6 +45,11 @@ class Narrow(PySparkCompiler):  # type: ignore[misc]
         """Of whole numbers from 0 on, which `div` divides exactly."""
         return sge.IntDiv(this=sge.paren(left), expression=sge.paren(right))
 
+    def visit_TimestampTruncate(self, op: Any, *, arg: Any, unit: Any) -> Any:  # noqa: N802
+        """Spark's own function is of moments in the zone of the session, which is UTC, and so is what it makes."""
+        began = super().visit_TimestampTruncate(op, arg=_typed(arg, "TIMESTAMP_LTZ"), unit=unit)
+        return _typed(began, "TIMESTAMP_NTZ")
+
     def visit_Sum(self, op: Any, *, arg: Any, where: Any) -> Any:  # noqa: N802
         """Of whole numbers."""
         return self.agg.sum(arg if self.summed is None else _typed(arg, self.summed), where=where)
