@@ -9,6 +9,7 @@ tests on the processor that the environment variable PROCESSOR numbers.
 import functools
 import math
 import os
+import struct
 import sys
 from contextlib import contextmanager
 
@@ -39,7 +40,7 @@ class Shaken:
             found[...] = _moved(found, places, self._number)
             return found
         if isinstance(found, float) and found not in EXACT and found == found:
-            return type(found)(_moved(np.float64(found), 0, self._number))
+            return type(found)(_moved_alone(float(found), self._number))
         return found
 
     def __getattr__(self, name):
@@ -60,7 +61,18 @@ def _moves(found, places, number):
     mixed = (bits ^ np.uint64(number * 0x9E3779B97F4A7C15 % 2**64)) + np.asarray(places, np.uint64) % np.uint64(8)
     mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
     moves = ((mixed >> np.uint64(40)) % np.uint64(2 * ULPS + 1)).astype(np.int64) - ULPS
-    return np.where(np.isfinite(found) & ~np.isin(found, list(EXACT)), moves, 0)
+    return np.where(np.isfinite(found) & (found != 0) & (found != 1), moves, 0)
+
+
+def _moved_alone(found, number):
+    """The same of one number, which is not exact, without the price of an array."""
+    [bits] = struct.unpack("<Q", struct.pack("<d", found))
+    mixed = (bits ^ (number * 0x9E3779B97F4A7C15 % 2**64)) * 0xBF58476D1CE4E5B9 % 2**64
+    sign = math.copysign(1.0, found)
+    moved = found + ((mixed >> 40) % (2 * ULPS + 1) - ULPS) * sign * math.ulp(found)
+    if moved * sign < 0:
+        return 0.0
+    return sign if (abs(moved) - 1) * (abs(found) - 1) < 0 else moved
 
 
 @contextmanager
@@ -79,10 +91,14 @@ def processor(number):
 def forget():
     """Clear what `chary` keeps in caches of modules."""
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "chary":
-            for kept in vars(module).values():
-                if isinstance(kept, functools._lru_cache_wrapper):
-                    kept.cache_clear()
+        if name.partition(".")[0] == "chary":
+            for kept in _caches(module):
+                kept.cache_clear()
+
+
+@functools.cache
+def _caches(module):
+    return [kept for kept in vars(module).values() if isinstance(kept, functools._lru_cache_wrapper)]
 
 
 def pytest_configure(config):
