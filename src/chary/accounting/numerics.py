@@ -5,7 +5,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException, localcontext
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    Context,
+    Decimal,
+    DecimalException,
+    getcontext,
+    localcontext,
+)
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
@@ -32,6 +42,7 @@ _FIRST, _LONGEST = 64, 2**16
 # The unit roundoff of float64. Up to 64 factorials are exact integers; from there on Stirling's series is good.
 _UNIT: Final = 2.0**-53
 _EXACT: Final = 64
+_KEPT: Final = 1024
 _HALF_LOG_TWO_PI: Final = Decimal("0.918938533204672741780329736405617639861397473637783412817152")
 # Bernoulli numbers over 2k(2k-1): the coefficients of Stirling's series, whose error is below its first term left out,
 # 3e-29 from 64 on.
@@ -68,8 +79,8 @@ def binomial_weight(trials: int, chosen: int, epsilon: float) -> Decimal:
     0.375
     """
     with precise(len(str(trials))):
-        odds = Decimal(epsilon).exp()
-        log = log_choose(trials, chosen) + (trials - chosen) * odds.ln() - trials * (1 + odds).ln()
+        one, both = _log_odds(epsilon, getcontext().prec)
+        log = log_choose(trials, chosen) + (trials - chosen) * one - trials * both
         return log.exp()
 
 
@@ -80,7 +91,8 @@ def log_choose(trials: int, chosen: int) -> Decimal:
     ...     round(log_choose(200, 100).exp()) - math.comb(200, 100) < 10**32
     True
     """
-    return _log_factorial(trials) - _log_factorial(chosen) - _log_factorial(trials - chosen)
+    kept = getcontext().prec
+    return _log_factorial(trials, kept) - _log_factorial(chosen, kept) - _log_factorial(trials - chosen, kept)
 
 
 def floored(value: Decimal) -> float:
@@ -88,7 +100,18 @@ def floored(value: Decimal) -> float:
     return max(float(value), SMALLEST)
 
 
-def _log_factorial(number: int) -> Decimal:
+# Searches along a curve ask for the weights of the same trials again and again, and a logarithm takes most of each.
+
+
+@lru_cache(maxsize=_KEPT)
+def _log_odds(epsilon: float, digits: int) -> tuple[Decimal, Decimal]:
+    """`ln e^epsilon` and `ln (1 + e^epsilon)`, as they come out at so many digits, those of the context."""
+    odds = Decimal(epsilon).exp()
+    return odds.ln(), (1 + odds).ln()
+
+
+@lru_cache(maxsize=_KEPT)
+def _log_factorial(number: int, digits: int) -> Decimal:
     if number < _EXACT:
         return Decimal(math.factorial(number)).ln()
     n = Decimal(number)

@@ -400,8 +400,9 @@ class LogitSteps:
         the bracket, or a side was cut off, the bracket is halved.
         """
         move, sign, low, high = guess or self._usual, 1.0 if up else -1.0, 0.0, math.inf
+        start = log_chances(logit)
         for _ in range(_STEPS):
-            excess, slope = self._excess(logit, sign * move)
+            excess, slope = self._excess(logit, start, sign * move)
             low, high = (low, move) if excess > 0 else (move, high)
             aim = move - excess / (sign * slope) if sign * slope > 0 and excess < _FAR else math.inf
             reached = min(aim if low < aim < high else (low + high) / 2, _FACTOR * move)
@@ -410,10 +411,11 @@ class LogitSteps:
             move = reached
         return low
 
-    def _excess(self, logit: float, move: float) -> tuple[float, float]:
-        """By how much the larger of both sides exceeds 1, and how fast it grows with the logit."""
+    def _excess(self, logit: float, start: tuple[float, float], move: float) -> tuple[float, float]:
+        """By how much the larger of both sides exceeds 1, and how fast it grows with the logit, whose chances `start`
+        are."""
         power, price, miss_price = self._sizes
-        hit, miss = log_chances(logit)
+        hit, miss = start
         next_hit, next_miss = log_chances(logit + move)
         hits, misses = power * (next_hit - hit), power * (miss - next_miss)
         q, t, low = math.exp(next_hit), math.exp(next_miss), logit < 0
@@ -439,9 +441,9 @@ def log_chances(logit: float) -> tuple[float, float]:
 
 def _side(miss: float, hit: float, low: bool) -> tuple[float, float, float]:
     """By how much two terms, given by logarithms, exceed 1, the one near 1 by `expm1`; and both."""
-    missed, made = math.exp(min(miss, _LARGEST)), math.exp(min(hit, _LARGEST))
-    excess = math.expm1(min(miss, _LARGEST)) + made if low else math.expm1(min(hit, _LARGEST)) + missed
-    return excess, missed, made
+    miss, hit = _LARGEST if miss > _LARGEST else miss, _LARGEST if hit > _LARGEST else hit
+    missed, made = math.exp(miss), math.exp(hit)
+    return (math.expm1(miss) + made if low else math.expm1(hit) + missed), missed, made
 
 
 # The next chance of a hit, to sixty digits and on the allowed side; how it behaves near 0.

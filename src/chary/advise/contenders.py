@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from chary.accounting import accuracy, calibration, charging_curve, events, runs_noise, sparse_vector
@@ -26,6 +26,8 @@ from chary.numbers import exact
 # Each is a function of what is wanted and of the room. One that does not apply raises an error, whose text says why.
 
 _MISSES_PAID: Final = "every test is charged, hit or miss"
+# Sizes of calls by published totals: they follow from budget and hits, whatever else is asked about.
+_KEPT: Final = 64
 
 
 def laplace_releases(wanted: options.Wanted, room: options.Room) -> options.Option:
@@ -507,8 +509,12 @@ def _compared(
 
 
 def _by_total(total: Callable[..., float], wanted: options.Wanted, budget: Budget) -> Fraction:
-    epsilon, delta = _approximate(budget)
-    return calibration.charging_size(total, epsilon=epsilon, delta=delta, hits=wanted.paid_hits)
+    return _charging_size(total, *_approximate(budget), wanted.paid_hits)
+
+
+@lru_cache(maxsize=_KEPT)
+def _charging_size(total: Callable[..., float], epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
+    return calibration.charging_size(total, epsilon=epsilon, delta=delta, hits=hits)
 
 
 def _approximate(budget: Budget) -> tuple[Fraction, Fraction]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from chary.accounting import MenuCall, Targeted, four_digits_down, plan
@@ -14,8 +15,11 @@ from chary.numbers import plain, whole
 
 # Each try works out a curve: two thousandths of the grain are not worth another.
 _CLOSE: Final = Fraction(1002, 1000)
+# Every mechanism that is compared asks for the same call.
+_KEPT: Final = 64
 
 
+@lru_cache(maxsize=_KEPT, typed=True)
 def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
     """The largest epsilon per call (four digits, rounded down) with which a new budget pays for this many hits.
 
