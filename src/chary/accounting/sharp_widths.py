@@ -58,9 +58,9 @@ class DrawSteps(sharp_tests.LogitSteps):
         """The logit where all labels meet."""
         return math.log(self.labels - 1)
 
-    def _excess(self, logit: float, move: float) -> tuple[float, float]:
+    def _excess(self, logit: float, start: tuple[float, float], move: float) -> tuple[float, float]:
         power, price, _ = self._sizes
-        hit, miss = sharp_tests.log_chances(logit)
+        hit, miss = start
         next_hit, next_miss = sharp_tests.log_chances(logit + move)
         hits, misses = power * (next_hit - hit), power * (miss - next_miss)
         z, t = math.exp(next_hit), math.exp(next_miss)
