@@ -11,7 +11,7 @@ from tests.changed import concerning
         ("src/chary/learning/naive_bayes.py", "tests/learning/test_counting_bayes.py"),
         ("src/chary/service/pages/templates/ask.html.jinja", "tests/service/test_page_forms.py"),
         ("src/chary/cli/ledger.py", "tests/cli/test_books.py"),
-        ("tests/conformance/runs.py", "tests/conformance/test_kills.py"),
+        ("tests/conformance/samples.py", "tests/conformance/test_kills.py"),
     ],
 )
 def test_what_rests_on_a_file_is_run_and_what_does_not_is_left(path, concerned):

@@ -24,7 +24,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from random import Random
 
-import chary
 from chary import Algorithm, Budget
 from chary.calls import kinds
 from chary.calls.call import adapter
@@ -32,11 +31,9 @@ from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.service.core.requests import told_quote, words_of
-from tests.calls.samples import AFTER, BROUGHT, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, answering
-from tests.session.kit import visits
+from tests.conformance.samples import AFTER, ALL, BROUGHT, KINDS, answering
 
-KINDS = sorted(SAMPLES)
-FAMILIES = {"votes": OF_VOTES, "rows": OF_ROWS, "replaced": OF_REPLACED} | {kind: {kind} for kind in AFTER}
+OF_KIND = list(KINDS)
 BUDGETS = [
     {"budget": Budget(epsilon=1, delta=1e-6)},
     {"budget": Budget(epsilon=2)},
@@ -44,6 +41,7 @@ BUDGETS = [
     {"budget": Budget(epsilon=2, delta=1e-6), "grain": "0.02"},
     {"budget": Budget(epsilon=3, delta=1e-5), "approximate_delta": 1e-6},
 ]
+USUAL = {"ledger": ":memory:", "dataset": "data"}
 MEMORY = 8 * 2**30
 USES = 150
 # As many bytes as a body of a service has at most.
@@ -166,7 +164,7 @@ def listed(random):
 
 def made(random, kind):
     """The fields of a call of this kind, some of them replaced."""
-    sample = SAMPLES[kind]()
+    sample = KINDS[kind]()
     own = {field.name: getattr(sample, field.name) for field in dataclasses.fields(sample) if field.init}
     said = own if kind in BROUGHT else {name: value for name, value in sample.body().items() if name != "kind"}
     schema = adapter(kinds()[kind]).json_schema()["properties"]
@@ -186,12 +184,12 @@ class Cases:
     """Sessions of each kind, made once, and cases by their number."""
 
     def __init__(self):
-        self._sessions, self._table = {}, visits()
+        self._sessions = {}
 
     def described(self, number_):
         """What a case is."""
         random = Random(number_)
-        kind = KINDS[number_ % len(KINDS)]
+        kind = OF_KIND[number_ % len(OF_KIND)]
         return kind, made(random, kind), terms(random), random
 
     def run(self, number_):
@@ -223,18 +221,14 @@ class Cases:
 
     def _session(self, kind, budget):
         """One that can answer a kind; a new one when it has been asked for a while, and little is left of it."""
-        family = next((name for name, of in FAMILIES.items() if kind in of), None), budget
+        family = kind if kind in AFTER else ALL[kind].rows, budget
         session, uses = self._sessions.get(family, (None, USES))
         if uses >= USES:
             if session is not None:
                 session.close()
-            session, uses = answering(kind, self._opened, unsafe_noise=Seeded(7), **BUDGETS[budget]), 0
+            session, uses = answering(kind, unsafe_noise=Seeded(7), **USUAL, **BUDGETS[budget]), 0
         self._sessions[family] = session, uses + 1
         return session
-
-    def _opened(self, **options):
-        usual = {"privacy_unit": "patient", "ledger": ":memory:", "dataset": "data"}
-        return chary.open(self._table, **(usual | options))
 
 
 def work(told, seconds):

@@ -4,9 +4,9 @@
 takes, so that no machine is too slow; a child that exceeds it is killed by the system.
 """
 
-from tests.calls.any_arguments import KINDS, fuzz
+from tests.calls.any_arguments import OF_KIND, fuzz
 
-CASES = 3 * len(KINDS)
+CASES = 3 * len(OF_KIND)
 SECONDS = 60
 
 

@@ -31,7 +31,7 @@ from chary.errors import CharyError, InvalidParameter
 from chary.service.core.requests import readable_kinds
 from chary.service.pages.forms import form_of
 from tests.calls.any_arguments import made
-from tests.calls.samples import SAMPLES
+from tests.conformance.samples import KINDS
 
 TYPES = {"patient": "int64", "clinic": "string", "age": "int64", "cost": "float64", "day": "date", "at": "timestamp"}
 TYPES |= {"smoker": "boolean", "a=b": "string", "c:d": "string"}
@@ -261,7 +261,7 @@ def test_four_doors_make_one_call_or_refuse_in_the_same_words(monkeypatch):
 
 @pytest.mark.parametrize("kind", sorted(set(FORMS) - {"widen"}))
 def test_the_options_of_every_kind_say_the_very_call(kind):
-    call = SAMPLES[kind]()
+    call = KINDS[kind]()
     if typable(call):
         assert at_a_shell(FORMS[kind], call) == call
 

@@ -8,7 +8,7 @@ import pytest
 
 from chary import CharyError, count
 from chary.calls import Quantile, ThresholdTest, kinds
-from tests.calls.samples import COSTS, SAMPLES
+from tests.conformance.samples import COSTS, KINDS
 
 NO_NUMBERS = [float("nan"), float("inf"), float("-inf"), "many", "1/0", True, [5], {}, b"5", 1j]
 NO_SIZES = [*NO_NUMBERS, 0, 0.0, "0", -1, "-0.01"]
@@ -21,7 +21,7 @@ NUMBERS = {"above", "low", "high", "alpha", "mixing", "beta", "gap", "threshold"
 
 
 def given(kind):
-    call = SAMPLES[kind]()
+    call = KINDS[kind]()
     return {field.name: getattr(call, field.name) for field in dataclasses.fields(call)}
 
 
@@ -45,7 +45,7 @@ def test_a_field_that_is_missing_is_named(kind, name):
         assert told == f"{kinds()[kind].__name__}: {name} is missing"
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_unknown_field_is_named(kind):
     told = refused(lambda: kinds()[kind](**given(kind), unheard=1))
     assert told == f"{kinds()[kind].__name__}: unheard is not known"
@@ -78,7 +78,7 @@ def test_a_field_of_no_type_at_all_is_refused(kind, name):
     refused(lambda: kinds()[kind](**given(kind) | {name: object()}))
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_privacy_arguments_are_named(kind):
     made = kinds()[kind]
     values = given(kind)
@@ -88,7 +88,7 @@ def test_privacy_arguments_are_named(kind):
         refused(lambda: made(*values.values()))
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_call_is_made_by_position_and_by_name(kind):
     made, values = kinds()[kind], given(kind)
     leading = [field.name for field in dataclasses.fields(made) if not field.kw_only]

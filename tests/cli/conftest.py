@@ -3,8 +3,8 @@
 import pytest
 
 from chary.cli import run
-
-SECRET = "987654321"
+from tests.cli.kit import SECRET, write_visits
+from tests.session import kit
 
 
 @pytest.fixture
@@ -23,7 +23,12 @@ def call(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture
 def visits(tmp_path):
-    rows = [f"{unit},{unit % 100},{'abc'[unit % 3]},{SECRET if unit == 7 else unit % 50}" for unit in range(6000)]
-    path = tmp_path / "visits.csv"
-    path.write_text("patient_id,age,clinic,cost\n" + "\n".join(rows) + "\n")
-    return path
+    return write_visits(tmp_path / "visits.csv", 6000, SECRET)
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """The visits that sessions are tested on, of which each kind has a sample."""
+    place = tmp_path / "patients.csv"
+    kit.visits().to_csv(place, index=False)
+    return place

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from chary.cli import run
 from chary.cli.app import app
-from tests.cli.conftest import SECRET
-from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, SMALL, UNITS
-from tests.cli.test_kinds import typed as name_of
+from tests.cli.kit import BUDGET, CELLS, KEYED, PUBLIC, SECRET, SMALL, UNITS, write_visits
+from tests.cli.kit import typed as name_of
+from tests.conformance.samples import SAID, TYPED
+from tests.session.kit import shows_data
+from tests.session.kit import visits as patients
 
 ROOT = typer.main.get_command(app)
-# What works for each command; then options are added, which mostly do not suit it. Kinds have theirs in CALLS.
+# What works for each command; then options are added, which mostly do not suit it. Kinds have theirs in their samples.
 SHORT = {
     "release-if": f"{UNITS} {KEYED} --above 10 {SMALL}",
     "test": f"{UNITS} --count --above 10",
@@ -29,7 +31,7 @@ SHORT = {
     "config": UNITS,
 }
 # Kinds by the names that are typed for them.
-KINDS = {name_of(kind): rules for kind, rules in CALLS.items()}
+KINDS = {name_of(sample.kind): f"{SAID[sample.rows]} {sample.typed}" for sample in TYPED.values()}
 NUMBERS = ["0.1", "1", "2", "0", "-1", "1/3", "1/0", "nan", "1e-400", "1e400", "ten", "", "9" * 60]
 WHOLE = ["1", "2", "3", "0", "-1", "x"]
 TEXTS = ["age", "clinic", "patient_id", "nobody", "a,b", "0,50", "50,0", "1..3", "..", "@nothing", "@visits.csv", '"']
@@ -63,7 +65,7 @@ def lines(draw):
         command = command.commands["question"] if name == "quote" else command
     else:
         command = ROOT.commands["ask"].commands[name]
-        words, works = ["ask", "visits.csv", name], " ".join(KINDS[name][:2])
+        words, works = ["ask", "patients.csv", name], KINDS[name]
     said = f"{works} {BUDGET}".split(" --")
     left_out = draw(st.none() | st.integers(1, len(said) - 1))
     words += " --".join(text for place, text in enumerate(said) if place != left_out).split()
@@ -76,8 +78,8 @@ def lines(draw):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("typed")
-    rows = [f"{unit},{unit % 100},{'abc'[unit % 3]},{SECRET if unit == 7 else unit % 50}" for unit in range(60)]
-    (place / "visits.csv").write_text("patient_id,age,clinic,cost\n" + "\n".join(rows) + "\n")
+    write_visits(place / "visits.csv", 60, SECRET)
+    patients().to_csv(place / "patients.csv", index=False)
     before = os.getcwd()
     os.chdir(place)
     yield place
@@ -95,7 +97,7 @@ def folder(tmp_path_factory):
 def test_a_command_answers_or_says_in_one_line_why_not(folder, capsys, monkeypatch, words):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     for left in folder.iterdir():
-        if left.name != "visits.csv":
+        if left.name not in ("visits.csv", "patients.csv"):
             left.unlink()
     code = run(words)
     told = capsys.readouterr()
@@ -103,5 +105,5 @@ def test_a_command_answers_or_says_in_one_line_why_not(folder, capsys, monkeypat
     if code:
         assert told.err.startswith("chary: "), words
         assert len(told.err.strip().splitlines()) == 1, words
-        assert SECRET not in told.err + told.out, words
+        assert not shows_data(told.err + told.out), words
         assert "0.000" not in told.err.split(), words

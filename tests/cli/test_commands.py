@@ -14,7 +14,7 @@ import pytest
 from chary.accounting import exact_total
 from chary.accounting.sharp_widths import laplace_width, sharp_menu
 from chary.numbers import percent
-from tests.cli.conftest import SECRET
+from tests.cli.kit import SECRET
 
 
 def test_charging_keys(call):

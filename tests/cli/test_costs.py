@@ -13,7 +13,8 @@ import typer
 from chary.calls import kinds
 from chary.cli.app import app
 from chary.cli.forms import WAYS
-from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS, typed
+from tests.cli.kit import BUDGET, CELLS, KEYED, PUBLIC, UNITS, typed
+from tests.conformance.samples import SAID, TYPED
 
 ROOT = typer.main.get_command(app)
 SIZES = re.compile(r" --(epsilon|rho|noise) \S+")
@@ -36,20 +37,21 @@ SHORT = {
     f"quote visits.csv {UNITS} --count --above 10": "question",
 }
 ASKED = {
-    f"{word} visits.csv {typed(kind)} {rows} {SIZES.sub('', f' {options}').strip()}": typed(kind)
-    for kind, (rows, options, _) in CALLS.items()
+    f"{word} patients.csv {typed(sample.kind)} {SAID[sample.rows]} {SIZES.sub('', f' {sample.typed}').strip()}": typed(
+        sample.kind
+    )
+    for sample in TYPED.values()
     for word in ("ask", "quote")
-    if kind not in NEEDED
+    if sample.kind not in NEEDED
 }
 
 
 @pytest.mark.parametrize("line", [*SHORT, *ASKED])
-def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, line):
-    line = line.replace("--assumed-groups-per-unit 1", "--max-groups-per-unit 1")
+def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, patients, line):
     code, out, err = call(f"{line} {BUDGET}")
     assert (code, out) == (2, "")
     assert (SHORT | ASKED).get(line, "") in err
-    assert not visits.with_name("visits.csv.ledger").exists()
+    assert {each.name for each in visits.parent.iterdir()} == {visits.name, patients.name}
     told, _, better = err.strip().partition(", as in: ")
     typed = shlex.split(better)
     assert typed[: len(line.split()) + 1] == ["chary", *line.split()]
@@ -127,7 +129,7 @@ PRICED = {name for name, kind in kinds().items() if "price" in inspect.signature
 @pytest.mark.parametrize(
     "line", [*SHORT, *(f"quote{line[3:]}" for line in ASKED if line.split()[2] in PRICED and line.startswith("ask"))]
 )
-def test_a_refusal_names_options_that_the_command_has(call, visits, line):
+def test_a_refusal_names_options_that_the_command_has(call, visits, patients, line):
     """Whatever is said together of those that its help has, and never in the words of a program."""
     visits.write_text("\n".join(visits.read_text().splitlines()[:40]) + "\n")
     options = {option for each in command_of(line).params for option in each.opts}
@@ -136,7 +138,7 @@ def test_a_refusal_names_options_that_the_command_has(call, visits, line):
     for said in [*([each] for each in known), *combinations(known, 2)]:
         words = [word for option in said for word in option]
         for left in visits.parent.iterdir():
-            if left != visits:
+            if left not in (visits, patients):
                 left.unlink()
         code, _, err = call(f"{line} {BUDGET}", *words)
         told = err.partition(", as in: ")[0]

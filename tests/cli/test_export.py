@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet
 import pytest
 
-from tests.cli.conftest import SECRET
+from tests.cli.kit import SECRET
 
 ROWS = "--each-row --neighbors replace --columns age=BIGINT"
 BUDGET = f"{ROWS} --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"

@@ -9,7 +9,7 @@ import chary
 from chary.cli import run
 from chary.cli.config import KINDS
 from chary.config import RowOptions
-from tests.cli.conftest import SECRET
+from tests.cli.kit import SECRET
 
 TOML = """
 budget-delta = "1e-6"

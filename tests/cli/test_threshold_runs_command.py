@@ -8,7 +8,7 @@ import chary
 from chary import Budget
 from chary.accounting.gaussian_runs import run_moments_up, run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
 from chary.calls import Choose
-from tests.cli.conftest import SECRET
+from tests.cli.kit import SECRET
 
 DAYS = [120, 880, 130, 90, 910, 870, 100]
 NOISE = "--sensitivity 0.001 --threshold-noise 0.1 --query-noise 0.1733 --threshold 0.5"

@@ -16,9 +16,9 @@ from chary import BudgetExceeded, LedgerLocked, NotWithheld
 from chary.amounts import Amount
 from chary.calls import growing_tests
 from chary.ledger import SecretMoved
-from tests.conformance.runs import RUNS
+from tests.conformance.samples import NEIGHBORS, RUNS
 from tests.conformance.test_runs import ROOM, check_accounts, resumed, secret, stored
-from tests.session.kit import PUBLIC, spent, visits
+from tests.session.kit import spent, visits
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.usefixtures("any_threshold")
 
 
 def opened(folder, form, on_step=None, rows=GROWN):
-    unit = PUBLIC if form.public_size else {"privacy_unit": "patient"}
-    return chary.open(rows, ledger=folder / "visits.ledger", dataset="data", on_step=on_step, **ROOM, **unit)
+    given = {"ledger": folder / "visits.ledger", "dataset": "data"} | ROOM | NEIGHBORS[form.rows]
+    return chary.open(rows, on_step=on_step, **given)
 
 
 def killing(step):

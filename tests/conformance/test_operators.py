@@ -30,10 +30,11 @@ from chary.data.table import RowTable
 from chary.errors import CharyError, RequestConflict
 from chary.learning import PrivateLogisticRegression
 from chary.session import open_votes
-from tests.calls.samples import ANY, NONE, OTHERS, SAMPLES, answering
+from tests.conformance import samples
+from tests.conformance.samples import ANY, NONE, answering
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent
 
-FAR = 10**9
+FAR = samples.EXTREME
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=40, delta=1e-6), "approximate_delta": "5e-7"}
 
 
@@ -79,7 +80,7 @@ BESIDE = {
     "greedy by rounds": asking(lambda call: Greedy({"one": call, "two": call}, above=-FAR, mechanism="best")),
 }
 # Widening needs an earlier call, and is told of below.
-CALLS = {name: sample for name, sample in (SAMPLES | OTHERS).items() if not name.startswith("widen")}
+CALLS = {name: call for name, call in samples.CALLS.items() if not name.startswith("widen")}
 OPENINGS = {name for name, sample in CALLS.items() if isinstance(sample(), Opening)}
 # What comes in between a target and its price.
 WHY = dict.fromkeys(OPENINGS, "stays open") | {
@@ -112,7 +113,7 @@ NUMBERS = {
 @pytest.fixture
 def session(request, opened):
     name = request.node.callspec.params["name"]
-    with answering(CALLS[name]().kind, opened, **ROOM) as made:
+    with answering(name, opened=opened, **ROOM) as made:
         yield made
 
 
@@ -162,13 +163,13 @@ def test_a_choice_brings_its_law_to_the_boundary(opened, mechanism):
     made = chooser(query, session.spine.rows.neighbor_relation, "0.1", mechanism)
     assert law.law(values).probabilities() == made.law(values[0]).probabilities()
     assert opened(budget=NO_NOISE).ask(Boundary(Choose(query, epsilon=PLENTY, mechanism=mechanism))).clear
-    for call in (Choose(query, epsilon="0.1", mechanism="laplace"), SAMPLES["release"]()):
+    for call in (Choose(query, epsilon="0.1", mechanism="laplace"), CALLS["release"]()):
         with pytest.raises(InvalidParameter, match="how likely"):
             session.ask(Boundary(call))
 
 
 def test_candidates_have_names(opened):
-    session, call = opened(**ROOM), SAMPLES["release"]
+    session, call = opened(**ROOM), CALLS["release"]
     with pytest.raises(InvalidParameter, match="different names"):
         session.ask(TopK([call(), call()], k=1))
     assert session.history == []

@@ -28,9 +28,9 @@ from chary.ledger import SecretMoved
 from chary.noise import Seeded
 from chary.report import report
 from chary.session import STEPS, findings
-from tests.conformance.runs import FAR, RUNS
+from tests.conformance.samples import EXTREME, NEIGHBORS, ROWS, RUNS
 from tests.session.interruption_kit import Interruption, Stop
-from tests.session.kit import ADDRESS, PUBLIC, error_texts, recorded, shows_data, spent, visits
+from tests.session.kit import ADDRESS, error_texts, recorded, shows_data, spent, visits
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 # The table of a sketch has a name of its own in each process.
@@ -51,7 +51,7 @@ def opening(opened):
     """Sessions that can open runs of a form."""
 
     def make(form, rows=None, **options):
-        return opened(rows, **(ROOM | (PUBLIC if form.public_size else {}) | options))
+        return opened(rows, **(ROOM | NEIGHBORS[form.rows] | options))
 
     return make
 
@@ -317,7 +317,7 @@ def test_runs_are_known_to_their_dataset_alone_and_to_all_of_its_analysts(form, 
 
 def test_a_run_has_spent_what_its_calls_were_charged(form, opening):
     session = opening(form)
-    session.ask(ThresholdTest(count(), above=-FAR, epsilon="0.01"))
+    session.ask(ThresholdTest(count(), above=-EXTREME, epsilon="0.01"))
     first = session.start(form.opening())
     form.question.ask(first)
     other = session.start(form.opening())
@@ -380,7 +380,7 @@ def test_all_that_a_question_is_charged_was_quoted_and_is_found_under_its_reques
 
 def test_what_has_to_wait_is_quoted(opened):
     """No rows came, so that it would be refused now; where it stands it waits for them."""
-    run = opened(**ROOM, **PUBLIC).start(RUNS["continual_count"].opening())
+    run = opened(**ROOM, **NEIGHBORS[ROWS]).start(RUNS["continual_count"].opening())
     run.ask()
     with pytest.raises(InvalidParameter):
         run.ask(only_new=True)
@@ -388,7 +388,7 @@ def test_what_has_to_wait_is_quoted(opened):
 
 
 def test_a_histogram_is_quoted_in_the_words_in_which_it_is_asked(opened):
-    run = opened(**ROOM, **PUBLIC).start(RUNS["multiplicative_weights"].opening())
+    run = opened(**ROOM, **NEIGHBORS[ROWS]).start(RUNS["multiplicative_weights"].opening())
     assert run.quote("clinic = 'north'", must_verify=True) == run.quote("clinic = 'north'")
 
 
@@ -418,7 +418,7 @@ def test_a_run_that_follows_is_asked_after_each_append(form, opening):
 
 
 def test_a_resumed_run_follows_too(opened):
-    session = opened(**ROOM, **PUBLIC)
+    session = opened(**ROOM, **NEIGHBORS[ROWS])
     run = session.start(RUNS["continual_count"].opening())
     session.append(visits())
     assert run.state.results == []
@@ -428,7 +428,7 @@ def test_a_resumed_run_follows_too(opened):
 
 
 def test_a_closed_run_that_follows_does_not_fail_the_append(opened):
-    session = opened(**ROOM, **PUBLIC)
+    session = opened(**ROOM, **NEIGHBORS[ROWS])
     run = session.start(RUNS["continual_count"].opening(), follow=True)
     told = len(run.state.results)
     run.close()
@@ -438,7 +438,7 @@ def test_a_closed_run_that_follows_does_not_fail_the_append(opened):
 
 
 def test_a_black_box_is_brought_again(opened):
-    session = opened(**ROOM, **PUBLIC)
+    session = opened(**ROOM, **NEIGHBORS[ROWS])
     run = session.start(RUNS["schedule"].opening())
     other = CountsBox(count("age >= 61"))
     for wrong in ({}, {"bring": other}, {"bring": 5}):

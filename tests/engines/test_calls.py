@@ -9,12 +9,11 @@ from chary import Budget
 from chary.data import NeighborRelation, RowTable
 from chary.noise import Seeded
 from chary.session.opening import BudgetChoice, Place, session_of
+from tests.conformance.samples import EVERY, NEIGHBORS, PATIENTS, REPLACED, ROWS, names_of
 from tests.engines.openers import ENGINES
 from tests.session.kit import visits
-from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
 ROOM = BudgetChoice(Budget(epsilon=2, delta=1e-6), grain="0.02")
-KINDS = [kind for kind in EVERY if kind not in OF_VOTES]
 pytestmark = pytest.mark.parametrize(
     "engine",
     # The first is what the others are compared with; files of both kinds are the same engine on one kind of rows.
@@ -25,9 +24,8 @@ pytestmark = pytest.mark.parametrize(
 
 
 def neighbours(kind):
-    if kind in OF_ROWS:
-        return "replace", None
-    return ("replace" if kind in OF_REPLACED else "add_remove"), "patient"
+    of = NEIGHBORS[EVERY[kind].rows]
+    return of.get("neighbors", "add_remove"), of["privacy_unit"]
 
 
 def frame():
@@ -56,7 +54,7 @@ def tables(opened):
     return functools.cache(lambda neighbors, unit: opened(frame(), neighbors, unit))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", names_of(PATIENTS, REPLACED, ROWS))
 def test_equal_rows_and_equal_noise_make_equal_answers(tables, tally, monkeypatch, kind):
     table = tables(*neighbours(kind))
     # A session closes its rows, which the next kind is asked of.

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from chary.noise import Seeded
+from tests.conformance.samples import FIRST
 from tests.golden.sources import LEDGERS, LEFT, more_rows, of_table
 from tests.session.interruption_kit import Interruption, Stop
-from tests.session.registry import KINDS
 
 
 def write(opened, kinds, place, *, seed):
@@ -36,7 +36,7 @@ def leave(place, folder):
     """A ledger as a crash of the whole machine leaves it: copied with the log beside it, before anything is closed."""
     with of_table(place, unsafe_noise=Seeded(99)) as session:
         for title in LEFT:
-            KINDS[title](session, title)(f"monday, {title}")
+            FIRST[title](session, title)(f"monday, {title}")
         for file in place.parent.glob(f"{place.name}*"):
             shutil.copy(file, folder)
         return told(session)

@@ -6,9 +6,8 @@ import duckdb
 
 import chary
 from chary import Budget
-from chary.data import Votes
-from tests.session.kit import PUBLIC, USUAL, visits
-from tests.session.registry import KINDS, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.conformance.samples import FIRST, PATIENTS, REPLACED, ROWS, VOTES
+from tests.session.kit import PUBLIC, USUAL, open_teachers, visits
 
 ROOM = Budget(epsilon=2, delta=1e-6)
 # What was asked of a ledger that was copied with the log beside it.
@@ -34,8 +33,7 @@ def of_rows(ledger, **options):
 
 def of_votes(ledger, **options):
     """Votes of teachers."""
-    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return chary.open_votes(votes, dataset="data", budget=ROOM, ledger=ledger, **options)
+    return open_teachers(budget=ROOM, ledger=ledger, **options)
 
 
 def of_pure(ledger, **options):
@@ -73,17 +71,20 @@ def of_file(ledger, **options):
 
 
 def _these(names):
-    return {name: KINDS[name] for name in KINDS if name in names}
+    return {name: FIRST[name] for name in names}
 
 
-SPECIAL = OF_VOTES | OF_REPLACED | OF_ROWS
+def _asked_of(rows):
+    return {name: sample for name, sample in FIRST.items() if sample.rows == rows}
+
+
 LOW = {"above": 60, "epsilon": "0.01", "below_margin": True}
 SERIES = {"watch of a series": lambda s, name: lambda key: s.release_if(s.series(), **LOW, request=key)}
 LEDGERS = {
-    "table": (of_table, {name: kind for name, kind in KINDS.items() if name not in SPECIAL}),
-    "replaced": (of_replaced, _these(OF_REPLACED)),
-    "rows": (of_rows, _these(OF_ROWS)),
-    "votes": (of_votes, _these(OF_VOTES)),
+    "table": (of_table, _asked_of(PATIENTS)),
+    "replaced": (of_replaced, _asked_of(REPLACED)),
+    "rows": (of_rows, _asked_of(ROWS)),
+    "votes": (of_votes, _asked_of(VOTES)),
     "pure": (of_pure, _these(SIMPLE)),
     "exact": (of_exact, _these(SIMPLE)),
     "series": (of_series, SERIES),

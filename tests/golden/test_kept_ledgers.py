@@ -9,13 +9,13 @@ import pytest
 from chary.amounts import Amount
 from chary.ledger import open_ledger
 from chary.noise import Seeded
+from tests.conformance.samples import FIRST
 from tests.golden.make import told
 from tests.golden.sources import LEDGERS, LEFT, of_table
-from tests.session.registry import KINDS
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(folder.name for folder in HERE.iterdir() if (folder / "told.json").exists())
-WITH_LEFT = LEDGERS | {"left": (of_table, {name: KINDS[name] for name in LEFT})}
+WITH_LEFT = LEDGERS | {"left": (of_table, {name: FIRST[name] for name in LEFT})}
 CASES = [(version, title) for version in VERSIONS for title in WITH_LEFT]
 
 

@@ -1,6 +1,6 @@
 """A net under a change of form: whatever the code does is recorded here, and the suite says where it differs.
 
-- `recorded/transcripts`: each recipe of `tests/session/registry.py` under each filter and between each kind of
+- `recorded/transcripts`: each recipe of `tests/conformance/samples.py` under each filter and between each kind of
   neighbours. Kept are quote, text in the ledger, event, price, the answer as JSON, text and HTML, findings, statement.
 - `recorded/texts`: the SQL of every form in each dialect, the help and the figures of commands, the document of the
   HTTP API.

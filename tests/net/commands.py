@@ -13,18 +13,17 @@ from unittest.mock import patch
 import typer
 
 import chary
-from chary.calls import kinds
 from chary.cli import output, run
 from chary.cli.app import app
 from chary.noise import Seeded
-from tests.cli.test_kinds import CALLS
+from tests.cli.kit import BUDGET, KEYED, UNITS, write_visits
+from tests.cli.kit import PUBLIC as EACH
+from tests.conformance.samples import SAID, TYPED
 from tests.net.kept import masked, told
+from tests.session.kit import visits
 
 WIDTH = {"COLUMNS": "120", "TERMINAL_WIDTH": "120", "NO_COLOR": "1"}
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
-UNITS, EACH = "--unit patient_id --infer-types", "--each-row --neighbors replace --infer-types"
-KEYED = "--count --by clinic --keys a,b,c"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.1"
 SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"
 # Commands that ask, each in a folder of its own, one line after the other.
@@ -131,10 +130,10 @@ def asking():
     lines = [dict(_told(["account", *each.split(), "--json"]), of="calculators") for each in CALCULATED]
     for name, typed in TOLD.items():
         lines += _in_a_folder(name, [each.split() for each in typed])
-    for kind, (rows, options, _) in CALLS.items():
-        said = [kinds()[kind].name.replace("_", "-"), *options.split(), *rows.split(), *BUDGET.split()]
+    for name, sample in TYPED.items():
+        said = [typed(sample.kind), *sample.typed.split(), *SAID[sample.rows].split(), *BUDGET.split()]
         for how in ("ask", "quote"):
-            lines += _in_a_folder(f"{how} {kind}", [[how, "visits.csv", *said]], forms=(["--json"],))
+            lines += _in_a_folder(f"{how} {name}", [[how, "patients.csv", *said]], forms=(["--json"],))
     return lines
 
 
@@ -143,8 +142,9 @@ def _in_a_folder(name, typed, forms=(["--json"], [])):
     found = []
     for more in forms:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            _rows(Path("visits.csv"), 6000)
-            _rows(Path("more.csv"), 6000)
+            write_visits(Path("visits.csv"), 6000)
+            write_visits(Path("more.csv"), 6000)
+            visits().to_csv("patients.csv", index=False)
             source = Seeded(11)
             with patch.object(chary.noise, "OperatingSystem", lambda source=source: source):
                 found += [dict(_told([*line, *more]), of=name) for line in typed]
@@ -157,11 +157,6 @@ def _told(line):
     with suppress(ValueError):
         out = [told(json.loads(each)) for each in out.splitlines()]
     return {"line": " ".join(line), "code": code, "out": out, "err": masked(err)}
-
-
-def _rows(place, size):
-    rows = "".join(f"{unit},{unit % 100},{'abc'[unit % 3]},{unit % 50}\n" for unit in range(size))
-    place.write_text(f"patient_id,age,clinic,cost\n{rows}")
 
 
 def _plain(text):

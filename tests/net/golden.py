@@ -26,19 +26,17 @@ from chary.answers import Answer
 from chary.calls import GrowingTests, Release, SparseVector, ThresholdTest
 from chary.cli import run
 from chary.client.wire import in_typed
-from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.report import report
-from chary.session import open_votes
+from tests.conformance.samples import EVERY, LATER, PATIENTS, REPLACED, ROWS, VOTES, names_of
 from tests.golden.make import told as told_of
 from tests.net import kept
 from tests.net.kept import RECORDED, told
 from tests.servers.postgres import programs, running
 from tests.service.kit import client_of, listening, serve_dataset, service_at, token_of
 from tests.session.interruption_kit import Interruption, Stop
-from tests.session.kit import PUBLIC, visits
-from tests.session.registry import EVERY, LATER, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.session.kit import PUBLIC, open_teachers, visits
 
 HERE = RECORDED / "golden"
 ROOM = Budget(epsilon=20, delta=1e-6)
@@ -49,8 +47,7 @@ SCHEMA = "kept"
 
 def of_votes(**options):
     """Votes of teachers."""
-    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return open_votes(votes, **({"budget": ROOM, "dataset": "votes"} | options))
+    return open_teachers(**({"budget": ROOM, "dataset": "votes"} | options))
 
 
 def of_visits(**said):
@@ -58,17 +55,13 @@ def of_visits(**said):
     return lambda **options: chary.open(visits(), **({"budget": ROOM, "privacy_unit": "patient"} | said | options))
 
 
-def _these(names):
-    return tuple(recipe for recipe in EVERY if recipe in names)
-
-
-PLAIN = _these(EVERY.keys() - LATER.keys() - OF_VOTES - OF_REPLACED - OF_ROWS)
+PLAIN = tuple(name for name in names_of(PATIENTS) if name not in LATER)
 # How each ledger is opened, and what is asked of it; of pure and exact filters what they sell.
 LEDGERS = {
     "table": (of_visits(dataset="table"), PLAIN),
-    "replaced": (of_visits(dataset="replaced", neighbors="replace"), _these(OF_REPLACED)),
-    "rows": (of_visits(dataset="rows", **PUBLIC), _these(OF_ROWS)),
-    "votes": (of_votes, _these(OF_VOTES)),
+    "replaced": (of_visits(dataset="replaced", neighbors="replace"), names_of(REPLACED)),
+    "rows": (of_visits(dataset="rows", **PUBLIC), names_of(ROWS)),
+    "votes": (of_votes, names_of(VOTES)),
     "pure": (of_visits(dataset="pure", budget=Budget(epsilon=20)), PLAIN),
     "exact": (of_visits(dataset="exact", filter="exact", grain="0.01", budget=Budget(epsilon=4, delta=1e-6)), PLAIN),
 }

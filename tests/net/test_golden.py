@@ -12,10 +12,10 @@ from chary.client.wire import GONE, MERGED, TAGS, in_typed, of_typed
 from chary.ledger import open_ledger
 from chary.noise import Seeded
 from chary.session import Quote
+from tests.conformance.samples import EVERY, LATER
 from tests.net import golden
 from tests.net.kept import differences, told
 from tests.service.kit import client_of
-from tests.session.registry import EVERY, LATER
 
 TOLD = golden.read_told()
 WIRE = [json.loads(line) for line in gzip.decompress((golden.HERE / "wire.jsonl.gz").read_bytes()).splitlines()]

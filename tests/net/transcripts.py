@@ -17,13 +17,12 @@ from chary import Budget, Session
 from chary.answers import Answer
 from chary.calls import GrowingRun, KeyedRun
 from chary.calls.run import RunKind
-from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
-from chary.session import findings, open_votes, plain_composition
+from chary.session import findings, plain_composition
+from tests.conformance.samples import EVERY, VOTES
 from tests.net.kept import masked, told
-from tests.session.kit import PUBLIC, visits
-from tests.session.registry import EVERY, OF_VOTES
+from tests.session.kit import PUBLIC, open_teachers, visits
 
 ROOM, PURE = Budget(epsilon=2, delta=1e-6), Budget(epsilon=2)
 # Of which size most recipes are: what an exact filter sells are its multiples.
@@ -44,7 +43,7 @@ COMPARED = ("renyi", "replace")
 
 def cases(recipe):
     """The filters and the neighbours under which a recipe is asked."""
-    between = ["votes"] if recipe in OF_VOTES else NEIGHBORS
+    between = ["votes"] if EVERY[recipe].rows == VOTES else NEIGHBORS
     return [(kind, neighbors) for kind in FILTERS for neighbors in between]
 
 
@@ -67,11 +66,8 @@ def case(recipe, kind, neighbors):
 def opened(kind, neighbors, source):
     """The visits of the sessions' tests, or votes, under one filter."""
     given = FILTERS[kind] | {"ledger": ":memory:", "dataset": "data", "unsafe_noise": source}
-    if neighbors == "votes":
-        votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-        session = open_votes(votes, **given)
-    else:
-        session = chary.open(visits(), **given, **NEIGHBORS[neighbors])
+    visited = NEIGHBORS.get(neighbors)
+    session = open_teachers(**given) if visited is None else chary.open(visits(), **given, **visited)
     with session:
         yield session
 

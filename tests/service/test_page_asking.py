@@ -13,7 +13,7 @@ from chary.service.pages.charts import specification
 from chary.service.pages.fields import PREFIX
 from chary.service.pages.forms import form_of, menu, texts_of
 from chary.service.pages.history import replays
-from tests.calls.samples import SAMPLES
+from tests.conformance.samples import KINDS
 from tests.service.kit import token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import shows_data
@@ -32,14 +32,14 @@ def prefixed(texts):
 @pytest.mark.parametrize("types", [TYPES, {}], ids=["known types", "unknown types"])
 @pytest.mark.parametrize("kind", BY_FORM)
 def test_the_form_of_every_kind_says_the_very_call(kind, types):
-    form, call = form_of(kind), SAMPLES[kind]()
+    form, call = form_of(kind), KINDS[kind]()
     assert read(form.body(form.filled(call, types), types)) == call
 
 
 @pytest.mark.parametrize("kind", BY_FORM)
 def test_the_form_as_a_browser_sends_it_back_says_the_very_call(service, visit, kind):
     """Through the template: what is drawn into controls comes out of them again."""
-    call = SAMPLES[kind]()
+    call = KINDS[kind]()
     visitor = visit()
     fields = {"kind": kind, "form_token": visitor.form_token()} | prefixed(form_of(kind).filled(call, TYPES))
     drawn = visitor.http.post(ASK, data=fields | {"do": "quote"})

@@ -12,7 +12,9 @@ import chary
 from chary import Budget
 from chary.amounts import Amount
 from chary.core.plan import Data, Plan
+from chary.data import Votes
 from chary.filters import Price
+from chary.session import open_votes
 
 SECRET_NUMBER = 987654321
 SECRET_NAME = "SECRETNAME"
@@ -58,6 +60,12 @@ def sessions(**usual):
     yield make
     for session in made:
         session.close()
+
+
+def open_teachers(**options) -> chary.Session:
+    """A session on votes: of a hundred teachers ninety say yes."""
+    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+    return open_votes(votes, **({"dataset": "data", "ledger": ":memory:"} | options))
 
 
 def answers(session: chary.Session, plan: Plan, value: int, times: int) -> list[dict]:

@@ -14,11 +14,8 @@ from chary.amounts import MAIN_STEPS
 from chary.calls import GaussianAboveThreshold
 from chary.filters import ExactFilter, PureFilter, RenyiFilter, restore
 from tests.processors import processor
-from tests.session.kit import spent, visits
-from tests.session.registry import EVERY
-from tests.session.test_every_kind import ROOM, kind, opened
+from tests.session.kit import visits
 
-__all__ = ["kind", "opened"]
 PROCESSORS = (1, 2)
 
 
@@ -68,26 +65,6 @@ def test_what_a_filter_has_worked_out_is_read_from_the_ledger_and_not_worked_out
     other = restore(budget, renyi.body() | {"order": str(renyi.order + 1)})
     assert other.order == renyi.order + 1
     assert other.capacity != renyi.capacity
-
-
-@pytest.mark.parametrize("kind", EVERY, indirect=True)
-def test_every_kind_goes_on_for_the_same_price(opened, kind, tmp_path):
-    """The same words are the same request, what was paid stays, and the next call is charged from the same budget."""
-    place = tmp_path / "visits.ledger"
-    with processor(1):
-        first = opened(ledger=place, **ROOM)
-        answer, paid = repr(kind(first, "one")("monday")), spent(first)
-        cap = first.spine.filter.capacity
-        first.close()
-    with processor(2):
-        again = opened(ledger=place, **ROOM)
-        assert (spent(again), again.spine.filter.capacity) == (paid, cap)
-        ask = kind(again, "one")
-        assert repr(ask("monday")) == answer
-        assert spent(again) == paid
-        kind(again, "two")("tuesday")
-        assert spent(again).fits_into(cap)
-        assert again.spine.ledger.verify().ok
 
 
 def test_a_run_that_goes_on_elsewhere_has_paid_what_its_last_processor_finds(tmp_path):

@@ -20,8 +20,7 @@ from chary.calls import (
 )
 from chary.data.queries.stored import current_kind
 from chary.mechanisms import MajorityVote
-from tests.session.kit import spent
-from tests.session.registry import CLINICS
+from tests.session.kit import CLINICS, spent
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 KEYED = count().by("clinic", CLINICS)

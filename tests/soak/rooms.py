@@ -9,17 +9,14 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session
-from chary.data import Votes
-from chary.session import open_votes
-from tests.session.kit import PUBLIC, visits
-from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.conformance.samples import EVERY, PATIENTS, REPLACED, ROWS, VOTES, names_of
+from tests.session.kit import PUBLIC, open_teachers, visits
 
 VISITS = pa.Table.from_pandas(visits(), preserve_index=False)
 FILE, BATCH = "visits.duckdb", VISITS.slice(0, 7)
-UNITS = tuple(kind for kind in EVERY if kind not in OF_ROWS | OF_REPLACED | OF_VOTES)
 # Where each row is a unit, nothing can be asked that needs to know whose a row is.
 OF_UNITS = {"quantiles", "quantile", "individual_stream", "individual_ask", "sketch", "sketch_release_if"}
-ROWS = tuple(kind for kind in EVERY if kind not in OF_UNITS | OF_VOTES)
+OF_ANY_ROWS = tuple(kind for kind in names_of(PATIENTS, REPLACED, ROWS) if kind not in OF_UNITS)
 APPEND = "append"
 
 
@@ -47,8 +44,7 @@ def of_file(folder: Path, **options: object) -> Session:
 
 
 def of_votes(folder: Path, **options: object) -> Session:
-    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return open_votes(votes, dataset="data", **options)
+    return open_teachers(**options)
 
 
 def make_file(folder: Path) -> None:
@@ -58,11 +54,11 @@ def make_file(folder: Path) -> None:
 
 
 ROOMS = {
-    "units": Room(UNITS, of_frame(privacy_unit="patient")),
-    "replaced units": Room((*UNITS, *OF_REPLACED), of_frame(privacy_unit="patient", neighbors="replace")),
-    "rows": Room(ROWS, of_frame(**PUBLIC)),
-    "a file that grows": Room((*ROWS, *[APPEND] * 8), of_file, make_file),
-    "votes": Room(tuple(OF_VOTES), of_votes),
+    "units": Room(names_of(PATIENTS), of_frame(privacy_unit="patient")),
+    "replaced units": Room(names_of(PATIENTS, REPLACED), of_frame(privacy_unit="patient", neighbors="replace")),
+    "rows": Room(OF_ANY_ROWS, of_frame(**PUBLIC)),
+    "a file that grows": Room((*OF_ANY_ROWS, *[APPEND] * 8), of_file, make_file),
+    "votes": Room(names_of(VOTES), of_votes),
 }
 BUDGETS = (
     {"budget": Budget(epsilon=2, delta=1e-6), "grain": "0.02"},

@@ -26,7 +26,7 @@ from chary.calls import compute as racing
 from chary.calls.algorithm import ScoreFunction
 from chary.core.plan import Result
 from chary.filters import Listing
-from tests.calls.samples import SAMPLES, even
+from tests.conformance.samples import KINDS, even
 from tests.session.kit import CLINICS, spent
 
 RACED = {"test", "classify", "boundary", "call"}
@@ -244,21 +244,21 @@ def test_groups_are_raced_as_one_outcome_by_a_prior(opened, reach):
 
 
 FORMS = {
-    **{kind: (SAMPLES[kind],) for kind in RACED},
-    "test": (SAMPLES["test"], lambda: ThresholdTest(count(), above=5, hits=9)),
+    **{kind: (KINDS[kind],) for kind in RACED},
+    "test": (KINDS["test"], lambda: ThresholdTest(count(), above=5, hits=9)),
     "classify": (
-        SAMPLES["classify"],
+        KINDS["classify"],
         lambda: Classify(count().by("clinic", CLINICS), hits=9),
         *(partial(Classify, count(), low=5, high=9, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
         *(partial(Classify, count(), above=5, **way) for way in ({"hits": 9}, {"epsilon": "0.01"})),
     ),
     "boundary": (
-        SAMPLES["boundary"],
+        KINDS["boundary"],
         lambda: Boundary(fixed(1), runs=3),
         lambda: Boundary(fixed(1), runs=2, publish=True),
     ),
     "call": (
-        SAMPLES["call"],
+        KINDS["call"],
         lambda: RunAlgorithm(fixed(1), prior=2),
         lambda: RunAlgorithm(fixed(1, None, rho="0.01")),
     ),

@@ -4,12 +4,9 @@ import pytest
 
 from chary import Budget
 from chary.calls import QuantileAnswer, QuantileAnswers, Run, ScheduledRun
-from chary.data import Votes
-from chary.ledger import open_ledger
 from chary.report import report
 from chary.report.content import history_of
-from chary.session import open_votes
-from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.conformance.samples import EVERY, answering
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 # Those whose values have intervals must be; what its author brings, and what is asked of votes, is told as stored.
@@ -18,16 +15,6 @@ SURE = {
     *("growing_sparse_round", "growing_sparse_test", "growing_sparse_test of sharp tests"),
     *("sparse_test", "sparse_watch", "individual_ask", "sketch", "continual_step", "scheduled_run", "fraction"),
 }
-
-
-def session_for(kind, opened):
-    """One that can answer this kind."""
-    options = {"ledger": open_ledger(":memory:"), **ROOM}
-    if kind in OF_VOTES:
-        return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
-    if kind in OF_ROWS:
-        return opened(neighbors="replace", privacy_unit=None, **options)
-    return opened(**options, **({"neighbors": "replace"} if kind in OF_REPLACED else {}))
 
 
 def told(answer):
@@ -41,7 +28,7 @@ def told(answer):
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opened):
-    session = session_for(kind, opened)
+    session = answering(kind, opened=opened, **ROOM)
     answer = EVERY[kind](session, "one")("monday")
     ledger, terms = session.spine.ledger, session.spine.ledger.datasets()[0]
     stored = list(ledger.calls(terms.name))[-1]
@@ -65,7 +52,7 @@ def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opene
     ],
 )
 def test_a_report_says_what_a_stored_kind_says_and_its_body_does_not(opened, recipe, words):
-    with session_for(recipe, opened) as session:
+    with answering(recipe, opened=opened, **ROOM) as session:
         EVERY[recipe](session, recipe)("monday")
         (dataset,) = report(session).datasets
     assert words in dataset.calls[0].question

@@ -13,7 +13,7 @@ LEFT_OUT = {"test_ledger_scale.py"}
 BESIDE = {
     "filters": ["session/test_prices.py"],
     "core/transaction.py": [
-        "session/test_every_kind.py",
+        "conformance/test_kinds.py",
         "session/test_failures.py",
         "session/test_shares_and_requests.py",
         "session/test_session_laws.py",

@@ -2,56 +2,28 @@
 
 import pytest
 
-import chary
 from chary import Budget, InvalidQuery, count
 from chary.answers import Answer
 from chary.calls import Run, SparseVector
 from chary.client import connect
-from chary.data import Votes
 from chary.noise import Seeded
-from chary.session import open_votes
+from tests.conformance.samples import EVERY, answering
 from tests.service.kit import serve_dataset, token_of
-from tests.session.kit import PUBLIC, visits
-from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
-ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6), "ledger": ":memory:", "dataset": "data"}
-# What brings code of its author's, which no service runs.
-OF_CODE = {
-    "best_of_call",
-    "boundary",
-    "boundary of runs",
-    "call",
-    "call of a rho",
-    "call_twice",
-    "exponential_mechanism of a function",
-    "extend",
-    "inverse_sensitivity of a function",
-    "publish_if",
-    "reselect",
-    "schedule",
-    "scheduled_run",
-    "select",
-    "top of algorithms",
+ROOM = {
+    "grain": "0.02",
+    "budget": Budget(epsilon=2, delta=1e-6),
+    "ledger": ":memory:",
+    "dataset": "data",
+    "analyst": "alice",
 }
-
-
-def session_for(kind):
-    """A session with noise that is known, and that can answer this kind."""
-    options = ROOM | {"unsafe_noise": Seeded(7), "analyst": "alice"}
-    if kind in OF_VOTES:
-        return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **options)
-    if kind in OF_ROWS:
-        return chary.open(visits(), **PUBLIC, **options)
-    return chary.open(
-        visits(), privacy_unit="patient", **options, **({"neighbors": "replace"} if kind in OF_REPLACED else {})
-    )
 
 
 @pytest.fixture
 def both(request, service, address):
     """A session, and the client of a service that serves such another one."""
     kind = request.node.callspec.params["kind"]
-    local, served = session_for(kind), session_for(kind)
+    local, served = (answering(kind, unsafe_noise=Seeded(7), **ROOM) for _ in range(2))
     serve_dataset(service, "compared", served)
     with connect(address, token_of(service, "alice", datasets=["compared"])) as remote:
         yield local, remote
@@ -63,7 +35,7 @@ def both(request, service, address):
 def test_it_answers_as_a_session_does(both, kind):
     local, remote = both
     expected = EVERY[kind](local, "one")("monday")
-    if kind in OF_CODE:
+    if EVERY[kind].code:
         with pytest.raises(InvalidQuery):
             EVERY[kind](remote, "one")("monday")
         return

@@ -1,7 +1,8 @@
-"""What every kind of call must do, whatever it asks: see registry.py."""
+"""What every kind of call must do, whatever it asks: see samples.py."""
 
 import json
 import pickle
+from functools import partial
 from inspect import signature
 
 import pytest
@@ -10,15 +11,17 @@ from chary import Budget, BudgetExceeded
 from chary.amounts import Amount
 from chary.answers import Answer, Table
 from chary.calls import Run
-from chary.data import Votes
 from chary.mechanisms.additive import MARK, unpadded
 from chary.noise import Seeded
-from chary.session import STEPS, open_votes, plain_composition
+from chary.session import STEPS, plain_composition
+from tests.conformance.samples import EVERY, answering
+from tests.conformance.secrets import SECRETS
+from tests.processors import processor
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import WORDS_OF_ACCOUNTING, spent
-from tests.session.registry import EVERY, FREE, OF_REPLACED, OF_ROWS, OF_VOTES, SECRETS, UNPADDED
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
+PUBLIC_STATES = {name for name, sample in EVERY.items() if sample.public}
 
 
 def last(session):
@@ -32,17 +35,8 @@ def kind(request):
 
 @pytest.fixture
 def opened(request, opened):
-    """Opens votes where the kind asks votes, and units that are replaced where their number must be public."""
-    if request.node.callspec.params["kind"] in OF_ROWS:
-        return lambda **options: opened(neighbors="replace", privacy_unit=None, **options)
-    if request.node.callspec.params["kind"] in OF_REPLACED:
-        return lambda **options: opened(neighbors="replace", **options)
-    if request.node.callspec.params["kind"] not in OF_VOTES:
-        return opened
-    given = {"dataset": "data", "ledger": ":memory:"}
-    return lambda **options: open_votes(
-        Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **(given | options)
-    )
+    """Opens what can answer the kind."""
+    return partial(answering, request.node.callspec.params["kind"], opened=opened)
 
 
 def test_a_repeated_request_is_the_same_and_free_also_after_a_restart(opened, kind, tmp_path):
@@ -101,13 +95,13 @@ def test_what_is_charged_is_at_most_what_was_reserved(opened, kind):
     assert session.spine.ledger.verify().ok
 
 
-def test_a_secret_state_has_a_public_length(opened, kind, request):
+def test_a_secret_state_has_a_public_length(opened, kind):
     """Which it is for each kind is asked below."""
     session = opened(**ROOM)
     kind(session, "one")(None)
     ledger = session.spine.ledger
     kept = {call.kind: ledger.secret(call.number) for call in ledger.calls("data") if ledger.secret(call.number)}
-    if request.node.callspec.params["kind"] not in UNPADDED and not kept.keys() <= UNPADDED:
+    if not kind.public and not kept.keys() <= PUBLIC_STATES:
         assert all(MARK in secret for secret in kept.values())
         assert kept.keys() <= SECRETS.keys()
 
@@ -144,7 +138,7 @@ def test_an_interruption_leaves_the_worst_price_or_nothing(opened, kind, step):
     assert repr(ask("interrupted")) == answer
 
 
-def test_without_room_nothing_is_read(opened, kind, request):
+def test_without_room_nothing_is_read(opened, kind):
     """All that is left is less than one hit: refused before any data are touched, unless nothing is charged."""
     seen = []
     session = opened(on_step=seen.append, **ROOM)
@@ -152,10 +146,29 @@ def test_without_room_nothing_is_read(opened, kind, request):
     room = session.spine.left()
     session.spine.ledger.reserve("data", "another", "release", '{"epsilon":"1"}', Amount(room.main - 1, room.delta))
     seen.clear()
-    if request.node.callspec.params["kind"] in FREE:
+    if kind.free:
         ask(None)
         assert seen == list(STEPS)
         return
     with pytest.raises(BudgetExceeded):
         ask(None)
     assert seen == ["asked"]
+
+
+def test_a_kind_goes_on_for_the_same_price_on_another_processor(opened, kind, tmp_path):
+    """The same words are the same request, what was paid stays, and the next call is charged from the same budget."""
+    place = tmp_path / "visits.ledger"
+    with processor(1):
+        first = opened(ledger=place, **ROOM)
+        answer, paid = repr(kind(first, "one")("monday")), spent(first)
+        cap = first.spine.filter.capacity
+        first.close()
+    with processor(2):
+        again = opened(ledger=place, **ROOM)
+        assert (spent(again), again.spine.filter.capacity) == (paid, cap)
+        ask = kind(again, "one")
+        assert repr(ask("monday")) == answer
+        assert spent(again) == paid
+        kind(again, "two")("tuesday")
+        assert spent(again).fits_into(cap)
+        assert again.spine.ledger.verify().ok

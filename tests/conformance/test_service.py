@@ -9,7 +9,7 @@ from chary.calls import read
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.service.core.requests import readable_kinds
-from tests.calls.samples import OF_ROWS, SAMPLES
+from tests.conformance.samples import ALL, KINDS, ROWS
 from tests.service.kit import serve_visits
 from tests.session.kit import shows_data
 
@@ -28,7 +28,7 @@ def refused_by_constructor(body):
 
 @pytest.mark.parametrize("kind", ASKED)
 def test_a_wrong_field_is_told_in_the_words_of_the_constructor(service, http, kind):
-    sample = SAMPLES[kind]()
+    sample = KINDS[kind]()
     route = "runs" if isinstance(sample, Opening) else "calls"
     body, session = sample.body(), service.datasets["visits"].session
     before, tried, shown = session.spent, 0, set()
@@ -58,9 +58,9 @@ RICH = {"privacy_unit": None, "neighbors": "replace", "budget": Budget(epsilon=5
 @pytest.mark.parametrize("kind", OPENINGS)
 def test_a_wrong_word_to_a_run_is_a_problem_and_nothing_unforeseen(service, http, kind):
     name = f"asked of {kind}"
-    serve_visits(service, name, **(RICH if kind in OF_ROWS else {"budget": RICH["budget"]}))
+    serve_visits(service, name, **(RICH if ALL[kind].rows == ROWS else {"budget": RICH["budget"]}))
     place = f"/v1/datasets/{name}/runs"
-    opened = http.post(place, json=SAMPLES[kind]().body())
+    opened = http.post(place, json=KINDS[kind]().body())
     assert opened.status_code == 200, opened.text
     run = opened.json()
     words = {word: WORDS[word] for word in run["words"] if word in WORDS}

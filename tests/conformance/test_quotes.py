@@ -8,26 +8,26 @@ import pytest
 from chary import Budget
 from chary.calls.run import Opening
 from chary.data.queries.stored import current_kind
-from tests.calls.samples import AFTER, OF_ROWS, SAMPLES, answering
+from tests.conformance.samples import AFTER, ALL, CALLS, ROWS, answering
 
 
 def sample(kind, session):
     """The call; one that follows another names the call that the session has made."""
-    call = SAMPLES[kind]()
+    call = CALLS[kind]()
     return replace(call, held=session.history[0].call) if kind in AFTER else call
 
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("kind", CALLS)
 def test_a_quote_writes_nothing_and_reads_nothing(kind, opened, tmp_path):
     steps, place = [], tmp_path / "visits.ledger"
-    session = answering(kind, opened, ledger=place, on_step=steps.append, **ROOM)
+    session = answering(kind, opened=opened, ledger=place, on_step=steps.append, **ROOM)
     kept, call = list(session.spine.ledger.export("data")), sample(kind, session)
     steps.clear()
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
-    if kind not in OF_ROWS:  # whose number of rows is public, and asked of the rows
+    if ALL[kind].rows != ROWS:  # whose number of rows is public, and asked of the rows
         session.spine.rows.close()
     with patch.object(type(session.spine.source), "words", side_effect=AssertionError):
         quote = session.quote(call)
@@ -38,9 +38,9 @@ def test_a_quote_writes_nothing_and_reads_nothing(kind, opened, tmp_path):
     assert str(quote)
 
 
-@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("kind", CALLS)
 def test_at_most_what_was_quoted_is_charged_and_the_run_is_listed(kind, opened):
-    session = answering(kind, opened, **ROOM)
+    session = answering(kind, opened=opened, **ROOM)
     call, before = sample(kind, session), len(session.history)
     quote = session.quote(call)
     answer = session.ask(call)
