@@ -69,3 +69,9 @@ class Races:
         price = call.price(self.filter)
         ran = call.run(Data([None], None, json.dumps(list(counters)).encode(), None, price))
         return call.cost.final(price, ran, call.cost.most).main, tuple(json.loads(ran.secrets[1]))
+
+
+def counted_twice(before, hits, full):
+    """The broken rule of earlier versions: a call paid in full raised the counters as well."""
+    after = {name: count + hits.get(name, 0) for name, count in before.items()}
+    return after, min(after.values()) - min(before.values()) if full is None else full

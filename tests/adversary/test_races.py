@@ -11,19 +11,13 @@ from chary.accounting import BestOf, Targeted
 from chary.calls import compute as racing
 from chary.filters import RenyiFilter
 from tests.adversary.kit import STEPS, Best, Delta, Moment
-from tests.adversary.races import Races, start
+from tests.adversary.races import Races, counted_twice, start
 
 # At order 2 a call of 0.4 has a price per hit and a call of 1 has none.
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
 SIZES = ("0.4", "1")
 HIT = FILTER.price(Targeted("0.4")).hit.main
 FAR = 40 * STEPS
-
-
-def counted_twice(before, hits, full):
-    """The broken rule: a call paid in full raises the counters as well."""
-    after = {name: count + hits.get(name, 0) for name, count in before.items()}
-    return after, min(after.values()) - min(before.values()) if full is None else full
 
 
 def potential(counters):

@@ -2,22 +2,12 @@
 
 import contextlib
 import dataclasses
-import importlib
 import json
 import sys
 
 import pytest
 
-from tests.paths import ROOT
-
 NAME = "a change of half a million cells; NumPy"
-
-
-@pytest.fixture
-def run_beside(monkeypatch):
-    """A benchmark as it is run, which finds its neighbours in its own folder."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module
 
 
 @pytest.fixture

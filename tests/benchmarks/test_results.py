@@ -1,6 +1,5 @@
 """What benchmarks print is kept: figures as numbers, ratios under names, unfinished tables, a page."""
 
-import importlib
 import json
 import sys
 
@@ -14,13 +13,6 @@ ROWS = [
     ["", "limited", "400 us, leaks", "1,000", "-"],
     ["total", "plain", "-", "10", "-"],
 ]
-
-
-@pytest.fixture
-def run_beside(monkeypatch):
-    """A benchmark as it is run, which finds its neighbours in its own folder."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Peers keep the promise they are compared at: laws by enumeration and brute force, and published constants."""
 
-import importlib
 import itertools
 import math
 from fractions import Fraction
@@ -14,16 +13,8 @@ from chary.accounting.sharp_widths import draw_table
 from chary.filters import RenyiFilter
 from chary.mechanisms.boundaries import LabelDraws
 from chary.noise import Seeded
-from tests.paths import ROOT
 
 EPSILON, DELTA = 1.0, 1e-5
-
-
-@pytest.fixture
-def run_beside(monkeypatch):
-    """A benchmark as it is run, which finds its neighbours in its own folder."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module
 
 
 def moved(votes):

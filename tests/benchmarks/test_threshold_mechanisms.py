@@ -1,21 +1,11 @@
 """The threshold benchmarks run what is advised: the same calibration, the same errors."""
 
-import importlib
-
 import pytest
 
 from chary.advise import advise
-from tests.paths import ROOT
 
 DELTA = 1e-6
 BUDGETS = [(1.0, 10), (1.0, 50), (1.0, 200), (0.5, 10), (0.5, 50), (0.5, 200)]
-
-
-@pytest.fixture
-def run_beside(monkeypatch):
-    """A benchmark as it is run, which finds its neighbours in its own folder."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module
 
 
 def named(advice):

@@ -1,5 +1,7 @@
 """Shared by the tests of commands: what lines are made of, on the visits that their fixture writes."""
 
+import json
+
 from chary.calls import kinds
 
 SECRET = "987654321"
@@ -13,6 +15,13 @@ SMALL = "--epsilon 0.01"
 def typed(kind):
     """How a kind is typed."""
     return kinds()[kind].name.replace("_", "-")
+
+
+def figures(call, line):
+    """What a command that works prints as JSON."""
+    code, out, _ = call(line + " --json")
+    assert code == 0
+    return json.loads(out)
 
 
 def write_visits(place, units, secret=None):

@@ -12,7 +12,7 @@ from chary.cli import run
 from chary.cli.app import app
 from tests.cli.kit import BUDGET, CELLS, KEYED, PUBLIC, SECRET, SMALL, UNITS, write_visits
 from tests.cli.kit import typed as name_of
-from tests.conformance.samples import SAID, TYPED
+from tests.conformance.samples import TYPED, USUAL
 from tests.session.kit import shows_data
 from tests.session.kit import visits as patients
 
@@ -31,7 +31,7 @@ SHORT = {
     "config": UNITS,
 }
 # Kinds by the names that are typed for them.
-KINDS = {name_of(sample.kind): f"{SAID[sample.rows]} {sample.typed}" for sample in TYPED.values()}
+KINDS = {name_of(kind): TYPED[name].command().partition(" ")[2] for kind, name in USUAL.items()}
 NUMBERS = ["0.1", "1", "2", "0", "-1", "1/3", "1/0", "nan", "1e-400", "1e400", "ten", "", "9" * 60]
 WHOLE = ["1", "2", "3", "0", "-1", "x"]
 TEXTS = ["age", "clinic", "patient_id", "nobody", "a,b", "0,50", "50,0", "1..3", "..", "@nothing", "@visits.csv", '"']

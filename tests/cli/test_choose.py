@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-SECRET = "987654321"
+from tests.cli.kit import SECRET
+
 ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --budget-epsilon 1 --budget-delta 1e-6"
 
 

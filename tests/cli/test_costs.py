@@ -14,7 +14,7 @@ from chary.calls import kinds
 from chary.cli.app import app
 from chary.cli.forms import WAYS
 from tests.cli.kit import BUDGET, CELLS, KEYED, PUBLIC, UNITS, typed
-from tests.conformance.samples import SAID, TYPED
+from tests.conformance.samples import TYPED, USUAL
 
 ROOT = typer.main.get_command(app)
 SIZES = re.compile(r" --(epsilon|rho|noise) \S+")
@@ -37,12 +37,10 @@ SHORT = {
     f"quote visits.csv {UNITS} --count --above 10": "question",
 }
 ASKED = {
-    f"{word} patients.csv {typed(sample.kind)} {SAID[sample.rows]} {SIZES.sub('', f' {sample.typed}').strip()}": typed(
-        sample.kind
-    )
-    for sample in TYPED.values()
+    f"{word} patients.csv {SIZES.sub('', TYPED[name].command())}": typed(kind)
+    for kind, name in USUAL.items()
     for word in ("ask", "quote")
-    if sample.kind not in NEEDED
+    if kind not in NEEDED
 }
 
 

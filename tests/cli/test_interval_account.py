@@ -1,17 +1,11 @@
 """`chary account interval`: its JSON, what it prints for people, and its errors."""
 
-import json
-
 import pytest
+
+from tests.cli.kit import figures
 
 LINE = "account interval --epsilon 0.05 --above 100"
 SAID = {100: (None, 107), 160: (None, 219), 175: (106, 234), 200: (139, 260), 400: (340, 460)}
-
-
-def figures(call, line):
-    code, out, _ = call(line + " --json")
-    assert code == 0
-    return json.loads(out)
 
 
 @pytest.mark.parametrize("value", SAID)

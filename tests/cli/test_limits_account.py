@@ -1,6 +1,5 @@
 """Calculators of limits and of rows from a shell: their JSON is that of the functions, and what they refuse."""
 
-import json
 from fractions import Fraction
 
 import pytest
@@ -12,6 +11,7 @@ from chary.accounting.schedules import Law, epochs_rows, every_rows, population_
 from chary.accounting.sharp_widths import laplace_width
 from chary.accounting.weights import published_weights_rows, sparse_weights_rows
 from chary.filters import Budget, largest_call
+from tests.cli.kit import figures
 
 ROWS = "account rows --accuracy 0.2 --factor 2"
 WEIGHTS = "account weights-rows --alpha 0.2 --cells 50 --queries 10 --epsilon 1"
@@ -19,12 +19,6 @@ QUERIES = "account queries --alpha 0.1 --cells 1000 --start 1000000000 --size 40
 POPULATION = "account population --excess 0.001 --size 1000 --lam 0.5"
 PEOPLE = "account people --values 10 --epsilon 1 --within 0.02"
 TESTS = "account tests --budget-epsilon 1 --budget-delta 1e-6 --hits 3 --within 120"
-
-
-def figures(call, line):
-    code, out, _ = call(line + " --json")
-    assert code == 0
-    return json.loads(out)
 
 
 def test_hits(call):

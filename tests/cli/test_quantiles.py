@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-SECRET = "987654321"
+from tests.cli.kit import SECRET
 
 
 @pytest.fixture

@@ -1,20 +1,14 @@
 """`chary account noisy-max` and `above-threshold`: their JSON, what they print for people, and their errors."""
 
-import json
 import math
 
 import pytest
 
 from chary.accounting import halted_epsilon_up, noisy_max_epsilon_up, running_epsilon_up
+from tests.cli.kit import figures
 
 ABOVE = "account above-threshold --steps 7 --sensitivity 0.01 --threshold-noise 0.1 --query-noise 0.2 --threshold 0.5"
 RUN = {"sensitivity": "0.01", "threshold_noise": "0.1", "query_noise": "0.2", "threshold": "0.5"}
-
-
-def figures(call, line):
-    code, out, _ = call(line + " --json")
-    assert code == 0
-    return json.loads(out)
 
 
 def test_noisy_max(call):

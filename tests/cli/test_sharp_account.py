@@ -1,21 +1,15 @@
 """`chary account sharp` and `within`: their JSON, the allowed side, refusals."""
 
-import json
 from fractions import Fraction
 
 import pytest
 
 from chary.accounting import sharp_width
 from tests.accounting.sharp.laws import allowed
+from tests.cli.kit import figures
 from tests.paths import reference
 
 WITHIN = "account within --budget-epsilon 1 --budget-delta 1e-6 --tests 1000 --hits 3"
-
-
-def figures(call, line):
-    code, out, _ = call(line + " --json")
-    assert code == 0
-    return json.loads(out)
 
 
 @pytest.mark.parametrize("order", ["18.0", "2.5", "60.0"])

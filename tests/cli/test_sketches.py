@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-SECRET = "987654321"
+from tests.cli.kit import SECRET
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from chary.mechanisms.weights import Transcript
-
-SECRET = "987654321"
+from tests.cli.kit import SECRET
 
 
 @pytest.fixture

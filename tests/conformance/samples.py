@@ -58,6 +58,7 @@ from chary.calls import (
 )
 from chary.calls.run import Opening
 from chary.growth import CountsBox
+from tests.cli.kit import typed
 from tests.conformance.runs import (
     End,
     Run,
@@ -110,6 +111,10 @@ class Sample:
     def kind(self):
         return self.call().kind
 
+    def command(self, options=None):
+        """What is typed: its kind, its rows, and its options or others."""
+        return f"{typed(self.kind)} {SAID[self.rows]} {self.typed if options is None else options}"
+
     def __call__(self, session, name):
         """Do what comes first; how to ask then."""
         if self.prepared is not None:
@@ -159,9 +164,9 @@ def reselected(session, request):
     return Widen(session.ask(Select([one()], above=5, room=64), request=request).call, when=ANY)
 
 
-def fixed(value, epsilon="0.01"):
-    """An algorithm whose outcome is known."""
-    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon)
+def fixed(value, epsilon="0.01", **options):
+    """An algorithm whose outcome is known: it is 0-DP, whatever it declares."""
+    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon, **options)
 
 
 def scoring(score):
@@ -666,6 +671,12 @@ LATER = {
         lambda: LinearRegression("cost", {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2),
         typed="--response cost --range age=0,90 --range cost=0,20 --rho 0.0001 --max-rows-per-unit 2",
     ),
+    "release of a mean": Sample(
+        lambda: Release(chary.mean("cost", bounds=(0, 20), max_rows_per_unit=1), epsilon="0.01"),
+        typed=f"--mean cost --bounds 0,20 --max-rows-per-unit 1 {TYPED_SIZE}",
+    ),
+    "release_if withheld": Sample(lambda: ReleaseIf(count(), above=EXTREME, epsilon="0.01")),
+    "watch by sharp tests": Sample(lambda: ReleaseIf(BY_CLINIC, above=-EXTREME, hits=90)),
     "test of keys": Sample(lambda: ThresholdTest(BY_CLINIC, above=-EXTREME, epsilon="0.01")),
     "test of keys by sharp tests": Sample(lambda: ThresholdTest(BY_CLINIC, above=-EXTREME, hits=90)),
     "choose_with_lead": Sample(
@@ -709,6 +720,8 @@ CALLS = {name: sample.call for name, sample in ALL.items() if sample.call is not
 KINDS = {kind: CALLS[kind] for kind in sorted(kinds())}
 RUNS = {name: replace(sample.run, rows=sample.rows) for name, sample in ALL.items() if sample.run is not None}
 TYPED = {name: sample for name, sample in ALL.items() if sample.typed is not None}
+# The first one of each kind that a command line can state.
+USUAL = {sample.kind: name for name, sample in reversed(TYPED.items())}
 # Kinds that nothing but their author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "publish_if", "schedule"}
 # What needs an earlier call: asks that one under a request, and says the call that follows it.

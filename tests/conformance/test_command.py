@@ -15,17 +15,13 @@ from chary.cli.app import app
 from chary.cli.forms import forms
 from chary.cli.output import is_table
 from tests.cli.kit import BUDGET, SMALL, typed
-from tests.conformance.samples import BROUGHT, NEIGHBORS, SAID, TYPED
+from tests.conformance.samples import BROUGHT, NEIGHBORS, TYPED, USUAL
 from tests.session.kit import WORDS_OF_ACCOUNTING, shows_data
-
-# One sample a kind; the others are asked in another way.
-USUAL = {sample.kind: name for name, sample in reversed(TYPED.items())}
 
 
 def line_of(name, word="ask", options=None):
     """A command line that asks a sample, or its kind with other options."""
-    sample = TYPED[name]
-    return f"{word} patients.csv {typed(sample.kind)} {SAID[sample.rows]} {options or sample.typed} {BUDGET}"
+    return f"{word} patients.csv {TYPED[name].command(options)} {BUDGET}"
 
 
 @pytest.fixture

@@ -21,11 +21,6 @@ def modes(path):
     return {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "test.ledger"
-
-
 def test_all_files_are_private_whatever_the_umask(path):
     old = os.umask(0)
     try:

@@ -21,11 +21,6 @@ from .test_ledger_file import in_child
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "test.ledger"
-
-
-@pytest.fixture
 def ledger(path):
     ledger = open_ledger(path, timeout=0.2)
     ledger.open(terms())

@@ -18,17 +18,9 @@ from chary.ledger import Amount, Balance, Ledger, RequestAnswered, Reservation, 
 from chary.ledger.entries import GENESIS, ChainEntry
 from chary.ledger.records import CapReached, Tally
 
-from .kit import ANSWER, KINDS, QUESTION, ask, make, terms
+from .kit import ANSWER, QUESTION, ask, terms
 
 NONE = Amount(0)
-
-
-@pytest.fixture(params=KINDS)
-def ledger(request, tmp_path):
-    made = make(request.param, tmp_path, request)
-    made.open(terms())
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("second", [10**12, 2**40, 2**63, -(10**12)])

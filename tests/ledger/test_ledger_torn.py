@@ -31,11 +31,6 @@ def commit(request, tmp_path_factory):
     return before, after, page_size(path)
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "test.ledger"
-
-
 def tell(path, content, left=None):
     """What the ledger tells with this content, beside this journal."""
     path.write_bytes(content)

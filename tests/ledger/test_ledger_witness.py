@@ -18,11 +18,6 @@ from .kit import ANSWER, QUESTION, ask, filled, terms
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "test.ledger"
-
-
-@pytest.fixture
 def witness(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     return tmp_path / "elsewhere" / "visits.witness"

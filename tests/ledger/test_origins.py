@@ -8,17 +8,9 @@ from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import move
 from chary.service.core.audit_trail import asked_through
 
-from .kit import ANSWER, KINDS, QUESTION, make, place, raw, terms
+from .kit import ANSWER, QUESTION, place, raw, terms
 
 TOKEN = "token 78a7bd606fcbbf7d"
-
-
-@pytest.fixture(params=KINDS)
-def ledger(request, tmp_path):
-    made = make(request.param, tmp_path, request)
-    made.open(terms())
-    yield made
-    made.close()
 
 
 def asked(ledger):

@@ -85,3 +85,26 @@ def price_of(epsilon: Fraction, order: int) -> float:
     price = hit_price_up(Targeted(epsilon), Fraction(order))
     assert price is not None
     return float(price)
+
+
+def entropy(people: np.ndarray, model: np.ndarray) -> float:
+    """The relative entropy of one histogram from another."""
+    inside = people > 0
+    return float((people[inside] * np.log(people[inside] / model[inside])).sum())
+
+
+def edits(first: Iterable[int], second: Iterable[int]) -> int:
+    """The fewest single changes between two tuples of counts: units that come or go."""
+    return sum(abs(a - b) for a, b in zip(first, second, strict=True))
+
+
+def moves(first: Iterable[int], second: Iterable[int]) -> int:
+    """The same where a unit may also move, or have no key."""
+    less = sum(max(a - b, 0) for a, b in zip(first, second, strict=True))
+    more = sum(max(b - a, 0) for a, b in zip(first, second, strict=True))
+    return max(less, more)
+
+
+def worst(laws: dict[Any, list[float]], pairs: Iterable[tuple[Any, Any]]) -> float:
+    """The largest log-likelihood ratio of any outcome between neighbours."""
+    return max(abs(math.log(a / b)) for x, y in pairs for a, b in zip(laws[x], laws[y], strict=True))

@@ -15,6 +15,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, Stretches, bits_distances, mode_distances
 from chary.mechanisms.choices import LevelLaw
 from chary.noise import ExponentialLaw, OperatingSystem, Seeded
+from tests.mechanisms.laws import edits, moves, worst
 from tests.noise.helpers import ball
 
 ALPHA = 1e-6
@@ -162,18 +163,6 @@ def test_the_distance_is_seldom_exceeded(epsilon):
 # The mode
 
 
-def edits(first, second):
-    """The fewest single changes between two tuples of counts: units that come or go."""
-    return sum(abs(a - b) for a, b in zip(first, second, strict=True))
-
-
-def moves(first, second):
-    """The same where a unit may also move, or have no key."""
-    less = sum(max(a - b, 0) for a, b in zip(first, second, strict=True))
-    more = sum(max(b - a, 0) for a, b in zip(first, second, strict=True))
-    return max(less, more)
-
-
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("keys", [2, 3])
 def test_mode_distances_by_brute_force(keys, replace):
@@ -194,11 +183,6 @@ def test_many_keys_are_as_good_as_few():
         leads = np.maximum(counts - counts[place] - k, 0).sum()
         assert leads <= k
         assert k == 0 or np.maximum(counts - counts[place] - k + 1, 0).sum() > k - 1
-
-
-def worst(laws, pairs):
-    """The largest log-likelihood ratio of any outcome between neighbours."""
-    return max(abs(math.log(a / b)) for x, y in pairs for a, b in zip(laws[x], laws[y], strict=True))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])

@@ -13,6 +13,7 @@ from chary.mechanisms.mwem import MwemRounds
 from chary.mechanisms.small_database import Classes, SmallDatabases
 from chary.mechanisms.weights import MultiplicativeWeights, PublicHistogram, WeightVector
 from chary.noise import OperatingSystem, Seeded
+from tests.mechanisms.laws import entropy
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +56,6 @@ def test_a_histogram_weighs_and_tilts_as_an_array_does():
         assert histogram.share(cells) == pytest.approx((plain * cells.weights).sum() / plain.sum(), rel=1e-5)
         masses = [plain[cells.numbers == level].sum() / plain.sum() for level in range(len(cells.levels))]
         assert histogram.masses(cells) == pytest.approx(masses, abs=1e-6)
-
-
-def entropy(people, model):
-    inside = people > 0
-    return float((people[inside] * np.log(people[inside] / model[inside])).sum())
 
 
 @pytest.mark.parametrize("update", ["projected", "published"])

@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 from chary.accounting import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript, WeightVector
+from tests.mechanisms.laws import entropy
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Set
 
 sets = st.lists(st.booleans(), min_size=ROWS * COLUMNS, max_size=ROWS * COLUMNS).map(
     lambda flags: Set(np.array(flags).reshape(ROWS, COLUMNS))
 )
-
-
-def entropy(people, model):
-    """The relative entropy of one histogram from another."""
-    inside = people > 0
-    return float((people[inside] * np.log(people[inside] / model[inside])).sum())
 
 
 def people_of(random):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chary.accounting import hard_answers_up
 from chary.mechanisms.weights import Change, MultiplicativeWeights, WeightVector
+from tests.mechanisms.laws import entropy
 
 CELLS = 12
 FALLS = {"projected": 2 / 9, "published": 1 / 36}
@@ -35,11 +36,6 @@ class Set:
     @property
     def count(self):
         return int(self.flags.sum())
-
-
-def entropy(people, model):
-    inside = people > 0
-    return float((people[inside] * np.log(people[inside] / model[inside])).sum())
 
 
 def any_weights(random, rule, size=1000):

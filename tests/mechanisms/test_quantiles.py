@@ -14,6 +14,8 @@ from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDis
 from chary.mechanisms import quantiles as order_statistics
 from chary.mechanisms.quantiles import DITHER_BITS, Coins
 from chary.noise import Seeded
+from tests.mechanisms.laws import edits, worst
+from tests.mechanisms.laws import moves as changes
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
 
 LEVELS = ["1/2", "1/4", "3/4", "1/3", "0.9"]
@@ -45,16 +47,6 @@ def databases(points, most):
 
 def values_of(counts):
     return [place for place, count in enumerate(counts) for _ in range(count)]
-
-
-def edits(first, second):
-    return sum(abs(a - b) for a, b in zip(first, second, strict=True))
-
-
-def changes(first, second):
-    less = sum(max(a - b, 0) for a, b in zip(first, second, strict=True))
-    more = sum(max(b - a, 0) for a, b in zip(first, second, strict=True))
-    return max(less, more)
 
 
 # Distances
@@ -123,10 +115,6 @@ def test_values_at_the_ends_of_the_grid():
 
 
 # Privacy of one
-
-
-def worst(laws, pairs):
-    return max(abs(math.log(a / b)) for x, y in pairs for a, b in zip(laws[x], laws[y], strict=True))
 
 
 @pytest.mark.parametrize("q", LEVELS)

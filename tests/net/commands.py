@@ -18,7 +18,7 @@ from chary.cli.app import app
 from chary.noise import Seeded
 from tests.cli.kit import BUDGET, KEYED, UNITS, write_visits
 from tests.cli.kit import PUBLIC as EACH
-from tests.conformance.samples import SAID, TYPED
+from tests.conformance.samples import TYPED
 from tests.net.kept import masked, told
 from tests.session.kit import visits
 
@@ -131,7 +131,7 @@ def asking():
     for name, typed in TOLD.items():
         lines += _in_a_folder(name, [each.split() for each in typed])
     for name, sample in TYPED.items():
-        said = [typed(sample.kind), *sample.typed.split(), *SAID[sample.rows].split(), *BUDGET.split()]
+        said = [*sample.command().split(), *BUDGET.split()]
         for how in ("ask", "quote"):
             lines += _in_a_folder(f"{how} {name}", [[how, "patients.csv", *said]], forms=(["--json"],))
     return lines

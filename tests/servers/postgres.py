@@ -68,7 +68,7 @@ class Server:
 
     def __init__(self, folder, **settings):
         self.folder, self.data = Path(folder), Path(folder) / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self._names = itertools.count(1)
         self._keeper = None
         if (owner := somebody()).get("user"):
@@ -203,7 +203,7 @@ def postgres_url(postgres):
     postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def _free_port():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

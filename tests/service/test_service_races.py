@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from chary.service.core.requests import Wish
 from chary.service.store.store import ServiceStore
 from chary.session import open as open_session
 from tests.paths import ROOT
+from tests.servers.postgres import free_port
 from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
 from tests.session.kit import visits
 
@@ -334,9 +334,3 @@ class Killed(subprocess.Popen):
     def __exit__(self, *raised):
         self.kill()
         super().__exit__(*raised)
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]

@@ -10,6 +10,7 @@ import pandas as pd
 
 import chary
 from chary import Budget
+from chary.accounting import Event
 from chary.amounts import Amount
 from chary.core.plan import Data, Plan
 from chary.data import Votes
@@ -107,6 +108,11 @@ def spent(session: chary.Session) -> Amount:
     """What is charged, in the filter's own steps."""
     amount = session.spent.amount
     return Amount(amount.main, amount.delta)
+
+
+def hit_of(session: chary.Session, event: Event) -> Amount:
+    """What a hit of an event costs."""
+    return session.spine.filter.price(event).hit
 
 
 def steps(value: float | str | Fraction, unit: int = 10**15) -> int:

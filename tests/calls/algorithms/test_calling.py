@@ -16,21 +16,12 @@ from chary.calls import Boundary, OnChange, RunAlgorithm, TopK, When
 from chary.calls.history import History
 from chary.calls.run import titled
 from chary.noise import Seeded, discrete_laplace
+from tests.conformance.samples import fixed
 from tests.session.kit import NO_NOISE, SECRET_NUMBER, answers, error_texts, shows_data, spent, visits
-
-
-def fixed(value, epsilon="0.01", **options):
-    """An algorithm whose outcome is known: it is 0-DP, whatever it declares."""
-    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon, **options)
 
 
 def price(session, event):
     return session.spine.filter.price(event)
-
-
-@pytest.fixture
-def session(opened):
-    return opened(grain="0.02")
 
 
 def test_without_a_target_every_outcome_is_paid(session):

@@ -22,15 +22,11 @@ from chary.filters import Price, PureFilter, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
 from chary.session import findings, plain_composition
 from tests.adversary.kit import Ask, Best, Moment, Result, World
-from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent
+from tests.conformance.samples import fixed
+from tests.session.kit import SECRET_NUMBER, error_texts, hit_of, shows_data, spent
 
 NEVER, ALWAYS = When("never", lambda outcome: False), When("always", lambda outcome: True)
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
-
-
-def fixed(value, epsilon="0.01", **options):
-    """An algorithm whose outcome is known: it is 0-DP, whatever it declares."""
-    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon, **options)
 
 
 def above(bar):
@@ -39,15 +35,6 @@ def above(bar):
 
 def raises(outcome):
     raise ValueError(outcome)
-
-
-@pytest.fixture
-def session(opened):
-    return opened(grain="0.02")
-
-
-def hit(session, event):
-    return session.spine.filter.price(event).hit
 
 
 # What is published
@@ -61,7 +48,7 @@ def test_an_outcome_is_held_free_and_published_as_it_was(session, outcome):
     assert not held.widen(when=When("nor this", lambda outcome: False)).published
     shown = held.widen(when=ALWAYS)
     assert (shown.value, shown.published, shown.held) == (outcome, True, held.call)
-    assert spent(session) == hit(session, Targeted("0.01")) == shown.charged.amount
+    assert spent(session) == hit_of(session, Targeted("0.01")) == shown.charged.amount
     assert session.ask(PublishIf(fixed(outcome), when=ALWAYS)).value == outcome
 
 
@@ -121,7 +108,7 @@ def test_an_outcome_without_room_is_a_hit_that_failed(session):
     for _ in range(2):
         with pytest.raises(AlgorithmFailed):
             session.ask(asked, request="long")
-    assert spent(session) == hit(session, Targeted("0.01"))
+    assert spent(session) == hit_of(session, Targeted("0.01"))
     with pytest.raises(NotWithheld):
         session.ask(Widen(session.history[0].call, when=ALWAYS))
     assert session.ask(PublishIf(fixed("x" * 99), when=ALWAYS, room=100)).value == "x" * 99
@@ -133,7 +120,7 @@ def test_what_fails_is_charged_and_tells_nothing(session, value):
     with pytest.raises(AlgorithmFailed) as failed:
         session.ask(PublishIf(fixed(value), when=When("raises", raises)))
     assert not shows_data(error_texts(failed.value))
-    assert spent(session) == hit(session, Targeted("0.01"))
+    assert spent(session) == hit_of(session, Targeted("0.01"))
     assert session.history[0].hits == 1
 
 
@@ -143,7 +130,7 @@ def test_an_extension_that_fails_is_charged_and_ends_what_was_held(session):
         with pytest.raises(AlgorithmFailed, match="condition") as failed:
             session.ask(Widen(held.held, when=When("raises", raises)), request="monday")
         assert not shows_data(error_texts(failed.value))
-    assert spent(session) == hit(session, Targeted("0.01"))
+    assert spent(session) == hit_of(session, Targeted("0.01"))
     with pytest.raises(NotWithheld):
         held.widen(when=ALWAYS)
 
@@ -161,14 +148,14 @@ def test_a_delta_is_paid_once_hit_or_miss(opened):
     held = session.ask(PublishIf(fixed(7, delta="1e-7"), when=NEVER))
     assert spent(session) == Amount(0, 10**11)
     held.widen(when=ALWAYS)
-    assert spent(session) == Amount(hit(session, Targeted("0.01")).main, 10**11)
+    assert spent(session) == Amount(hit_of(session, Targeted("0.01")).main, 10**11)
 
 
 def test_where_the_first_call_was_paid_extensions_are_free(opened):
     session = opened(budget=Budget(epsilon=3), filter="pure", grain=None)
     held = session.ask(PublishIf(fixed(7), when=NEVER))
     paid = spent(session)
-    assert paid == hit(session, Targeted("0.01")) != Amount(0)
+    assert paid == hit_of(session, Targeted("0.01")) != Amount(0)
     assert held.widen(when=ALWAYS).value == 7
     assert spent(session) == paid
 

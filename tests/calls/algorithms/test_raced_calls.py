@@ -26,16 +26,12 @@ from chary.calls import compute as racing
 from chary.calls.algorithm import ScoreFunction
 from chary.core.plan import Result
 from chary.filters import Listing
-from tests.conformance.samples import KINDS, even
+from tests.conformance.samples import KINDS, even, fixed
 from tests.session.kit import CLINICS, spent
 
 RACED = {"test", "classify", "boundary", "call"}
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=3, delta=1e-6)}
 FAR = 10**9
-
-
-def fixed(value, epsilon="0.01", **options):
-    return Algorithm("fixed", lambda rows, source: value, epsilon, **options)
 
 
 def letters(value, epsilon="0.01", **options):

@@ -12,11 +12,9 @@ from chary.amounts import Amount
 from chary.calls import MultiTarget
 from chary.calls import compute as racing
 from chary.session import opening
+from tests.adversary.races import counted_twice
+from tests.conformance.samples import fixed
 from tests.session.kit import spent
-
-
-def fixed(value, epsilon="0.01"):
-    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon)
 
 
 @pytest.fixture
@@ -90,12 +88,6 @@ def test_a_call_paid_in_full_leaves_the_counters_alone(opened):
     assert json.loads(session.spine.ledger.secret(race.call)) == [small, small]
     told = [entry.answer["charged"] for entry in session.history[1:]]
     assert told == [0, large, small]
-
-
-def counted_twice(before, hits, full):
-    """The rule of earlier versions: a call paid in full raised the counters as well."""
-    after = {name: count + hits.get(name, 0) for name, count in before.items()}
-    return after, min(after.values()) - min(before.values()) if full is None else full
 
 
 @pytest.fixture

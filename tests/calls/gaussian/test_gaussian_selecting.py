@@ -57,20 +57,6 @@ def worst(steps, sensitivity=1, terms=TERMS):
     return max(float(column[steps - 1]) for column in losses(max(64, steps), sensitivity, terms))
 
 
-@pytest.fixture
-def pure(opened):
-    """Sessions under the pure filter."""
-    return lambda epsilon=1, **options: opened(budget=Budget(epsilon=epsilon), **options)
-
-
-@pytest.fixture
-def scripted(monkeypatch):
-    """Outcomes chosen by the test; the state is handed on as it is."""
-    outcomes = []
-    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (outcomes.pop(0), held))
-    return outcomes
-
-
 # Noisy maxima
 noisy_max = partial(Choose, mechanism="gaussian")
 

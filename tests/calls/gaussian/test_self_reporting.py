@@ -13,7 +13,6 @@ from chary.accounting.gaussian_runs import NOTHING_TOLD, ThresholdRun
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian_runs import ReportingProgress
-from chary.mechanisms import GaussianThreshold
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, error_texts, shows_data, spent
 
@@ -24,12 +23,6 @@ STOPPED = "stopped: the total cannot pay for another test"
 
 def runs_of(epsilon=1, **changed):
     return SelfReporting(**(TERMS | {"epsilon": epsilon} | changed))
-
-
-@pytest.fixture
-def pure(opened):
-    """Sessions under the pure filter."""
-    return lambda epsilon=1, **options: opened(budget=Budget(epsilon=epsilon), **options)
 
 
 @pytest.fixture
@@ -45,14 +38,6 @@ def series(tmp_path):
     yield make
     for session in made:
         session.close()
-
-
-@pytest.fixture
-def scripted(monkeypatch):
-    """Outcomes chosen by the test; the state is handed on as it is."""
-    outcomes = []
-    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (outcomes.pop(0), held))
-    return outcomes
 
 
 def told(run):

@@ -17,11 +17,6 @@ FIRST, LATER = CountsBox(count("ward = 0")), CountsBox(WARDS)
 CHANGING = ChangingBox({0: FIRST, 2: LATER, 3: CountsBox(count("ward = 2"))})
 
 
-@pytest.fixture
-def grown(opened):
-    return streams(opened)
-
-
 def test_each_run_is_that_of_its_box(grown):
     session = grown(budget=NO_NOISE, filter="pure")
     schedule = session.start(Rerun(CHANGING, beta="0.05", epsilon=10**5, growth=1))

@@ -6,13 +6,8 @@ import pytest
 
 from chary.accounting import ZeroConcentrated
 from chary.calls import ContinualCount
-from tests.calls.growing.continual_streams import EXACT, STARVED, WARDS, exactly, rows, streams
+from tests.calls.growing.continual_streams import EXACT, STARVED, WARDS, exactly, rows
 from tests.session.kit import ADDRESS, NO_NOISE, spent
-
-
-@pytest.fixture
-def grown(opened):
-    return streams(opened)
 
 
 @pytest.mark.parametrize("terms", EXACT)

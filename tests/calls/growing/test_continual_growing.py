@@ -9,13 +9,8 @@ import pytest
 from chary import BudgetExceeded, LedgerMismatch, SchemaMismatch
 from chary.calls import ContinualCount
 from chary.ledger import SecretMoved
-from tests.calls.growing.continual_streams import EXACT, WARDS, exactly, rows, streams
+from tests.calls.growing.continual_streams import EXACT, WARDS, exactly, rows
 from tests.session.kit import NO_NOISE
-
-
-@pytest.fixture
-def grown(opened):
-    return streams(opened)
 
 
 def test_used_up_steps_are_refused_with_what_to_call_and_appending_goes_on(grown):

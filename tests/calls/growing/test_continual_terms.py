@@ -5,13 +5,8 @@ import pytest
 import chary
 from chary import Budget, InvalidParameter, InvalidQuery, NotPriced
 from chary.calls import ContinualCount, RunningCounts
-from tests.calls.growing.continual_streams import WARDS, streams
+from tests.calls.growing.continual_streams import WARDS
 from tests.session.kit import USUAL, visits
-
-
-@pytest.fixture
-def grown(opened):
-    return streams(opened)
 
 
 @pytest.mark.parametrize(

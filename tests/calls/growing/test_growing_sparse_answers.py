@@ -23,12 +23,6 @@ from tests.mechanisms.sparse_laws import pmf
 from tests.session.kit import CLINICS, NO_NOISE, spent, visits
 
 
-@pytest.fixture
-def rows(rows):
-    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
-    return lambda **options: rows(**({"budget": PURE} | options))
-
-
 @pytest.mark.parametrize("form", ["tuned", "published"])
 def test_a_round_has_the_noise_of_its_epsilon(form):
     sizes = {"exponent": "0.5", "values": True, "mechanism": form, "sensitivity": 6, "grid": "0.5"}

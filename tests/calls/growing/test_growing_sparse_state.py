@@ -5,17 +5,11 @@ import pytest
 from chary import Budget, count
 from chary.calls import GrowingRun, GrowingTests
 from chary.calls.growing_tests import RoundMoved
-from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges
+from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, charges
 from tests.session.interruption_kit import in_between
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps
 
 pytestmark = pytest.mark.usefixtures("any_threshold")
-
-
-@pytest.fixture
-def rows(rows):
-    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
-    return lambda **options: rows(**({"budget": PURE} | options))
 
 
 def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, monkeypatch):

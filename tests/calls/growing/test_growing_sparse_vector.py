@@ -21,12 +21,6 @@ pytestmark = pytest.mark.usefixtures("any_threshold")
 BARS = {"miss": NEVER, "hit": ALWAYS}
 
 
-@pytest.fixture
-def rows(rows):
-    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
-    return lambda **options: rows(**({"budget": PURE} | options))
-
-
 @pytest.mark.parametrize("form", ["tuned", "published"])
 def test_without_noise_it_tells_averages_right_at_every_size(rows, form):
     session, frame = rows(budget=NO_NOISE, filter="pure"), visits()

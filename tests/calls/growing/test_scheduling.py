@@ -23,7 +23,7 @@ from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
 from chary.ledger import open_ledger
 from chary.noise import OperatingSystem, Seeded
 from chary.session import STEPS
-from tests.calls.growing.continual_streams import exactly, rows, streams
+from tests.calls.growing.continual_streams import exactly, rows
 from tests.session.interruption_kit import Stop
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
@@ -37,12 +37,6 @@ def told(name="wards", share=1, **parts):
         lambda epsilon: Algorithm(name, lambda rows, source: rows.num_rows, epsilon=epsilon * share, **parts),
         law=(1, 2),
     )
-
-
-@pytest.fixture
-def grown(opened):
-    """Sessions on so many rows."""
-    return streams(opened)
 
 
 def test_without_noise_every_run_tells_the_counts_of_its_size(grown):

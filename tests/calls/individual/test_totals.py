@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, count, mean
+from chary import count, mean
 from chary.calls import IndividualTests
 from chary.data import NeighborRelation, RowTable
 from chary.data.rows import Rooms
@@ -27,15 +27,11 @@ from tests.calls.individual.test_individual import (
     Scripted,
     charged,
     forget,
+    opened_on,
     used,
 )
 
 KEYS, LOW, HIGH = ["a", "b", "c"], -2, 3
-
-
-def opened_on(rows, **options):
-    given = {"privacy_unit": "u", "ledger": ":memory:", "budget": Budget(epsilon=5, delta=1e-6), "grain": "0.02"}
-    return chary.open(pd.DataFrame(rows), **(given | options))
 
 
 def shares(rows, keys, limit):

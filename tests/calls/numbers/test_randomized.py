@@ -19,12 +19,6 @@ from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, 
 CONDITION = "age >= 44"
 
 
-@pytest.fixture
-def replaced(opened):
-    """Sessions in which the number of units is public."""
-    return lambda **options: opened(neighbors="replace", **options)
-
-
 def truth():
     rows = visits()
     return rows[rows.age >= 44].patient.nunique(), rows.patient.nunique()

@@ -17,12 +17,6 @@ from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent, visits
 ASKED = {"among": CLINICS, "epsilon": "0.7"}
 
 
-@pytest.fixture
-def replaced(opened):
-    """Sessions in which the number of units is public."""
-    return lambda **options: opened(neighbors="replace", **options)
-
-
 def truth():
     """Each unit's first value in the order of the list, and how many units there are."""
     rows = visits()

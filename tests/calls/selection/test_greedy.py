@@ -11,7 +11,7 @@ from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
 from chary.calls import Greedy, TopK, When, Widen
 from chary.noise import RationalLaw, Seeded
-from tests.session.kit import spent
+from tests.session.kit import hit_of, spent
 
 SETS = {"x": {1, 2, 3}, "y": {3, 4}, "z": {5}, "w": {1, 2, 3, 4}}
 ROOMY = {"grain": "0.01", "budget": Budget(epsilon=2, delta=1e-6)}
@@ -31,17 +31,13 @@ def sets(names="xyzw", **options):
     return [adds(name, **options) for name in names]
 
 
-def price(session, event):
-    return session.spine.filter.price(event).hit
-
-
 def test_in_turn_each_is_scored_by_what_was_chosen_before_it(opened):
     session = opened(**ROOMY)
     found = session.ask(Greedy(sets(), above=1))
     assert found.value == {"x": 3, "y": 1, "z": 1}
     assert [chosen.solution for chosen in found.above] == [[1, 2, 3], [3, 4], [5]]
     assert (found.tested, len(found.calls), found.untested) == (4, 4, ())
-    assert spent(session) == price(session, Targeted("0.01")).times(3)
+    assert spent(session) == hit_of(session, Targeted("0.01")).times(3)
     assert session.ask(Greedy(sets("yxz"), above=2)).value == {"y": 2, "x": 2}
 
 
@@ -50,7 +46,7 @@ def test_the_best_of_every_round(opened):
     found = session.ask(Greedy(sets(), above=1, mechanism="best"))
     assert [(chosen.name, chosen.score) for chosen in found.above] == [("w", 4), ("z", 1)]
     assert len(found.calls) == 3
-    assert spent(session) == price(session, Extendable("0.01")).times(2)
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 
 
 @pytest.mark.parametrize("by", ["turn", "best"])
@@ -112,7 +108,7 @@ def test_what_was_held_is_extended_by_its_number(opened):
     before = spent(session)
     told = session.ask(Widen(found.calls[1], when=When("some", lambda outcome: outcome[0] >= 1)))
     assert told.value == [1, [3, 4]]
-    assert spent(session) - before == price(session, Extendable("0.01"))
+    assert spent(session) - before == hit_of(session, Extendable("0.01"))
 
 
 def test_deltas_are_paid_by_all_that_are_run(opened):
@@ -131,7 +127,7 @@ def test_what_returns_no_score_is_not_chosen_and_what_raises_is_charged(opened):
     broken = [Algorithm("broken", lambda rows, source, chosen: [math.nan, 1], "0.01")]
     with pytest.raises(AlgorithmFailed):
         session.ask(Greedy(broken, above=0))
-    assert spent(session) == price(session, Targeted("0.01"))
+    assert spent(session) == hit_of(session, Targeted("0.01"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from chary import Algorithm, Budget, InvalidParameter, NotWithheld, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
 from chary.calls import Select, ThresholdTest, When, Widen
-from tests.session.kit import spent
+from tests.session.kit import hit_of, spent
 
 SCORES = {"low": 1, "mid": 5, "high": 9}
 ROOMY = {"grain": "0.01", "budget": Budget(epsilon=2, delta=1e-6)}
@@ -28,10 +28,6 @@ def three(**options):
     return [scoring(name, **options) for name in SCORES]
 
 
-def price(session, event):
-    return session.spine.filter.price(event).hit
-
-
 def test_a_lower_bar_publishes_what_was_held_and_runs_nothing_again(opened):
     session = opened(**ROOMY)
     first = session.ask(Select(three(), above=8, room=64))
@@ -40,11 +36,11 @@ def test_a_lower_bar_publishes_what_was_held_and_runs_nothing_again(opened):
     found = session.ask(Widen(first.call, above=4))
     assert (found.value, found.names, found.tested) == ({"mid": 5}, ("low", "mid", "high"), 3)
     assert found.above[0].solution == {"runs": 1}
-    assert spent(session) - before == price(session, Extendable("0.01"))
+    assert spent(session) - before == hit_of(session, Extendable("0.01"))
     assert session.ask(Widen(first.call, above=4)).value == {}
     assert session.ask(Widen(first.call, when=ANY)).value == {"low": 1}
     assert session.ask(Widen(first.call, when=ANY)).value == {}
-    assert spent(session) == price(session, Targeted("0.01")).times(3)
+    assert spent(session) == hit_of(session, Targeted("0.01")).times(3)
 
 
 def test_any_order_of_bars_costs_the_same_in_the_end(opened):
@@ -82,14 +78,14 @@ def test_it_halts_where_the_budget_ends_and_later_candidates_stay_held(opened):
     found = session.ask(Widen(first.call, above=0))
     assert 0 < len(found.above) == found.tested < 60
     assert found.untested == found.names[found.tested :]
-    assert spent(session) == price(session, Extendable("0.02")).times(len(found.above))
+    assert spent(session) == hit_of(session, Extendable("0.02")).times(len(found.above))
 
 
 def test_what_was_charged_hit_or_miss_is_free_to_revise(opened):
     session = opened(budget=Budget(epsilon=2))
     first = session.ask(Select(three(), above=8, room=64))
     before = spent(session)
-    assert before == price(session, Targeted("0.01")).times(3)
+    assert before == hit_of(session, Targeted("0.01")).times(3)
     assert session.ask(Widen(first.call, above=0)).value == {"low": 1, "mid": 5}
     assert spent(session) == before
 
@@ -108,7 +104,7 @@ def test_a_condition_that_raises_is_a_hit_that_failed_and_ends_what_was_held(ope
     raising = When("raises at five", lambda outcome: 1 / (outcome[0] - 5) > 1)
     found = session.ask(Widen(first.call, when=raising))
     assert [(chosen.name, chosen.failed) for chosen in found.above] == [("mid", True)]
-    assert spent(session) == price(session, Extendable("0.01"))
+    assert spent(session) == hit_of(session, Extendable("0.01"))
     assert session.ask(Widen(first.call, when=ANY)).value == {"low": 1, "high": 9}
 
 

@@ -13,7 +13,7 @@ from chary.amounts import Amount
 from chary.calls import Greedy, Select, ThresholdTest, TopK, When, Widen
 from chary.mechanisms import Held
 from chary.noise import Seeded, discrete_laplace
-from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, hit_of, shows_data, spent, visits
 
 WARDS = ["a", "b", "c", "d", "e"]
 ROOMY = {"grain": "0.02"}
@@ -39,10 +39,6 @@ def broken(name, epsilon=PLENTY):
         raise ValueError(SECRET_NAME)
 
     return Algorithm(name, run, epsilon=epsilon)
-
-
-def hit_of(session, event):
-    return session.spine.filter.price(event).hit
 
 
 # What is published
