@@ -5,16 +5,16 @@ from contextlib import nullcontext
 
 import pytest
 
-from chary.ledger import Amount, RequestAnswered, State, Terms, open_ledger
+from chary.ledger import Amount, Parts, RequestAnswered, State, Terms, open_ledger
 from tests.children import Python
 
 _ARMED = """
 import os, signal, sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from chary.ledger import Amount, open_ledger
+from chary.ledger import Amount, Parts, open_ledger
 
-path, step, point = sys.argv[1:]
+path, step, point, *names = sys.argv[1:]
 ledger = open_ledger(path)
 
 def die(*_):
@@ -34,9 +34,10 @@ def arm():
 """
 # What a process does that is killed at a point of one of its steps, once it knows how to `arm`.
 STEPS = """
+parts = Parts("region", 1, tuple(names)) if names else None
 if step == "reserve":
     arm()
-call = ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
+call = ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1", parts=parts)
 if step == "settle":
     arm()
 if step == "void":
@@ -48,31 +49,39 @@ raise SystemExit("was to be killed")
 CHILD = _ARMED + STEPS
 
 POINTS = ["before", "after", "2", "4", "5", "6"]
+# A charge of parts takes some more steps.
+IN_PARTS = ["before", "after", "8", "11", "14"]
+CASES = [(point, ()) for point in POINTS] + [(point, ("north", "south")) for point in IN_PARTS]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("point", "names"), CASES)
 @pytest.mark.parametrize("step", ["reserve", "settle", "void"])
-def test_a_kill_leaves_the_ledger_right(tmp_path, step, point):
+def test_a_kill_leaves_the_ledger_right(tmp_path, step, point, names):
     path = tmp_path / "test.ledger"
     ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10, 10)))
+    parts = Parts("region", 1, names) if names else None
+    if names:
+        ledger.void(ledger.reserve("visits", "bob", "count", "{}", Amount(9, 9), parts=parts))
     ledger.close()
-    child = Python("-c", CHILD, path, step, point)
+    child = Python("-c", CHILD, path, step, point, *names)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
     ledger = open_ledger(path)
     committed = point == "after"
     reserved = step != "reserve" or committed
-    states = [call.state for call in ledger.calls("visits")]
+    states = [call.state for call in ledger.calls("visits", analyst="ann")]
     done = {"reserve": State.RESERVED, "settle": State.SETTLED, "void": State.VOIDED}[step]
     assert states == ([] if not reserved else [done] if committed else [State.RESERVED])
     charged = {State.RESERVED: Amount(4, 2), State.SETTLED: Amount(1), State.VOIDED: Amount(0)}
     assert ledger.balance("visits").spent == (charged[states[0]] if states else Amount(0))
+    held = {part: amount for each in ledger.partitions("visits") for part, amount in each.parts.items()}
+    assert held == dict.fromkeys(names, ledger.balance("visits").spent)
     assert ledger.verify().problems == []
-    assert (ledger.replay("visits", "ann", "k1", "count", "{}") is not None) == (states == [State.SETTLED])
+    assert (ledger.replay("visits", "ann", "k1", "count", "{}", parts) is not None) == (states == [State.SETTLED])
     again = pytest.raises(RequestAnswered) if states == [State.SETTLED] else nullcontext()
     with again:
-        ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
+        ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1", parts=parts)
     ledger.close()
 
 

@@ -51,6 +51,45 @@ def test_eight_processes_never_pass_the_cap(tmp_path, request, kind, rounds, cap
     ledger.close()
 
 
+OF_PARTS = """
+import sys
+from chary.errors import BudgetExceeded
+from chary.ledger import Amount, Parts, open_ledger
+
+path, name, rounds, *parts = sys.argv[1:]
+ledger, settled = open_ledger(path, timeout=120), {part: 0 for part in parts}
+for number in range(int(rounds)):
+    part = parts[number % len(parts)]
+    named = None if part == "all" else Parts("region", 1, (part,))
+    try:
+        call = ledger.reserve("visits", name, "count", "{}", Amount(3, 1), parts=named)
+    except BudgetExceeded:
+        continue
+    ledger.settle(call, Amount(2), 1, 1, str(number))
+    settled[part] += 2
+print(*settled.values())
+"""
+WHERE = [("north", "south"), ("south", "west"), ("north", "all"), ("west", "south")]
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_processes_that_charge_different_parts_never_pass_the_cap_together(tmp_path, request, kind):
+    path, cap = place(kind, tmp_path, request), 40
+    ledger = open_ledger(path)
+    ledger.open(Terms("visits", "ab12", "{}", Amount(cap, cap)))
+    children = [Python("-c", OF_PARTS, path, f"analyst-{number}", 30, *parts) for number, parts in enumerate(WHERE)]
+    held = dict.fromkeys(("north", "south", "west", "all"), 0)
+    for child, parts in zip(children, WHERE, strict=True):
+        for part, amount in zip(parts, map(int, child.communicate()[0].split()), strict=True):
+            held[part] += amount
+    common = held.pop("all")
+    assert common + max(held.values()) <= cap < common + sum(held.values())
+    assert ledger.balance("visits").spent == Amount(common + max(held.values()))
+    assert {part: amount.main for part, amount in ledger.partitions("visits")[0].parts.items()} == held
+    assert ledger.verify().problems == []
+    ledger.close()
+
+
 @pytest.mark.parametrize("kind", KEPT)
 def test_many_processes_may_make_the_same_ledger(tmp_path, request, kind):
     path = place(kind, tmp_path, request)

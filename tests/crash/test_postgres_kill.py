@@ -7,17 +7,17 @@ import time
 import pytest
 
 from chary.errors import RequestInFlight
-from chary.ledger import Amount, RequestAnswered, State, Terms, open_ledger
+from chary.ledger import Amount, Parts, RequestAnswered, State, Terms, open_ledger
 from tests.children import Python
 from tests.crash.test_ledger_kill import STEPS
 from tests.servers.postgres import running
 
 _ARMED = """
 import os, signal, sys
-from chary.ledger import Amount, open_ledger
+from chary.ledger import Amount, Parts, open_ledger
 from chary.ledger.postgresql import connection as wire
 
-url, step, point = sys.argv[1:]
+url, step, point, *names = sys.argv[1:]
 ledger = open_ledger(url)
 
 def die(*_):
@@ -71,20 +71,20 @@ for number in range(int(rounds)):
 """
 
 
-@pytest.mark.parametrize("point", ["before", "after", "1"])
+@pytest.mark.parametrize(("point", "names"), [("before", ()), ("after", ()), ("1", ()), ("after", ("north", "south"))])
 @pytest.mark.parametrize("step", ["reserve", "settle", "void"])
-def test_a_kill_leaves_the_ledger_right(postgres, step, point):
+def test_a_kill_leaves_the_ledger_right(postgres, step, point, names):
     url = postgres.schema()
     ledger = open_ledger(url)
     ledger.open(Terms("visits", "ab12", "{}", Amount(10, 10)))
-    child = Python("-c", CHILD, url, step, point)
+    child = Python("-c", CHILD, url, step, point, *names)
     _out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
     committed = point == "after"
     done = {"reserve": State.RESERVED, "settle": State.SETTLED, "void": State.VOIDED}[step]
     expected = [done] if committed else [] if step == "reserve" else [State.RESERVED]
     charged = {State.RESERVED: Amount(4, 2), State.SETTLED: Amount(1), State.VOIDED: Amount(0)}
-    again = _reserved_again(ledger)
+    again = _reserved_again(ledger, Parts("region", 1, names) if names else None)
     states = [call.state for call in ledger.calls("visits") if again is None or call.number != again.call]
     assert states == expected
     spent = charged[states[0]] if states else Amount(0)
@@ -94,12 +94,12 @@ def test_a_kill_leaves_the_ledger_right(postgres, step, point):
     ledger.close()
 
 
-def _reserved_again(ledger):
+def _reserved_again(ledger, parts):
     """Under the key of the killed process, once the server has noticed; None if it was answered."""
     deadline = time.monotonic() + 60
     while True:
         try:
-            return ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
+            return ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1", parts=parts)
         except RequestAnswered:
             return None
         except RequestInFlight:

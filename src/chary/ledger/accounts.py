@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-from chary.amounts import Accounts, Amount, Basic, beside_a_cap
+from chary.amounts import LIMIT, Accounts, Amount, Basic, beside_a_cap
 from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
 from chary.ledger.records import Balance, CallRecord, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
@@ -116,8 +116,8 @@ class Purse:
 
     def charge(self, entry: ChainEntry) -> None:
         """Add the worst price of a reserve entry."""
-        parts, price = Parts.of(entry.parts), Amount(entry.main, entry.delta)
-        if self.basic_cap and self.accounts().ended_by(self.rise(price, parts)):
+        parts = Parts.of(entry.parts)
+        if self.basic_cap and self.accounts(parts).ended_by(Amount(entry.main)):
             self.alone = 1
         if self.basic_cap:
             self.spent_basic += entry.basic
@@ -140,13 +140,16 @@ class Purse:
         self.open_main += by[2]
         self.open_delta += by[3]
 
-    def rise(self, price: Amount, parts: Parts | None) -> Amount:
-        """How much more is spent once each of these parts is charged this price."""
-        if parts is None:
-            return price
-        held = self.partition(parts)
-        before, after = held.dearest(), held.raised(parts.names, (price.main, price.delta, 0, 0))
-        return Amount(after[0] - before[0], after[1] - before[1])
+    def fits(self, price: Amount, basic: int, parts: Parts | None) -> bool:
+        """Whether what is spent still fits once all rows, or each of these parts, are charged this price."""
+        if parts is not None:
+            held = self.partition(parts)
+            before, after = held.dearest(), held.raised(parts.names, (price.main, price.delta, 0, 0))
+            main, delta = after[0] - before[0], after[1] - before[1]
+            if max(main, delta) > LIMIT:
+                return False
+            price = Amount(main, delta)
+        return self.accounts().fits(price, basic)
 
     def partition(self, parts: Parts) -> Partition:
         """What is known of the partition that these are parts of; a unit is always in as many of its parts."""
@@ -197,7 +200,7 @@ class Purse:
         ...
         chary.ledger.records.CapReached: asked for 3 (delta 0), but 2 (delta 0) is left of the dataset cap
         """
-        if self.cap is not None and not self.accounts().fits(self.rise(asked, parts), basic):
+        if self.cap is not None and not self.fits(asked, basic, parts):
             raise CapReached(asked, self.accounts(parts).left, cap)
 
     def recap(self, cap: Amount) -> None:
@@ -321,9 +324,12 @@ class Books:
             yield "its parts cannot be read, or their partition is held with another number"
             return
         asked, own = Amount(entry.main, entry.delta), account.analyst(entry.analyst)
-        # Said by what is left where the parts are; a charge itself is admitted by what would be spent after it.
+        basic = own.asks(entry.basic)
         for purse, cap in ((account.purse, "dataset"), (own, "analyst")):
-            if purse.cap is not None and not purse.accounts(parts).fits(asked, own.asks(entry.basic)):
+            # Said twice: by what would be spent after it, and by what is left where the parts are.
+            if purse.cap is not None and not (
+                purse.fits(asked, basic, parts) and purse.accounts(parts).fits(asked, basic)
+            ):
                 yield f"it passes the cap of the {cap}"
 
     def _open(self, entry: ChainEntry) -> None:

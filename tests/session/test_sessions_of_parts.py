@@ -1,0 +1,103 @@
+"""A session that reads some parts of a partition alone: what it is charged, what it is told is left, and what it may go
+on with."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from chary import Budget, count
+from chary.calls import OnChange, Release, SparseVector
+from chary.errors import BudgetExceeded, InvalidQuery, RequestConflict
+from chary.ledger import Parts
+from chary.session.session import Session
+
+NORTH, SOUTH, BOTH = (Parts("clinic", 1, names) for names in (("north",), ("south",), ("north", "south")))
+ONE = Release(count(), epsilon="0.4")
+
+
+@pytest.fixture
+def of_parts(opened):
+    """A session of all rows, and how one of some parts is made of it."""
+    whole = opened(budget=Budget(epsilon=1))
+    return whole, lambda parts: Session(replace(whole.spine, parts=parts))
+
+
+def test_each_part_is_charged_its_own_and_the_dearest_counts(of_parts):
+    whole, of = of_parts
+    of(NORTH).ask(ONE)
+    of(NORTH).ask(ONE)
+    of(SOUTH).ask(ONE)
+    assert [each.share for each in (whole.spent, of(NORTH).spent, of(SOUTH).spent)] == [0.8, 0.8, 0.4]
+    assert [round(each.remaining.share, 9) for each in (whole, of(NORTH), of(SOUTH))] == [0.2, 0.2, 0.6]
+    assert [whole.spine.ledger.call(entry.call).parts for entry in whole.history] == [NORTH, NORTH, SOUTH]
+
+
+def test_quotes_and_refusals_are_about_the_part(of_parts):
+    whole, of = of_parts
+    of(NORTH).ask(ONE)
+    of(NORTH).ask(ONE)
+    told = [
+        (session.quote(ONE).fits, session.quote(ONE).hits_left) for session in (whole, of(NORTH), of(SOUTH), of(BOTH))
+    ]
+    assert told == [(False, 0), (False, 0), (True, 2), (False, 0)]
+    with pytest.raises(BudgetExceeded, match=r"20 % is left.*epsilon=0.2 would fit"):
+        of(NORTH).ask(ONE)
+    with pytest.raises(BudgetExceeded, match="100 % is left"):
+        of(SOUTH).ask(Release(count(), epsilon="1.1"))
+    of(SOUTH).ask(ONE)
+
+
+def test_an_analyst_s_quota_counts_the_dearest_part(of_parts):
+    whole, of = of_parts
+    whole.set_quota(whole.spine.analyst, Fraction(1, 2))
+    for parts in (NORTH, SOUTH):
+        of(parts).ask(ONE)
+        assert round(of(parts).remaining.share, 9) == 0.1
+    for session in (whole, of(SOUTH)):
+        with pytest.raises(BudgetExceeded):
+            session.ask(ONE)
+
+
+def test_a_plan_may_name_its_parts(of_parts):
+    whole, _ = of_parts
+    plan = replace(ONE.plan(whole.spine), parts=BOTH)
+    whole.spine.perform(plan)
+    assert {name: str(amount) for name, amount in whole.spine.ledger.partitions("data")[0].parts.items()} == {
+        "north": "400000000000000 (delta 0)",
+        "south": "400000000000000 (delta 0)",
+    }
+
+
+def test_the_same_question_elsewhere_is_another_one(of_parts):
+    whole, of = of_parts
+    first = of(NORTH).ask(ONE, request="monday")
+    assert of(NORTH).ask(ONE, request="monday") == first
+    for session in (whole, of(SOUTH)):
+        with pytest.raises(RequestConflict):
+            session.ask(ONE, request="monday")
+    assert whole.spent.share == 0.4
+
+
+def test_what_is_tracked_is_tracked_for_each_part(of_parts):
+    whole, of = of_parts
+    track = OnChange(count(), step=1, epsilon="0.1")
+    of(NORTH).ask(track)
+    of(SOUTH).ask(track)
+    kept = whole.spine.ledger.last_settled("data", "track", track.plan(whole.spine).body, SOUTH)
+    assert kept.number == whole.history[-1].call
+
+
+@pytest.mark.parametrize("where", [None, NORTH])
+def test_a_run_goes_on_only_where_it_was_opened(opened, where):
+    """It was paid by the units there: asked about other rows, they would pay nothing."""
+    whole = opened(budget=Budget(epsilon=8, delta=1e-6))
+    run = Session(replace(whole.spine, parts=where)).start(SparseVector(above=30, epsilon=2, hits=1))
+    charged = whole.spent
+    for other in {None, NORTH, SOUTH, BOTH} - {where}:
+        elsewhere = Session(replace(whole.spine, parts=other)).resume(run.call)
+        with pytest.raises(InvalidQuery, match=f"call {run.call} keeps what was read of .*: ask it where"):
+            elsewhere.ask(count())
+    assert whole.spent == charged
+    run.ask(count())
+    assert whole.spine.ledger.verify().ok
