@@ -1,6 +1,8 @@
 """A session that reads some parts of a partition alone: what it is charged, what it is told is left, and what it may go
 on with."""
 
+import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,8 +10,10 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import OnChange, Release, SparseVector
+from chary.cli import run
 from chary.errors import BudgetExceeded, InvalidQuery, RequestConflict
 from chary.ledger import Parts
+from chary.report import report
 from chary.session.session import Session
 
 NORTH, SOUTH, BOTH = (Parts("clinic", 1, names) for names in (("north",), ("south",), ("north", "south")))
@@ -101,3 +105,29 @@ def test_a_run_goes_on_only_where_it_was_opened(opened, where):
     assert whole.spent == charged
     run.ask(count())
     assert whole.spine.ledger.verify().ok
+
+
+def test_statement_report_and_books_tell_what_each_part_holds(opened, tmp_path, capsys):
+    path = tmp_path / "visits.ledger"
+    whole = opened(privacy_unit="patient", budget=Budget(epsilon=1), ledger=path)
+    for parts, epsilon in ((NORTH, "0.4"), (SOUTH, "0.3"), (BOTH, "0.1"), (None, "0.2")):
+        Session(replace(whole.spine, parts=parts)).ask(Release(count(), epsilon=epsilon))
+    said = whole.statement()
+    assert "70 % of this budget is charged so far" in said
+    assert "of the parts of 'clinic' the dearest counts, since a unit is in no more: north 50 %, south 40 %" in said
+    told = report(whole)
+    found = told.datasets[0]
+    assert [round(share, 9) for _, share in found.steps] == [0.4, 0.4, 0.5, 0.7]
+    assert [call.question.rpartition(",")[2] for call in found.calls[:3]] == [
+        " in north of clinic",
+        " in south of clinic",
+        " in north and south of clinic",
+    ]
+    for page in (told.html(), told.markdown()):
+        assert "north 50 %" in page.replace("\\", "")
+    run(["ledger", "show", str(path)])
+    assert re.search("north .* 50 %", capsys.readouterr().out)
+    run(["ledger", "show", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["partitions"] == [
+        {"partition": "clinic", "most": 1, "spent": 0.5, "parts": {"north": 0.5, "south": 0.4}}
+    ]

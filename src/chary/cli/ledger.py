@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.progress import Progress
@@ -46,11 +46,14 @@ def show(file: File, dataset: Dataset = None) -> Found:
         found = [_dataset(ledger, terms) for terms in ledger.datasets() if dataset in (None, terms.name)]
 
     def people(_: Any) -> None:
-        for name, budget, spent, calls in found:
+        for name, budget, spent, calls, partitions in found:
             title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
             output.show_table(
                 ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
             )
+            for held in partitions:
+                title = f"parts of {held.partition}: {percent(held.spent)}"
+                output.show_table(["part", "charged"], ((name, percent(s)) for name, s in held.parts.items()), title)
 
     yield Shown([_summary(*part) for part in found], people)
 
@@ -145,10 +148,25 @@ def _head(found: Head) -> Shown:
     return Shown(figures, lambda _: output.console.print(str(found), soft_wrap=True))
 
 
-def _dataset(ledger: Ledger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry]]:
+class _Partition(NamedTuple):
+    """A partition and its parts, by the share of the budget that each holds."""
+
+    partition: str
+    most: int
+    spent: float
+    parts: dict[str, float]
+
+
+def _dataset(ledger: Ledger, terms: Terms) -> tuple[str, Budget, Spending, list[statement.Entry], list[_Partition]]:
     filter_ = opening.held_filter(terms)
-    spent = spent_of(ledger, terms.name, filter_)
-    return terms.name, filter_.budget, spent, list(statement.entries(ledger, terms.name))
+    spent, share = spent_of(ledger, terms.name, filter_), filter_.shares.taken
+    partitions = [
+        _Partition(
+            held.partition, held.most, share(held.spent), {name: share(part) for name, part in held.parts.items()}
+        )
+        for held in ledger.partitions(terms.name)
+    ]
+    return terms.name, filter_.budget, spent, list(statement.entries(ledger, terms.name)), partitions
 
 
 def _row(entry: statement.Entry) -> tuple[Any, ...]:
@@ -162,9 +180,13 @@ def _row(entry: statement.Entry) -> tuple[Any, ...]:
     return *told, entry.tests, entry.hits, percent(entry.share)
 
 
-def _summary(name: str, budget: Any, spent: Any, calls: list[statement.Entry]) -> dict[str, Any]:
+def _summary(
+    name: str, budget: Any, spent: Any, calls: list[statement.Entry], partitions: list[_Partition]
+) -> dict[str, Any]:
     epsilon, delta = (float(part) for part in budget.exact)
-    return {
+    # Most datasets have none.
+    held = {"partitions": [each._asdict() for each in partitions]} if partitions else {}
+    return held | {
         "dataset": name,
         "epsilon": epsilon,
         "delta": delta,

@@ -209,8 +209,9 @@ def check(upkeep: Upkeep, connection: Connection) -> None:
         if head is None:
             raise LedgerCorrupted("the head of the chain is missing")
         schema.chargeable(connection, head.format)
-        _check_entries(connection, head.entries)
-        _check_calls(connection)
+        charged = _by_analyst(connection, _sums_of_calls)
+        _check_entries(connection, head.entries, charged)
+        _check_calls(connection, charged)
         _check_accounts(connection)
         _check_tail(connection, head.head)
         if not upkeep.sealed(connection):
@@ -235,20 +236,17 @@ def _overflown(error: Exception) -> bool:
     return "overflow" in str(error) or getattr(getattr(error, "orig", None), "sqlstate", "") == _OUT_OF_RANGE
 
 
-def _check_entries(connection: Connection, recorded: int) -> None:
+def _check_entries(connection: Connection, recorded: int, charged: _Owned) -> None:
     row = connection.execute(_sums_of_entries).one()
     if not row[0] == row[1] == recorded:
         raise LedgerCorrupted("the numbering of the entries has a gap, or entries are missing at the end")
-    charged: Totals = (0, 0)
-    for _, _, _, *halves in connection.execute(_sums_of_calls):
-        charged = _plus(charged, _wholes(halves))
-    if _wholes(row[2:]) != charged:
+    if list(_wholes(row[2:])) != [sum(held[total] for held in charged.values()) for total in (0, 1)]:
         raise LedgerCorrupted("the running totals are not the sums of the entries")
 
 
-def _check_calls(connection: Connection) -> None:
+def _check_calls(connection: Connection, charged: _Owned) -> None:
     """Whether analysts and datasets hold what their calls of all rows do and the dearest of their parts."""
-    common = _by_analyst(connection, _sums_of_calls)
+    common = dict(charged)
     for owner, held in _by_analyst(connection, _sums_in_parts).items():
         common[owner] = _plus(common[owner], held, -1)
     dearest = _check_parts(connection)

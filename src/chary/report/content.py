@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from heapq import nlargest
 from typing import Any, Final
 
 from chary.accounting import Finding, Findings, Publication, Support
@@ -338,6 +339,7 @@ class ReportedCall:
     opened: int | None = None
     bar: float | None = None
     series: bool = False
+    parts: Parts | None = None
     asked: str = field(default="", repr=False)
 
     @property
@@ -415,7 +417,7 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
         call.analyst,
         call.kind,
         titled(call.kind),
-        question_told(body, call.kind),
+        question_told(body, call.kind) + of_parts(call.parts),
         entry.damage or outcome_told(rebuilt.answer, body),
         values_of_answer(rebuilt, confidence),
         entry.share,
@@ -425,8 +427,20 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
         opened_by(body),
         bar_of(body.get("above")),
         _query_kind(body) == "series",
+        call.parts,
         call.body,
     )
+
+
+def of_parts(parts: Parts | None) -> str:
+    """Which parts a question was about; nothing where it was about all rows.
+
+    >>> of_parts(Parts("region", 1, ("north",)))
+    ', in north of region'
+    """
+    if parts is None:
+        return ""
+    return _cut(f", in {' and '.join(parts.names)} of {parts.partition}")
 
 
 def bar_of(above: Any) -> float | None:
@@ -453,9 +467,15 @@ def _is_hit(value: PublishedValue) -> bool:
 
 
 def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:
-    """When how much had been charged, as a part of the budget."""
-    spent = 0.0
+    """When how much had been charged, as a part of the budget: of parts, what the dearest hold."""
+    common = 0.0
+    partitions: dict[str, tuple[int, dict[str, float]]] = {}
     for call in sorted(calls, key=lambda call: (call.time, call.call)):
+        if call.parts is None:
+            common += call.share
+        else:
+            _, held = partitions.setdefault(call.parts.partition, (call.parts.most, {}))
+            held |= {name: held.get(name, 0.0) + call.share for name in call.parts.names}
         if call.share:
-            spent += call.share
-            yield call.time, min(1.0, spent)
+            dearest = sum(sum(nlargest(most, held.values())) for most, held in partitions.values())
+            yield call.time, min(1.0, common + dearest)

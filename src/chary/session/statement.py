@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from chary.amounts import Accounts
 from chary.calls.run import declared
@@ -13,9 +13,11 @@ from chary.data import NeighborRelation, Neighbors
 from chary.errors import LedgerCorrupted
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
-from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, percent, plain
 
 T = TypeVar("T")
+# Parts that a statement names, of thousands.
+_SHOWN_PARTS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -131,15 +133,28 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: 
         f"together ({plain(epsilon)}, {plain(delta)})-differentially private: "
         f"with {neighbor_relation.describe()}, no set of published outcomes becomes more than "
         f"e^{plain(epsilon)} times as likely plus {plain(delta)}. "
-        f"{spent} of this budget is charged so far{_ended(ledger, dataset)}. "
+        f"{spent} of this budget is charged so far{_ended(ledger, dataset)}{_of_parts(ledger, dataset, filter_)}. "
         "The guarantee holds for any adaptive choice of questions by all analysts together, "
         f"by {filter_.describe()}. Public are the schema, "
-        f"bounds, keys, thresholds{_size(neighbor_relation)}; what callers stated about keys per unit is trusted."
+        f"bounds, keys, thresholds{_size(neighbor_relation)}; what callers stated about keys per unit"
+        f"{' and parts per unit' if ledger.partitions(dataset) else ''} is trusted."
     )
 
 
 def _ended(ledger: Ledger, dataset: str) -> str:
     return f"; {MISSES_ENDED}: {EVERY_CHARGED}" if accounts_of(ledger, dataset).alone else ""
+
+
+def _of_parts(ledger: Ledger, dataset: str, filter_: Filter) -> str:
+    """What the dearest parts of each partition hold of the budget."""
+    told = []
+    for held in ledger.partitions(dataset):
+        shares = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)
+        dearest = ", ".join(f"{name} {percent(share)}" for share, name in shares[:_SHOWN_PARTS])
+        more = f" and {len(shares) - _SHOWN_PARTS} more" if len(shares) > _SHOWN_PARTS else ""
+        count = "the dearest counts" if held.most == 1 else f"the dearest {held.most} count"
+        told.append(f"; of the parts of {held.partition!r} {count}, since a unit is in no more: {dearest}{more}")
+    return "".join(told)
 
 
 def _size(neighbor_relation: NeighborRelation) -> str:

@@ -108,12 +108,14 @@ BEGIN
     named := held.parts::json ->> 'partition';
     SELECT most INTO STRICT count FROM partitions p WHERE (p.dataset, p.partition) = (held.dataset, named);
     before := dearest(held, who, named, count);
-    INSERT INTO parts SELECT held.dataset, who, named, part, 0, 0, 0, 0
-    FROM json_array_elements_text(held.parts::json -> 'names') part ON CONFLICT DO NOTHING;
-    UPDATE parts p SET spent_main = p.spent_main + more.spent_main, spent_delta = p.spent_delta + more.spent_delta,
-        open_main = p.open_main + more.open_main, open_delta = p.open_delta + more.open_delta
-    FROM json_array_elements_text(held.parts::json -> 'names') each_part
-    WHERE (p.dataset, p.analyst, p.partition, p.part) = (held.dataset, who, named, each_part);
+    -- By the key, whatever the server knows of the table. What is given back was charged before, so it is there.
+    INSERT INTO parts AS p
+    SELECT held.dataset, who, named, part, greatest(more.spent_main, 0), greatest(more.spent_delta, 0),
+        greatest(more.open_main, 0), greatest(more.open_delta, 0)
+    FROM json_array_elements_text(held.parts::json -> 'names') part
+    ON CONFLICT (dataset, analyst, partition, part) DO UPDATE SET spent_main = p.spent_main + more.spent_main,
+        spent_delta = p.spent_delta + more.spent_delta, open_main = p.open_main + more.open_main,
+        open_delta = p.open_delta + more.open_delta;
     after := dearest(held, who, named, count);
     RETURN (after.spent_main - before.spent_main, after.spent_delta - before.spent_delta,
         after.open_main - before.open_main, after.open_delta - before.open_delta)::totals;
