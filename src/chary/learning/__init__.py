@@ -13,16 +13,18 @@ except ImportError:
 from chary.learning.classifiers import Split, digits, split
 from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels
 from chary.learning.estimator import PrivateEstimator, PrivatePipeline
-from chary.learning.features import Categorical, Cuts, PublicFeatures, Span, design_matrix
+from chary.learning.features import Categorical, Cuts, PublicFeatures, RowTransform, Span, design_matrix
 from chary.learning.growth import Improving, TrainingBox, TrainingRun, draw_curve
 from chary.learning.holdout import HeldOut, ReusableHoldout
 from chary.learning.linear import (
     LinearAlgorithm,
+    PrivateConvexRegressor,
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSVC,
 )
+from chary.learning.losses import OwnLoss
 from chary.learning.median_slope import MedianSlope
 from chary.learning.naive_bayes import CountingBayes
 from chary.learning.pate import Learned, Student, Teachers, draw_shards, equal_shards, teach, train_student
@@ -60,6 +62,8 @@ __all__ = [
     "Learned",
     "LinearAlgorithm",
     "MedianSlope",
+    "OwnLoss",
+    "PrivateConvexRegressor",
     "PrivateEstimator",
     "PrivateLearner",
     "PrivateLogisticRegression",
@@ -71,6 +75,7 @@ __all__ = [
     "PublicFeatures",
     "Released",
     "ReusableHoldout",
+    "RowTransform",
     "SearchQuote",
     "SearchResult",
     "Span",

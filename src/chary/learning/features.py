@@ -2,11 +2,12 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from numbers import Real
 from typing import Any, Final, Self
@@ -15,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from chary.errors import InvalidParameter
+from chary.errors import AlgorithmFailed, InvalidParameter, brought
 from chary.learning.losses import Floats
-from chary.numbers import Number, checked, exact, float_or_nan, set_fields
+from chary.numbers import Number, checked, exact, float_or_nan, set_fields, whole
 
 # Public descriptions of columns: which cell each value falls into, whatever the value.
 
@@ -336,6 +337,49 @@ def described(features: Sequence[Column | Feature]) -> list[Feature]:
     if not listed or not features or any(isinstance(one, bool) or not isinstance(one, KNOWN) for one in features):
         raise InvalidParameter('name the features, in a list: features=["age", Categorical("sex", ["f", "m"])]')
     return [one if isinstance(one, Feature) else Plain(one) for one in features]
+
+
+@dataclass(frozen=True)
+class RowTransform:
+    """A fixed public step before training: `function(row)` makes `outputs` numbers of the `inputs` of one row.
+
+    It is called with one row at a time, so no row reaches another; what it knows must be public, such as the components
+    of public rows. A row for which it raises, or gives anything but so many finite numbers, counts as zeros. `name`
+    stands for the function in ledgers. Assumes that it keeps nothing from call to call.
+
+    >>> square = RowTransform("square", lambda row: [row[0], row[0] ** 2], inputs=1, outputs=2)
+    >>> square.apply(np.array([[0.5], [np.nan]])).tolist()
+    [[0.5, 0.25], [0.0, 0.0]]
+    """
+
+    name: str
+    function: Callable[[Floats], Sequence[float] | Floats]
+    inputs: int
+    outputs: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.function):
+            raise InvalidParameter('a step has a name and a function: RowTransform("square", f, inputs=1, outputs=2)')
+        checked(self, inputs=whole, outputs=whole)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.inputs} to {self.outputs}"
+
+    def apply(self, rows: Floats) -> Floats:
+        """What it makes of each row."""
+        if rows.shape[1:] != (self.inputs,):
+            raise InvalidParameter(f"the step {self.name!r} takes rows of {self.inputs} numbers")
+        made = np.zeros((len(rows), self.outputs))
+        for place, row in enumerate(rows):
+            with suppress(AlgorithmFailed), np.errstate(all="ignore"):
+                made[place] = brought(partial(self._of, row.copy()), self.name)
+        return made
+
+    def _of(self, row: Floats) -> Floats:
+        found = np.asarray(self.function(row), dtype=np.float64)
+        if found.shape != (self.outputs,) or not np.isfinite(found).all():
+            raise InvalidParameter("so many finite numbers")
+        return found
 
 
 def clipped(rows: Floats, radius: Fraction) -> Floats:

@@ -19,7 +19,7 @@ from chary.charts import check_picture
 from chary.core.plan import Plan
 from chary.data import NeighborRelation
 from chary.errors import InvalidParameter
-from chary.learning import linear, optimum, risk_bounds
+from chary.learning import linear, losses, optimum, risk_bounds
 from chary.learning.estimator import Json
 from chary.learning.features import Column, Feature, design_matrix, width
 from chary.learning.losses import Floats
@@ -151,13 +151,18 @@ class TrainingBox(schedules.BlackBox):
 
     @property
     def laws(self) -> Sequence[Law]:
-        if self.declared is not None or self.falling is not None or width(self.features) > EARLIER_COLUMNS:
+        newer = self.model.points is not None or isinstance(self.model.loss_function, losses.OwnLoss)
+        if newer or self.declared is not None or self.falling is not None or self._width > EARLIER_COLUMNS:
             return [self.law]
         return [self.law, risk_bounds.earlier_box_law(self._problem, self.model, MOST_EPSILON)]
 
     @property
     def _problem(self) -> optimum.Problem:
-        return self.model.problem(self.rows_at_most, width(self.features))
+        return self.model.problem(self.rows_at_most, self._width)
+
+    @property
+    def _width(self) -> int:
+        return self.model.trained_width(width(self.features))
 
     def plan(self, epsilon: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
         most = MOST_EPSILON if self._falling is None else MOST_FALLING
@@ -269,7 +274,7 @@ def falling_law(problem: optimum.Problem, model: linear.PrivateLinear, falling: 
     `(epsilon n)^(2/3)`. `problem` has the model's own lam; the largest is that at `falling.at`. Errors:
     `InvalidParameter` without a length, for descents, and for losses with corners.
     """
-    if model.descends or model.length is None or problem.loss.bias:
+    if model.descends or model.points is not None or model.length is None or problem.loss.bias:
         raise InvalidParameter(
             "a falling lam is for optima that get noise (epsilon=, or rho= with steps=0), a length= and a smooth loss"
         )

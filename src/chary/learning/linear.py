@@ -18,12 +18,13 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.calls import Algorithm
 from chary.data import Neighbors, Reading, Rows
 from chary.errors import InvalidParameter
-from chary.learning import classifiers, descent, losses, search
+from chary.learning import classifiers, descent, drawn, losses, search
 from chary.learning.estimator import Json, PrivateEstimator
 from chary.learning.features import (
     Categorical,
     Column,
     Feature,
+    RowTransform,
     clipped,
     described,
     design_matrix,
@@ -59,9 +60,13 @@ class PrivateLinear(PrivateEstimator):
       at most `steps` steps (`BallDescent`), the excess risk of which has a proven bound;
     - with `steps=0`, the audited optimum gets Gaussian noise.
 
+    With `epsilon` alone, a `length` and `points`, weights are drawn from a lattice in the ball of that radius, with so
+    many points from its middle to its edge on each axis (`DrawnWeights`): for few columns, of any loss.
+
     - `radius`: a public bound on the rows' length (L2). Longer rows are CLIPPED to it, in training and predicting.
     - `lam`: the regularisation; it applies to the intercept, a column of ones, too. More of it needs less noise.
     - `length`: also what `TrainingBox` compares an optimum with that gets noise, which it does not change.
+    - `row_transform`: a fixed public step (`RowTransform`) before rows are clipped, in training and predicting.
     - `unsafe_noise`: where noise comes from, in tests; None for the operating system.
 
     Errors: `InvalidParameter` for parameters that cannot be right, arrays that do not fit together, no rows, and
@@ -76,6 +81,8 @@ class PrivateLinear(PrivateEstimator):
     steps: int = 80
     rho: Number | None = None
     length: Number | None = None
+    points: int | None = None
+    row_transform: RowTransform | None = None
 
     @property
     def _unknown(self) -> str:
@@ -95,8 +102,13 @@ class PrivateLinear(PrivateEstimator):
         radius = positive(self.radius, "radius")
         row = losses.root_up(radius**2 + 1) if self.fit_intercept else radius
         lam, rows = Fraction(float(positive(self.lam, "lam"))), whole(size, "the number of rows")
-        length = positive(self.length, "length") if self.length is not None and self.descends else None
+        bounded = self.descends or self.points is not None
+        length = positive(self.length, "length") if self.length is not None and bounded else None
         return Problem(self.loss_function, row * ROUNDING, lam, rows, features + bool(self.fit_intercept), length)
+
+    def trained_width(self, features: int) -> int:
+        """How many numbers a row of so many has once its step was applied."""
+        return features if self.row_transform is None else self.row_transform.outputs
 
     @property
     def descends(self) -> bool:
@@ -123,11 +135,14 @@ class PrivateLinear(PrivateEstimator):
 
     def trained(self, rows: Floats, targets: Floats, source: Source) -> Json:
         """What is learnt from rows and targets, in JSON. A row whose target is NaN counts as zeros."""
-        problem = self.problem(*rows.shape)
+        problem = self.problem(len(rows), self.trained_width(rows.shape[1]))
         known = np.isfinite(targets)
         inputs = np.where(known[:, None], self._inputs(rows), 0.0)
         aims = np.where(known, targets, 0.0)
-        if self.descends:
+        if self.points is not None:
+            made = drawn.DrawnWeights(problem, self.points)
+            weights = made.weights(inputs, aims, positive(self.epsilon or 0, "epsilon"), source)
+        elif self.descends:
             weights = self._descent(problem).weights(inputs, aims, source)
         else:
             weights = self._perturbed(problem, audited_optimum(Objective(problem, inputs, aims)), source)
@@ -138,14 +153,19 @@ class PrivateLinear(PrivateEstimator):
         weights = np.array(state["weights"], dtype=np.float64)
         self.coef_ = weights[:-1] if self.fit_intercept else weights
         self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
-        self.n_features_in_ = len(self.coef_)
+        self.n_features_in_ = len(self.coef_) if self.row_transform is None else self.row_transform.inputs
         return self
 
     def _predicted(self, X: Any) -> Floats:  # noqa: N803
         """The linear function of each row, clipped like those of training."""
         check_is_fitted(self, "coef_")
-        found: Floats = clipped(self._matrix(X, reset=False), positive(self.radius, "radius")) @ self.coef_
+        found: Floats = self._short(self._matrix(X, reset=False)) @ self.coef_
         return found + self.intercept_
+
+    def _short(self, rows: Floats) -> Floats:
+        """Rows after the step, clipped."""
+        made = rows if self.row_transform is None else self.row_transform.apply(rows)
+        return clipped(made, positive(self.radius, "radius"))
 
     def _matrix(self, X: Any, *, reset: bool) -> Floats:  # noqa: N803
         """Rows as numbers, finite; `reset` in training, else as many columns, of the same names, as there."""
@@ -171,8 +191,12 @@ class PrivateLinear(PrivateEstimator):
         See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
         """
         rows = None if size is None else whole(size, "size")
-        self.check(rows or TYPICAL_ROWS, width(features))
         known = described(features)
+        if self.row_transform is not None and width(features) != self.row_transform.inputs:
+            raise InvalidParameter(
+                f"the step takes {self.row_transform.inputs} numbers, the features are {width(features)}"
+            )
+        self.check(rows or TYPICAL_ROWS, width(features))
         if not isinstance(label, str):
             raise InvalidParameter('name the column to predict: label="ill"')
         if label in (feature.column for feature in known):
@@ -215,7 +239,7 @@ class PrivateLinear(PrivateEstimator):
         return made(problem, self.concentrated or Fraction(0), self.steps)
 
     def _inputs(self, rows: Floats) -> Floats:
-        short = clipped(rows, positive(self.radius, "radius"))
+        short = self._short(rows)
         return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
 
     def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
@@ -228,7 +252,16 @@ class PrivateLinear(PrivateEstimator):
         if failing(self.delta) and self.rho is not None:
             raise InvalidParameter("a model with rho= has no delta")
         whole(self.steps, "steps", least=int(self.concentrated is None))
-        problem = self.problem(rows, features)
+        if self.row_transform is not None and not isinstance(self.row_transform, RowTransform):
+            raise InvalidParameter("row_transform= is a RowTransform")
+        problem = self.problem(rows, self.trained_width(features))
+        if isinstance(problem.loss, losses.OwnLoss) and not self.descends:
+            raise InvalidParameter(losses.DESCENTS_ONLY)
+        if self.points is not None:
+            whole(self.points, "points")
+            if self.concentrated is not None or self.length is None:
+                raise InvalidParameter("points= is for models with epsilon= alone and a length=")
+            work_out(drawn.DrawnWeights(problem, self.points))
         if self.descends:
             work_out(self._descent(problem).noisy)  # refuses too small a rho, and too many rows
 
@@ -402,6 +435,35 @@ class PrivateQuantileRegressor(PrivateRegressor):
     def loss_function(self) -> losses.Loss:
         bound = positive(self.label_bound, "label_bound")
         return losses.Quantile(probability(self.level, "level"), bound, _smoothing(self.smoothing, bound))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateConvexRegressor(PrivateRegressor):
+    """A linear model of a convex loss of your own (`OwnLoss`), with differential privacy, by descent: rho or a delta.
+
+    Guarantee, parameters and errors: see `PrivateLinear` and `OwnLoss`. `label_bound`: a public bound on the size of
+    labels; larger ones are CLIPPED to it. For two classes, bring labels -1 and 1.
+
+    >>> from chary.learning import OwnLoss
+    >>> huber = OwnLoss("huber", lambda p, t: np.clip(p - t, -0.2, 0.2), slope="0.2", curvature=1)
+    >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 5000)
+    >>> terms = {"lam": "0.0001", "radius": 1, "length": 2, "label_bound": 1, "fit_intercept": False, "steps": 200}
+    >>> PrivateConvexRegressor(loss=huber, rho=1, **terms).fit(X, X[:, 0]).predict([[0.5]]).round(1).tolist()
+    [0.5]
+    """
+
+    loss: losses.OwnLoss
+
+    @property
+    def loss_function(self) -> losses.Loss:
+        if not isinstance(self.loss, losses.OwnLoss):
+            raise InvalidParameter('bring the loss as OwnLoss("huber", slopes, slope=1, curvature=1)')
+        return self.loss
+
+    def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
+        super().check(rows, features)
+        problem = self.problem(rows, self.trained_width(features))
+        self.loss.try_out(float(problem.norm * problem.radius), float(positive(self.label_bound, "label_bound")))
 
 
 def _smoothing(width: Number, most: Fraction) -> Fraction:

@@ -1,6 +1,7 @@
 """Convex losses of linear models, smooth or with rounded corners, and the bounds that privacy rests on."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -8,6 +9,9 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chary.errors import InvalidParameter, brought
+from chary.numbers import Number, positive, set_fields
 
 # Convex losses of linear models: what they cost, how they bend, and the bounds that privacy rests on.
 
@@ -273,6 +277,108 @@ class Quantile(Kinked):
     def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
         width = float(self.width)
         return np.where(np.abs(targets - predictions) <= width, 1 / (2 * width), 0.0)
+
+
+# A loss of one's own, by its slope alone: what was declared of it is enforced where privacy rests on it.
+
+# So many predictions and targets are tried before any row is: enough to find a wrong sign, bound or unit.
+TRIED: Final = 65
+# What functions of equal numbers may differ by, one by one and together.
+EQUAL: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class OwnLoss(Loss):
+    """A convex loss of your own: `slopes(predictions, targets)`, its derivative in the prediction, for whole arrays.
+
+    `slope` bounds the derivative, `curvature` how much it changes per unit of the prediction. Only descents train with
+    it. Their guarantee rests on this: the function depends on nothing but its arguments and treats them one by one.
+    Whatever else is declared wrongly costs accuracy alone: each row's slope is clipped to `slope`, and one that is no
+    finite number counts as 0. That it is convex, and the bounds, is what the law of a `TrainingBox` rests on; they are
+    tried on made-up numbers before any row is read. `name` stands for the function in ledgers.
+
+    Errors: `InvalidParameter` where a trial shows that a declaration cannot be right, `AlgorithmFailed` if it raises.
+
+    >>> huber = OwnLoss("huber", lambda p, t: np.clip(p - t, -1, 1), slope=1, curvature=1)
+    >>> huber.try_out(5, 5)
+    >>> OwnLoss("steeper", lambda p, t: np.clip(p - t, -2, 2), slope=1, curvature=1).try_out(5, 5)
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: the loss 'steeper' is steeper than its slope= says
+    """
+
+    name: str
+    slopes_of: Callable[[Floats, Floats], Floats]
+    slope: Number
+    curvature: Fraction
+
+    def __init__(
+        self, name: str, slopes: Callable[[Floats, Floats], Floats], *, slope: Number, curvature: Number
+    ) -> None:
+        if not isinstance(name, str) or not name or not callable(slopes):
+            raise InvalidParameter('a loss has a name and a function: OwnLoss("huber", slopes, slope=1, curvature=1)')
+        bounds = {"slope": positive(slope, "slope"), "curvature": positive(curvature, "curvature")}
+        set_fields(self, name=name, slopes_of=slopes, **bounds)
+
+    def __str__(self) -> str:
+        return f"{self.name}, slope {self.slope}, curvature {self.curvature}"
+
+    @property
+    def mean_slope(self) -> Fraction:
+        return Fraction(self.slope)
+
+    @property
+    def pull(self) -> Fraction:  # type: ignore[override]
+        """It is not known; only optima need it."""
+        raise InvalidParameter(DESCENTS_ONLY)
+
+    def norm_up(self, radius: Fraction, lam: Fraction) -> Fraction:
+        return self.mean_slope * radius / lam
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        raise InvalidParameter(DESCENTS_ONLY)
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        raise InvalidParameter(DESCENTS_ONLY)
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        told = f"the loss {self.name!r} raised, or gave other than one number for each row"
+        found = brought(lambda: self._called(predictions, targets), told)
+        # A NaN would reach the sum of all rows, and no noise hides that.
+        return np.clip(np.where(np.isfinite(found), found, 0.0), -float(self.slope), float(self.slope))
+
+    def _called(self, predictions: Floats, targets: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            found = np.asarray(self.slopes_of(predictions.copy(), targets.copy()), dtype=np.float64)
+        if found.shape != predictions.shape:
+            raise InvalidParameter("a slope for each row")
+        return found
+
+    def try_out(self, most: float, bound: float) -> None:
+        """Try it on predictions up to `most` and targets up to `bound` that are made up."""
+        places, aims = np.linspace(-most, most, TRIED), np.linspace(-bound, bound, 5)
+        predictions, targets = np.tile(places, len(aims)), np.repeat(aims, TRIED)
+        told = f"the loss {self.name!r} raised, or gave other than one number for each row"
+        found = brought(lambda: self._called(predictions, targets), told)
+        single = brought(
+            lambda: np.array([self._called(predictions[i : i + 1], targets[i : i + 1])[0] for i in range(len(found))]),
+            told,
+        )
+        slope, curvature, room = float(self.slope), float(self.curvature), 1 + EQUAL
+        rises = np.diff(found.reshape(len(aims), TRIED), axis=1)
+        wrong = {
+            "is no finite number everywhere": not np.isfinite(found).all(),
+            "does not treat rows one by one": not np.allclose(found, single, rtol=EQUAL, atol=EQUAL * slope),
+            "is steeper than its slope= says": (np.abs(found) > slope * room).any(),
+            "is not convex: its slope falls": (rises < -EQUAL * slope).any(),
+            "bends more than its curvature= says": (rises > curvature * 2 * most / (TRIED - 1) + EQUAL * slope).any(),
+        }
+        for what, is_so in wrong.items():
+            if is_so:
+                raise InvalidParameter(f"the loss {self.name!r} {what}")
+
+
+DESCENTS_ONLY: Final = "a loss of your own is trained by descent: give the model rho= (or a delta=), and steps="
 
 
 # Square roots of rationals between rationals.

@@ -14,7 +14,7 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.numerics import decimal, precise
 from chary.accounting.schedules import EveryRun, Law
 from chary.errors import InvalidParameter
-from chary.learning import descent, linear, optimum
+from chary.learning import descent, drawn, linear, optimum
 from chary.numbers import Number, exact, failing, positive, probability, whole
 
 # How far from the optimum a private model may be, as a bound that is known before the data is.
@@ -117,6 +117,8 @@ class Perturbed(NamedTuple):
 
 def box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Law:
     """The law of a model at the most rows that it is for; `InvalidParameter` where none is proven."""
+    if model.points is not None:
+        return _drawn(problem, model.points)
     if model.descends:
         return _descent(problem, model.steps)
     noise = Perturbed.of(problem, model, most_epsilon)
@@ -147,6 +149,19 @@ def _sloped(problem: optimum.Problem, noise: Perturbed, *, pure: bool) -> Law:
     steep, base = float(problem.lipschitz), noise.base + float(problem.loss.bias)
     told = {"moved": noise.moved, "slope": steep, "slack": noise.slack, "base": base}
     return linear_slope_law(pure=pure, dimension=problem.features, **told)
+
+
+def _drawn(problem: optimum.Problem, points: int) -> Law:
+    """Weights drawn from a lattice: the exponential mechanism's `4 L W ln(N/beta)/(epsilon n)` above its best point.
+
+    Rounding the best weights towards 0 leads to a point within a cell's diagonal; losses are rounded to steps.
+    """
+    made = drawn.DrawnWeights(problem, points)
+    most, rounding = float(made.most), 2.0 ** (2 - drawn.LOSS_BITS)
+    off = float(problem.lipschitz) + float(problem.lam * problem.norm)
+    base = off * made.spacing * math.sqrt(problem.features) + most * rounding + float(problem.loss.bias)
+    base += float(problem.lam * (problem.length or 0) ** 2) / 2
+    return law_up(1, 4 * most, Decimal(len(made.lattice)), 1, base)
 
 
 def _descent(problem: optimum.Problem, steps: int) -> Law:
