@@ -88,6 +88,19 @@ def test_columns_may_have_any_name(opened, tally):
     tally("names of columns", len(names) + 9)
 
 
+def test_derived_columns_may_be_named_as_columns_are_and_at_length(opened, tally):
+    """But for capitals, which some engines overlook, and beyond the names that some engines know."""
+    rows = {"u": [1, 2, 3], "n": [4, 5, None], "N % 3": [7, 8, 9]}
+    table = opened(pa.table({name: pa.array(cells, pa.int64()) for name, cells in rows.items()}), "add_remove", "u")
+    long = f"CASE WHEN n > 4 THEN n % 3 + clip({' + '.join(['n % 3'] * 20)}, 0, 4) ELSE n % 3 END"
+    for name, met in (("n % 3", [0, 1, 1]), (long, [0, 1, 0])):
+        assert table.prepare(histogram(name, bins=[0, 1, 2, 3], max_groups_per_unit=1)).run().tolist() == met
+        assert table.prepare(count().by(name, [0, 1, 2], max_groups_per_unit=1)).run().tolist() == met
+        assert table.prepare(chary.sum(name, bounds=(0, 2), max_rows_per_unit=1)).run() == 3
+    assert table.prepare(count().by("N % 3", [9, 7])).run().tolist() == [1, 1]
+    tally("names of columns", 7)
+
+
 def test_nothing_that_is_made_of_rows_is_shown(opened):
     table = opened(pa.table({"unit": ["SECRET"], "x": [98765.5]}), "add_remove", "unit")
     made = [table, table.held, table.prepare(count()), table.snapshot(["x"]), table.elements(Elements())]

@@ -253,7 +253,7 @@ class QueryOptions:
     missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
     where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
-    by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
+    by: Annotated[str | None, typer.Option(help="Key columns, comma between them; or derived ones: month(day).")] = None
     keys: Annotated[
         list[str] | None,
         typer.Option(

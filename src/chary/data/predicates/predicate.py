@@ -210,7 +210,7 @@ _Made = TypeVar("_Made")
 def _checked(made: _Made) -> _Made:
     # Engines get some parts several times over, in functions of functions once more each.
     if terms.weight(made) > LONGEST:
-        raise InvalidQuery("the functions of a predicate are nested too deeply in each other: clip a column once")
+        raise InvalidQuery("functions and products of a predicate are nested too deeply in each other")
     return made
 
 

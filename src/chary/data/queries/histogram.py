@@ -102,13 +102,16 @@ class Binned(Query[NoisyNumbers]):
     def numbered(self, rows: Any, schema: Schema, unit: str | None, of: Operand) -> tuple[Any, Schema]:
         """The rows with the number of the bin of a column of theirs in place of its value, without those in no bin."""
         value, kind = of.value, of.kind
-        if self.column == unit:
+        if self.column == unit or (of.derived and self.column.casefold() == (unit or "").casefold()):
             raise InvalidQuery(f"{self.column!r} names the privacy unit: take bins of another column")
         if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
             raise InvalidQuery(f"bins need a column of numbers; {self.column!r} is {kind.words}{of.declared('DOUBLE')}")
         number = _number(value, [_literal(edge, kind) for edge in self.edges[1:-1]], 0)
-        numbered = rows.filter(self._inside(value, kind)).mutate(**{self.column: number})
-        return numbered, {**schema, self.column: str(TypeClass.INTEGER)}
+        chosen, numbered = rows.filter(self._inside(value, kind)), {self.column: number}
+        # Beside all columns a derived one may have the name of another, but for capitals, which some engines overlook.
+        kept = {} if unit is None else {unit: chosen[unit]}
+        made = chosen.select(**kept, **numbered) if of.derived else chosen.mutate(**numbered)
+        return made, {**schema, self.column: str(TypeClass.INTEGER)}
 
     def _inside(self, value: Any, kind: TypeClass) -> Any:
         if self.outside == "edges":
