@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -156,7 +159,7 @@ class Answer:
     @property
     def in_words(self) -> str:
         """What was published, in a line."""
-        return "not published" if self.value is None else shown(in_json(self.value))
+        return "not published" if self.value is None else in_text(self.value)
 
     def numbers(self) -> Iterator[PublishedNumber]:
         """The numbers that were published."""
@@ -234,7 +237,7 @@ class Answer:
         told |= {"interval": None if self.interval is None else between(*self.interval)}
         told |= {"note": RAW if raw(self.value, self.interval) else None, "caution": self.caution}
         known = {name: value for name, value in told.items() if value is not None or name == "value"}
-        return {name.replace("_", " "): shown(in_json(value)) for name, value in known.items()}
+        return {name.replace("_", " "): in_text(value) for name, value in known.items()}
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -467,8 +470,54 @@ def scalar(key: Key) -> Any:
     return key[0] if len(key) == 1 else key
 
 
+def bytes_in_json(value: bytes) -> dict[str, str]:
+    """Bytes as JSON: in base64, with the SHA-256 that tells them from any other object.
+
+    >>> bytes_in_json(b"ab")["bytes"]
+    'YWI='
+    """
+    return {"bytes": base64.b64encode(value).decode(), "sha256": hashlib.sha256(value).hexdigest()}
+
+
+def with_bytes(value: Any) -> Any:
+    """JSON in which what `bytes_in_json` made is bytes again; an object whose hash is another stays one.
+
+    >>> with_bytes([1, bytes_in_json(b"ab")]), with_bytes({"bytes": "YWI=", "sha256": "no"})
+    ([1, b'ab'], {'bytes': 'YWI=', 'sha256': 'no'})
+    """
+    if isinstance(value, list):
+        return [with_bytes(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"bytes", "sha256"} and isinstance(value["bytes"], str):
+        with suppress(binascii.Error, ValueError):
+            found = base64.b64decode(value["bytes"], validate=True)
+            if bytes_in_json(found) == value:
+                return found
+    return {name: with_bytes(each) for name, each in value.items()}
+
+
+def in_text(value: Any) -> str:
+    """A value of an answer for people, who are told of bytes how many they are.
+
+    >>> in_text([1, b"ab"])
+    '1, 2 bytes of SHA-256 fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603'
+    """
+    return shown(_without_bytes(with_bytes(in_json(value))))
+
+
+def _without_bytes(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes of SHA-256 {hashlib.sha256(value).hexdigest()}"
+    if isinstance(value, dict):
+        return {name: _without_bytes(each) for name, each in value.items()}
+    return [_without_bytes(each) for each in value] if isinstance(value, list) else value
+
+
 def in_json(value: Any) -> Any:
     """A value of an answer in what JSON has; what it has no word for as text."""
+    if isinstance(value, bytes):
+        return bytes_in_json(value)
     if isinstance(value, Fraction):
         return float(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
+from chary.answers import bytes_in_json, with_bytes
 from chary.data import Neighbors, Reading, Rows
 from chary.data.columns import TypeClass
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery, brought
@@ -37,8 +38,9 @@ class Algorithm:
     `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
     from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
 
-    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays. `name` and
-    `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
+    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays; and bytes, up to
+    4 MiB each, of which the ledger keeps the SHA-256 beside their base64. More of them are an outcome that failed.
+    `name` and `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
     `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order: exact rationals that add
     up to 1; or a law of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or floats. That is
     what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset, and of floats that none is
@@ -139,7 +141,7 @@ class Algorithm:
         if told is None:
             return most
         try:
-            lost = brought(lambda: exact(told(json.loads(canonical_outcome(outcome))), "loss"), self.name)
+            lost = brought(lambda: exact(told(handed(outcome)), "loss"), self.name)
         except AlgorithmFailed:
             return None
         return lost if 0 <= lost <= most else None
@@ -239,10 +241,19 @@ def _own(rows: Any) -> Any:
     return rows.copy() if isinstance(rows, np.ndarray) else rows
 
 
+# Of an outcome in bytes. Their text in a ledger is a third longer, and every copy of the ledger has it.
+MOST_BYTES: Final = 2**22
+
+
 def plain_outcome(value: Any) -> Any:
-    """The value with NumPy scalars and arrays, tuples and mappings turned into plain JSON ones; others unchanged."""
+    """The value with NumPy scalars and arrays, tuples, mappings and bytes turned into plain JSON ones; others
+    unchanged. `InvalidParameter` for more than 4 MiB of bytes."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
+    if isinstance(value, (bytes, bytearray)):
+        if len(value) > MOST_BYTES:
+            raise InvalidParameter(f"bytes of an outcome are at most {MOST_BYTES:,}, these are {len(value):,}")
+        return bytes_in_json(bytes(value))
     if isinstance(value, Mapping):
         return {str(key): plain_outcome(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -254,9 +265,20 @@ def canonical_outcome(value: Any) -> str:
     """One text for equal outcomes: 1, 1.0 and True differ. `InvalidParameter` for what JSON cannot say."""
     try:
         return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
+    except InvalidParameter:
+        raise
     except (TypeError, ValueError, RecursionError):
         pass
-    raise InvalidParameter("outcomes are texts, numbers, truths, None, and lists and objects of them")
+    raise InvalidParameter("outcomes are texts, numbers, truths, None, bytes, and lists and objects of them")
+
+
+def handed(outcome: Any) -> Any:
+    """An outcome of its own as people are handed it: in JSON values, and bytes as such.
+
+    >>> handed((1, b"model"))
+    [1, b'model']
+    """
+    return with_bytes(json.loads(canonical_outcome(outcome)))
 
 
 def _is_plain(value: Any) -> bool:
@@ -287,8 +309,8 @@ class When:
     """A set of outcomes said as a condition on them: those for which `holds(outcome)` is true.
 
     `name` is public and stands for the condition in the ledger: one name, one condition. Guarantee needed of its
-    author: whether it holds depends on the outcome, in JSON values, and on what is public. It is code that sees
-    outcomes before they are published, or that never are, so like an `Algorithm` it must tell nothing of them to
+    author: whether it holds depends on the outcome, in JSON values or bytes, and on what is public. It is code that
+    sees outcomes before they are published, or that never are, so like an `Algorithm` it must tell nothing of them to
     anybody. If it raises, the outcome is a hit that failed: charged, and not published.
 
     Errors: `InvalidParameter` for what cannot be a name or a condition.
@@ -306,7 +328,7 @@ class When:
 
     def __call__(self, outcome: Any) -> bool:
         """Whether the outcome is in the set; `AlgorithmFailed`, naming no data, if the condition raises."""
-        own = json.loads(canonical_outcome(outcome))  # what it changes must not be published
+        own = handed(outcome)  # what it changes must not be published
         failure = f"the condition {self.name!r} raised, or is neither true nor false"
         return brought(lambda: bool(self.holds(own)), failure)
 

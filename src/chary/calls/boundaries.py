@@ -14,9 +14,9 @@ from chary.accounting import Event, Failing, TwiceCall, UnanimousCall
 from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
-from chary.answers import scalar
+from chary.answers import scalar, with_bytes
 from chary.calls import answers, compute, fields, operands, sharpness
-from chary.calls.algorithm import Algorithm, canonical_outcome, plain_outcome
+from chary.calls.algorithm import Algorithm, canonical_outcome, handed, plain_outcome
 from chary.calls.call import Call, call
 from chary.core.forecast import Forecast, Within, error_bar
 from chary.core.plan import (
@@ -107,10 +107,10 @@ class Boundary(Call[answers.Classified | answers.Pair]):
 
         def tell(answer: Json, number: int) -> answers.Classified:
             if "agreed" in answer:
-                return answers.Classified(number, answer["agreed"], clear=True)
+                return answers.Classified(number, with_bytes(answer["agreed"]), clear=True)
             if answer["outcome"] == boundaries.BOUNDARY:
                 return answers.Classified(number, boundaries.BOUNDARY, clear=False)
-            return answers.Classified(number, plain_outcome(outcomes[answer["outcome"]]), clear=True)
+            return answers.Classified(number, handed(outcomes[answer["outcome"]]), clear=True)
 
         if self.runs is not None:
             told, event = {"runs": self.runs}, Failing.of(UnanimousCall(epsilon, self.runs), self.runs * delta)
@@ -167,7 +167,7 @@ def _both(algorithm: Algorithm, data: Data) -> Result:
 
 
 def _pair(answer: Json, number: int) -> answers.Pair:
-    return answers.Pair(number, answer["first"], answer["second"])
+    return answers.Pair(number, with_bytes(answer["first"]), with_bytes(answer["second"]))
 
 
 def _once(algorithm: Algorithm, data: Data) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from chary.accounting import BestOf, Event, ExPost, Failing, Targeted
 from chary.amounts import Amount
+from chary.answers import with_bytes
 from chary.calls import algorithm as algorithms
 from chary.calls import answers, fields, operands
 from chary.calls.call import Call, call
@@ -53,8 +54,8 @@ class RunAlgorithm(Call[answers.Outcome]):
 
     algorithm: fields.Brought
     _: KW_ONLY
-    prior: Any = algorithms.UNSAID
-    target: fields.Values | None = None
+    prior: fields.Outcome = algorithms.UNSAID
+    target: fields.Outcomes | None = None
     q: fields.Positive | None = None
     hit: fields.Condition | None = None
 
@@ -90,7 +91,7 @@ def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answer
     event = target.event_by_laws(algorithm)
 
     def tell(answer: Json, number: int) -> answers.Outcome:
-        return answers.Outcome(number, answer["value"], answer["hit"])
+        return answers.Outcome(number, with_bytes(answer["value"]), answer["hit"])
 
     return judging(call, algorithm, target, target.told, event, tell)
 
@@ -113,7 +114,7 @@ def reporting(call: RunAlgorithm, algorithm: algorithms.Algorithm, filter_: Filt
         return Amount(min(lost.main, price.hit.main), price.hit.delta)
 
     def tell(answer: Json, number: int) -> answers.Outcome:
-        return answers.Outcome(number, answer["value"], in_target=True)
+        return answers.Outcome(number, with_bytes(answer["value"]), in_target=True)
 
     failed = Result({"failed": True}, hits=0, tests=0)
     plan = running(call, algorithm, told, worst, run, tell, failed)
@@ -259,7 +260,7 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
         return Result(answer | ({"laws": True} if by_laws else {}), int(answer["published"]), 1, secret=kept)
 
     def tell(answer: Json, number: int) -> Disclosure:
-        return Disclosure(number, answer["value"], answer["published"], number)
+        return Disclosure(number, with_bytes(answer["value"]), answer["published"], number)
 
     # What widens it is free where an `Extendable` of its epsilon is paid hit or miss, so this must be too: it is not
     # priced as a choice that is free longer (`NarrowChoice`).
@@ -294,7 +295,7 @@ def extending(widen: Widen, original: Json, *, paid: bool = False) -> Plan[Discl
     def present(answer: Json, number: int) -> Disclosure:
         if "failed" in answer:
             raise failure(original["algorithm"], judged=True)
-        return Disclosure(number, answer["value"], answer["published"], widen.held)
+        return Disclosure(number, with_bytes(answer["value"]), answer["published"], widen.held)
 
     return extension(widen, "extend", original, run, present, cost=replace(EXTENDS, agreed=FREE) if paid else EXTENDS)
 
@@ -516,7 +517,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
         def tell(answer: Json, number: int) -> Any:
             if "failed" in answer:
                 raise AlgorithmFailed(f"the algorithm {algorithm.name!r} raised, or returned no finite JSON value")
-            return answer["value"]
+            return with_bytes(answer["value"])
 
         told = {name: algorithms.plain_outcome(priors[name]) for name in names}
         run, present = self._counting(prices, judge, tell)
@@ -561,7 +562,8 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
                 raise AlgorithmFailed(
                     "what was raced raised, or returned no finite JSON value, or a condition on it raised"
                 )
-            return told["value"] if "answer" not in answer else operands.outcome_of(inner.present(told, number))
+            found = told["value"] if "answer" not in answer else operands.outcome_of(inner.present(told, number))
+            return with_bytes(found)
 
         def forecast() -> Forecast:
             told = inner.forecast()

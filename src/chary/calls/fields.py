@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 
 from pydantic_core import core_schema
 
-from chary.calls.algorithm import Algorithm, ScoreFunction, When
+from chary.calls.algorithm import Algorithm, ScoreFunction, Unsaid, When, plain_outcome
 from chary.calls.call import Call
 from chary.core.plan import Question, check_question
 from chary.data import Bins, Count, Linear, Predicate, Query, Sum, count, parse_keys
@@ -596,6 +596,11 @@ Edges = Annotated[
 ]
 Values = Annotated[Iterable[Any], replace(KEYS, check=_values, write=list)]
 Keys = Annotated[Iterable[Any], KEYS]
+# What algorithms return: JSON values, and bytes.
+Outcome = Annotated[
+    Any, replace(JSON, write=lambda value: value.value if isinstance(value, Unsaid) else plain_outcome(value))
+]
+Outcomes = Annotated[Iterable[Any], replace(KEYS, check=_values, write=plain_outcome)]
 Columns = Annotated[Mapping[str, Sequence[Any]], COLUMNS]
 _UNIVERSE: Final = described("object", "A universe: columns and their cells.")
 Cells = Annotated[

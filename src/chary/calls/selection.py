@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self
 
 from chary import noise
 from chary.accounting import Event, Extendable, LargestOf, Targeted
-from chary.answers import Key, handed_out, scalar
+from chary.answers import Key, handed_out, scalar, with_bytes
 from chary.calls import compute, operands, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
@@ -94,7 +94,7 @@ def names_of(algorithms: Sequence[Algorithm]) -> list[str]:
 def chosen_of(names: Sequence[str], answer: Json) -> tuple[Chosen, ...]:
     """The published candidates of an answer."""
     parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
-    return tuple(Chosen(names[position], *outcome) for position, *outcome in parts)
+    return tuple(Chosen(names[position], score, with_bytes(solution)) for position, score, solution in parts)
 
 
 def published(found: Mapping[int, Scored], *, tests: int) -> Result:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Required, Self, TypedD
 import numpy as np
 
 from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
-from chary.answers import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers, with_bytes
 from chary.calls import compute, fields, operands, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
 from chary.calls.answers import (
@@ -185,7 +185,7 @@ def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]
     target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
     def tell(answer: Json, number: int) -> Tracked:
-        return Tracked(number, answer["value"], answer["hit"], None)
+        return Tracked(number, with_bytes(answer["value"]), answer["hit"], None)
 
     plan = compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
     return compute.bounded(plan, target.event_by_laws(algorithm))

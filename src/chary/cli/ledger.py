@@ -8,11 +8,11 @@ import typer
 from rich.progress import Progress
 
 from chary.addresses import Address, place_of, without_password
-from chary.answers import Spending
+from chary.answers import Spending, bytes_in_json, in_text
 from chary.calls.call import named
 from chary.cli import config, output
 from chary.cli.commands import AsJson, Found, Shown, plainly
-from chary.core.charges import spent_of
+from chary.core.charges import accounts_of, spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
 from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
@@ -28,6 +28,7 @@ Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (de
 Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
 Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
 Copy = Annotated[Path, typer.Argument(help="Where the copy goes; a file that is there is never replaced.")]
+Call = Annotated[int, typer.Argument(help="The number of the call.")]
 To = Annotated[str, typer.Argument(help="A new place: a file, or the URL of a schema.")]
 WithOpen = Annotated[bool, typer.Option("--with-open-calls", help="Calls not settled yet stay charged for ever.")]
 Url = Annotated[str, typer.Argument(help="postgresql://user@host/database?schema=name")]
@@ -82,6 +83,27 @@ def head(file: File, witness: Witness = None) -> Found:
     """The hash of the last entry and the number of entries: keep it elsewhere, for `verify --head`."""
     with closing(_open(file)) as ledger:
         yield _head(ledger.head() if witness is None else ledger.witness(witness))
+
+
+@app.command()
+@plainly
+def outcome(file: File, call: Call, to: Copy) -> Found:
+    """Write what an algorithm returned in bytes into a new file.
+
+    Example: chary ledger outcome visits.ledger 12 model.bin
+    """
+    with closing(_open(file)) as ledger:
+        record = ledger.call(call)
+        found = statement.bytes_of(statement.entry_of(record, accounts_of(ledger, record.dataset)))
+    try:
+        with to.open("xb") as target:
+            target.write(found)
+    except OSError as error:
+        raise InvalidParameter(f"{to} cannot be written: {error.strerror}") from None
+    yield Shown(
+        {"file": str(to)} | {name: told for name, told in bytes_in_json(found).items() if name != "bytes"},
+        lambda _: output.console.print(f"{to}: {in_text(found)}", markup=False, highlight=False),
+    )
 
 
 @app.command()

@@ -9,7 +9,7 @@ from heapq import nlargest
 from typing import Any, Final
 
 from chary.accounting import Finding, Findings, Publication, Support
-from chary.answers import Answer, Ends, PublishedNumber, Spending, scalar
+from chary.answers import Answer, Ends, PublishedNumber, Spending, in_text, scalar
 from chary.calls.history import History, Rebuilt, names_of_runs, opened_by
 from chary.calls.run import titled
 from chary.charts import Spot, spot_of
@@ -23,7 +23,7 @@ from chary.filters import Budget, Filter
 from chary.ledger import Balance, CallRecord, Ledger, Parts, State, Terms
 from chary.ledger.records import parsed
 from chary.noise import OperatingSystem
-from chary.numbers import plain, shown
+from chary.numbers import plain
 from chary.session.opening import held_filter
 from chary.session.session import types_told
 from chary.session.statement import entries, entry_of, statement
@@ -282,7 +282,7 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
     """
     if isinstance(answer, Answer):
         return _cut(answer.in_words)
-    return "opened" if isinstance(answer, int) or not answer else _cut(shown(_named(answer, body)))
+    return "opened" if isinstance(answer, int) or not answer else _cut(in_text(_named(answer, body)))
 
 
 def _named(answer: Any, body: Mapping[str, Any]) -> Any:

@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from chary.amounts import Accounts
+from chary.answers import with_bytes
 from chary.calls.run import declared
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
-from chary.errors import LedgerCorrupted
+from chary.errors import LedgerCorrupted, NotWithheld
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, percent, plain
@@ -38,6 +39,18 @@ class Entry:
     share: float
     answer: dict[str, Any] | None
     damage: str = ""
+
+    @property
+    def outcome(self) -> Any:
+        """What an algorithm returned, bytes as such; None where nothing was published, or the call was another."""
+        return with_bytes((self.answer or {}).get("value"))
+
+
+def bytes_of(entry: Entry) -> bytes:
+    """What an algorithm returned in bytes; `NotWithheld` for any other call."""
+    if isinstance(entry.outcome, bytes):
+        return entry.outcome
+    raise NotWithheld(f"no bytes were published by call {entry.call}: its answer is in the history")
 
 
 def entries(ledger: Ledger, dataset: str) -> Iterator[Entry]:

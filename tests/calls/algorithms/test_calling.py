@@ -13,6 +13,7 @@ from chary import Algorithm, AlgorithmFailed, InvalidParameter, InvalidQuery, co
 from chary.accounting import Approximate, Pure, Targeted, TwiceCall
 from chary.amounts import Amount
 from chary.calls import Boundary, OnChange, RunAlgorithm, TopK, When
+from chary.calls.algorithm import MOST_BYTES
 from chary.calls.history import History
 from chary.calls.run import titled
 from chary.noise import Seeded, discrete_laplace
@@ -144,7 +145,9 @@ def test_deltas_are_paid_hit_or_miss(opened):
     assert spent(session) == Amount(price(session, Approximate("0.01", "1e-7")).hit.main, 2 * 10**11)
 
 
-@pytest.mark.parametrize("outcome", [math.nan, math.inf, object(), {1, 2}, [0.5, math.nan], {"a": object()}, b"x"])
+@pytest.mark.parametrize(
+    "outcome", [math.nan, math.inf, object(), {1, 2}, [0.5, math.nan], {"a": object()}, bytes(MOST_BYTES + 1)]
+)
 def test_an_outcome_that_cannot_be_published_is_charged_like_a_hit(session, outcome):
     with pytest.raises(AlgorithmFailed):
         session.ask(RunAlgorithm(fixed(outcome), prior=1))

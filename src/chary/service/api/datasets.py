@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.client.wire import in_typed
@@ -18,7 +18,7 @@ from chary.service.auth.tokens import Principal
 from chary.service.core.requests import finite
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
 from chary.service.state import Shared
-from chary.session.statement import Entry, entry_of
+from chary.session.statement import Entry, bytes_of, entry_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Looker = Annotated[Asking, Depends(On("look"))]
@@ -95,11 +95,27 @@ def history(request: Request, on: Historian, after: After = 0, limit: Limit = 10
 @router.get("/{dataset}/calls/{number}")
 def call(on: Historian, number: Number) -> JSONResponse:
     """One call; one that is not shown is not there."""
+    return JSONResponse(finite(asdict(_entry(on, number))))
+
+
+@router.get("/{dataset}/calls/{number}/outcome", response_class=Response)
+def outcome(on: Historian, number: Number) -> Response:
+    """What an algorithm returned in bytes, as a file."""
+    return file_of(_entry(on, number))
+
+
+def file_of(entry: Entry) -> Response:
+    """The bytes that a call published, as a file; `NotWithheld` for any other call."""
+    name = {"Content-Disposition": f'attachment; filename="call-{entry.call}.bin"'}
+    return Response(bytes_of(entry), media_type="application/octet-stream", headers=name)
+
+
+def _entry(on: Asking, number: int) -> Entry:
     spine = on.served.session.spine
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
         raise NotWithheld("there is no call of that number")
-    return JSONResponse(finite(asdict(entry_of(record, accounts_of(spine.ledger, spine.dataset)))))
+    return entry_of(record, accounts_of(spine.ledger, spine.dataset))
 
 
 def budget_of(on: Asking, typed: bool) -> dict[str, Any]:

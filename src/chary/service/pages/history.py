@@ -20,6 +20,7 @@ from chary.ledger.entries import head_of
 from chary.report import content
 from chary.service.api.custodian import Form as Format
 from chary.service.api.custodian import last_report, publish, published_text
+from chary.service.api.datasets import file_of
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served
 from chary.service.http.admission import Asking, Number
@@ -57,6 +58,11 @@ class Replay:
         spots = tuple(value.spot(value.key or self.title) for value in self.values)
         ordered = len(spots) > 1 and all(value.key.startswith("[") or value.key.isdigit() for value in self.values)
         return Chart("columns" if ordered else "dots", f"{self.title}: {self.question}", spots, self.bar)
+
+    @property
+    def in_bytes(self) -> bool:
+        """Whether what was published is a file to be had."""
+        return isinstance(self.entry.outcome, bytes)
 
     @property
     def says(self) -> str:
@@ -144,6 +150,12 @@ def call_picture(on: frame.Historian, number: Number, dark: bool = False, narrow
     if chart is None:
         raise NotWithheld("nothing of that call can be drawn")
     return charts.drawn(charts.specification(chart, dark=dark, narrow=narrow), dark=dark)
+
+
+@router.get("/{number}/outcome", response_class=Response)
+def call_outcome(on: frame.Historian, number: Number) -> Response:
+    """What an algorithm returned in bytes, as a file."""
+    return file_of(shown_replay(on, number).entry)
 
 
 def shown_replay(on: Asking, number: int) -> Replay:
