@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
+from chary.learning.descent import integer_rows
 from chary.learning.losses import Floats
 from chary.learning.optimum import Problem
 from chary.mechanisms import Exponential
@@ -17,6 +18,8 @@ from chary.noise import Source
 
 # A loss is a whole number of 2**-20 of the most that it can be from that of no weights.
 LOSS_BITS: Final = 20
+# Rows are whole numbers of 2**-20 of the radius.
+ROW_BITS: Final = 20
 # Each point's loss is that of every row, so many points take long; more dimensions than that leave few to an axis.
 MOST_POINTS: Final = 1 << 20
 # Numbers of a block of rows beside all points, in float64.
@@ -32,8 +35,9 @@ class DrawnWeights:
 
     Guarantee: epsilon-DP when one row is replaced, whatever its loss. What counts of a row at w is its loss there less
     that at 0, as a whole number of steps of `L W / 2**20`, clipped to `[-2**20, 2**20]`, so a row moves the sum by at
-    most `2**21`; no number counts as 0. Assumes that NumPy's functions of equal numbers are equal. Errors:
-    `InvalidParameter` for more than a million points.
+    most `2**21`; no number counts as 0. Rows and points are whole numbers, so a prediction is exact and depends on its
+    row and point alone, not on its place among others. Assumes that NumPy's functions of equal numbers are equal.
+    Errors: `InvalidParameter` for more than a million points.
 
     >>> from chary.learning.losses import Logistic
     >>> line = Problem(Logistic(), Fraction(1), Fraction(1, 10**6), size=1000, features=1, length=Fraction(2))
@@ -56,14 +60,19 @@ class DrawnWeights:
         """How far apart neighbouring points are."""
         return float(self.problem.norm) / self.points
 
-    @cached_property
+    @property
     def lattice(self) -> Floats:
         """All points, a row each."""
+        return np.multiply(self._places, self.spacing, dtype=np.float64)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """The same in units of the spacing."""
         axis = np.arange(-self.points, self.points + 1)
         cube = np.stack(np.meshgrid(*[axis] * self.problem.features, indexing="ij"), axis=-1)
         whole = cube.reshape(-1, self.problem.features)
         inside: NDArray[np.int64] = whole[(whole**2).sum(axis=1) <= self.points**2]
-        return np.multiply(inside, self.spacing, dtype=np.float64)
+        return inside
 
     @property
     def most(self) -> Fraction:
@@ -72,14 +81,17 @@ class DrawnWeights:
 
     def losses(self, rows: Floats, targets: Floats) -> NDArray[np.int64]:
         """The clipped losses of all rows at each point, summed up, and the penalty, in steps."""
-        points, step = self.lattice, float(self.most) / 2**LOSS_BITS
-        penalty = len(rows) * float(self.problem.lam) / 2 * (points**2).sum(axis=1)
+        points, step = self._places.astype(np.float64), float(self.most) / 2**LOSS_BITS
+        # A row of 2**20 steps and a point of 2**19 spacings at most: their product is exact, however it is summed up.
+        whole_rows = integer_rows(rows, self.problem.radius, ROW_BITS)
+        unit = self.spacing * float(self.problem.radius) / 2**ROW_BITS
+        penalty = len(rows) * float(self.problem.lam) / 2 * (points**2).sum(axis=1) * self.spacing**2
         total: NDArray[np.int64] = np.rint(penalty / step).astype(np.int64)
         height = max(1, BLOCK // len(points))
         for start in range(0, len(rows), height):
-            block, aims = rows[start : start + height], targets[start : start + height, None]
+            block, aims = whole_rows[start : start + height], targets[start : start + height, None]
             with np.errstate(all="ignore"):
-                found = self.problem.loss.values(block @ points.T, aims)
+                found = self.problem.loss.values((block @ points.T) * unit, aims)
                 whole = np.rint((found - self.problem.loss.values(np.zeros_like(aims), aims)) / step)
             whole[~np.isfinite(whole)] = 0
             total += np.clip(whole, -(2**LOSS_BITS), 2**LOSS_BITS).astype(np.int64).sum(axis=0)

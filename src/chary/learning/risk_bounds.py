@@ -154,12 +154,13 @@ def _sloped(problem: optimum.Problem, noise: Perturbed, *, pure: bool) -> Law:
 def _drawn(problem: optimum.Problem, points: int) -> Law:
     """Weights drawn from a lattice: the exponential mechanism's `4 L W ln(N/beta)/(epsilon n)` above its best point.
 
-    Rounding the best weights towards 0 leads to a point within a cell's diagonal; losses are rounded to steps.
+    Rounding the best weights towards 0 leads to a point within a cell's diagonal; losses are rounded to steps, and rows
+    towards 0, which moves a prediction by as much at both ends.
     """
-    made = drawn.DrawnWeights(problem, points)
-    most, rounding = float(made.most), 2.0 ** (2 - drawn.LOSS_BITS)
+    made, root = drawn.DrawnWeights(problem, points), math.sqrt(problem.features)
+    most, rounding = float(made.most), 2.0 ** (2 - drawn.LOSS_BITS) + root * 2.0 ** (1 - drawn.ROW_BITS)
     off = float(problem.lipschitz) + float(problem.lam * problem.norm)
-    base = off * made.spacing * math.sqrt(problem.features) + most * rounding + float(problem.loss.bias)
+    base = off * made.spacing * root + most * rounding + float(problem.loss.bias)
     base += float(problem.lam * (problem.length or 0) ** 2) / 2
     return law_up(1, 4 * most, Decimal(len(made.lattice)), 1, base)
 

@@ -70,6 +70,21 @@ def test_a_loss_that_breaks_its_word_costs_no_privacy():
     assert np.abs(made.losses(np.array([[1.0]]), np.array([-1.0]))).max() <= (1 << LOSS_BITS) + 2
 
 
+def test_the_sum_does_not_depend_on_where_a_row_stands():
+    """Rows at the very edge of rounding: were a product's last digit to depend on its place, all of them could move."""
+    made, random = DrawnWeights(problem(features=3, size=5000), points=7), np.random.default_rng(6)
+    rows, targets = random.uniform(-0.57, 0.57, (5000, 3)), random.choice([-1.0, 1.0], 5000)
+    rows[:2500] = rows[0]
+    usual = made.losses(rows, targets)
+    for _ in range(3):
+        order = random.permutation(5000)
+        assert (made.losses(rows[order], targets[order]) == usual).all()
+    shifted = made.losses(np.roll(rows, 1, axis=0)[:4999], np.roll(targets, 1)[:4999])
+    single = made.losses(np.roll(rows, 1, axis=0)[4999:], np.roll(targets, 1)[4999:])
+    # The penalty is public, and rounded by itself.
+    assert np.abs(shifted + single - usual).max() <= 1
+
+
 def test_draws_follow_the_law_and_not_that_of_half_the_noise():
     made, rows = DrawnWeights(problem(size=40), points=2), np.linspace(-1, 1, 40)[:, None]
     targets, epsilon = np.where(rows[:, 0] > 0.2, 1.0, -1.0), Fraction(4)
