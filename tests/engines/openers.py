@@ -43,7 +43,7 @@ class Tested:
     `opened(place, arrow, neighbor_relation=..., limit=...)` puts the rows where the engine reads them and opens them.
     `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
     `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
-    whether rows can be appended at all. `differs` is where the engine says of itself that it differs, which is in
+    whether rows can be appended at all, `ordered` whether the order in which rows came is known. `differs` is where the engine says of itself that it differs, which is in
     docs/engines.md: "doubles" are neither elements nor units that are met again, "uuids" are texts, "zones"
     make moments those of UTC.
     Of an engine that starts work slowly a `share` of the tests is run, the same every time.
@@ -55,6 +55,7 @@ class Tested:
     effort: float = 1.0
     keeps: bool = False
     grows: bool = True
+    ordered: bool = True
     differs: frozenset[str] = frozenset()
     share: float = 1.0
     marks: tuple[Any, ...] = ()
@@ -121,8 +122,17 @@ ENGINES = [
     Tested("DuckDB", in_memory, duck_together),
     Tested("DuckDB file", in_a_file, effort=0.25, keeps=True),
     Tested("Parquet", in_parquet, effort=0.25),
-    Tested("PostgreSQL", on_a_server, server_together, effort=0.5, keeps=True),
-    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=SHARE, marks=ASKED_FOR),
+    Tested("PostgreSQL", on_a_server, server_together, effort=0.5, keeps=True, ordered=False),
+    Tested(
+        "Spark",
+        on_spark,
+        spark_together,
+        effort=0.25,
+        ordered=False,
+        differs=SPARK_DIFFERS,
+        share=SHARE,
+        marks=ASKED_FOR,
+    ),
 ]
 PARAMETERS = [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES]
 # Other sources of the same engine are another way to its rows: what is made of rows need not be asked of each.

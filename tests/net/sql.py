@@ -62,7 +62,7 @@ def _orders(dialect, place):
         for of_unit, most in OF_UNIT if unit else OF_UNIT[:1]:
             limits = {"of_unit": of_unit, "max_rows_per_unit": most} if unit else {}
             query = asked.orders(_pick("ordered", neighbors, unit, limits), limits)
-            sql = place.sql(ordered_rows(query, schema(), unit, place))
+            sql = place.sql(ordered_rows(query, schema(), unit, place).expression)
             yield _line("values in order", neighbors, unit, limits, sql)
 
 

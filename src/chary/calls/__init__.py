@@ -46,7 +46,7 @@ from chary.calls.individual import IndividualTests, LivingCount
 from chary.calls.linear import LinearAnswers, MatrixMechanism
 from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
 from chary.calls.moments import Components, LinearRegression, PrincipalComponents, Regression
-from chary.calls.quantiles import Quantile, QuantileAnswer, QuantileAnswers
+from chary.calls.quantiles import GroupQuantiles, Quantile, QuantileAnswer, QuantileAnswers
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
 from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
@@ -87,6 +87,7 @@ __all__ = [
     "FirstAbove",
     "GaussianAboveThreshold",
     "Greedy",
+    "GroupQuantiles",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",

@@ -160,7 +160,7 @@ class Proportion(Call[NoisyNumber]):
         return super().recorded(body | {"where": body["query"]["where"]})
 
     def plan(self, spine: Spine) -> Plan[NoisyNumber]:
-        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
+        if not spine.rows.neighbor_relation.public_units:
             raise InvalidQuery(
                 "the number of units is secret where they are added or removed: release a count, or a mean of 0 and 1"
             )

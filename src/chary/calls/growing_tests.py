@@ -21,7 +21,7 @@ from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Question, Result, check_question, reading, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
-from chary.data import Count, Mean, NeighborRelation, Neighbors, Query, Reading, Rows, Statistic
+from chary.data import Count, Mean, NeighborRelation, Query, Reading, Rows, Statistic
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current
 from chary.data.series import public_size
@@ -647,7 +647,7 @@ def _sized(rows: Rows) -> Sequence[Reading]:
 
 def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
     """Refuse a dataset without a public number of rows, and one without rows."""
-    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+    if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, neighbors="replace"')
     if size < 1:
         raise InvalidQuery("an average over rows needs rows: append some first")

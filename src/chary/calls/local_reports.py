@@ -13,7 +13,7 @@ from chary.calls.call import Call, call
 from chary.calls.fields import ColumnName, Keys, Positive, PredicateText, Where
 from chary.core.plan import ENCODER, Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
-from chary.data import Neighbors, count
+from chary.data import count
 from chary.errors import InvalidQuery
 from chary.mechanisms import KRandomizedResponse, LocalEstimate, RandomizedResponse, ShareEstimate, UnaryEncoding
 from chary.mechanisms.local_reports import About, Integers, estimate
@@ -158,7 +158,7 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
         return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
     def plan(self, spine: Spine) -> Plan[RandomizedTable | RandomizedCounts]:
-        if spine.rows.neighbor_relation.neighbors is not Neighbors.REPLACE:
+        if not spine.rows.neighbor_relation.public_units:
             raise InvalidQuery(
                 "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
                 f"open the table with neighbors='replace', or ask {self._instead()}"

@@ -1,21 +1,25 @@
 """Answers that are the likelier, the fewer units would have to change to make them true: quantiles and modes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Required, Self, TypedDict, Unpack, overload
 
 from chary.accounting import ZeroConcentrated
 from chary.accounting.accuracy import rank_errors_up
-from chary.answers import Answer, Ends, Table, Value, in_row
+from chary.answers import Answer, Ends, Table, Value, in_row, scalar
 from chary.calls.call import Call, call
-from chary.calls.fields import ColumnName, Edges, OneOrMore, Positive, Probability, Where, Whole
+from chary.calls.fields import ColumnName, Columns, Edges, OneOrMore, Positive, Probability, Where, Whole
+from chary.calls.releases import combinations
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, AnswerT, Data, Json, PerHit, Plan, Result, Size
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, OfUnit, Ordered, Predicate, Reading, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
+from chary.data.queries.keys import Domain
 from chary.data.queries.ordered import Occurring
+from chary.data.queries.query import Keying
+from chary.data.queries.stored import STORED
 from chary.errors import InvalidQuery
 from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
@@ -49,17 +53,8 @@ class QuantileAnswer(Answer):
 
 
 @dataclass(frozen=True)
-class QuantileAnswers(Table):
-    """Noisy quantiles, ascending, all from the public grid; keys are the quantiles.
-
-    `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
-    at most this, for all of them together 95 times in 100. For one quantile that holds whatever the data; for several,
-    add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
-    more. How far t itself is off depends on how densely the values lie there, which is secret: it is told only where
-    `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and rounded to
-    the grid, lie between theirs together with that probability, whatever the data. An end at a bound says that the
-    value is at or beyond it. `estimated` says of what they are quantiles, in words.
-    """
+class _Quantiles(Table):
+    """What tables of quantiles have in common."""
 
     values: tuple[Value, ...]
     rank_errors: tuple[int, ...]
@@ -68,14 +63,9 @@ class QuantileAnswers(Table):
     noun, also = "quantiles", "estimated"
 
     @property
-    def at(self) -> tuple[float, ...]:
-        """The quantiles."""
-        return tuple(at for (at,) in self.keys)
-
-    @property
-    def value(self) -> dict[float, Value]:
-        """Quantile to value."""
-        return dict(zip(self.at, self.values, strict=True))
+    def value(self) -> dict[Any, Value]:
+        """Key to value."""
+        return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
 
     @property
     def interval_says(self) -> str:
@@ -90,6 +80,39 @@ class QuantileAnswers(Table):
         return iter(self.rows())
 
 
+@dataclass(frozen=True)
+class QuantileAnswers(_Quantiles):
+    """Noisy quantiles, ascending, all from the public grid; keys are the quantiles.
+
+    `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
+    at most this, for all of them together 95 times in 100. For one quantile that holds whatever the data; for several,
+    add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
+    more. How far t itself is off depends on how densely the values lie there, which is secret: it is told only where
+    `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and rounded to
+    the grid, lie between theirs together with that probability, whatever the data. An end at a bound says that the
+    value is at or beyond it. `estimated` says of what they are quantiles, in words.
+    """
+
+    @property
+    def at(self) -> tuple[float, ...]:
+        """The quantiles."""
+        return tuple(at for (at,) in self.keys)
+
+
+@dataclass(frozen=True)
+class GroupQuantiles(_Quantiles):
+    """Noisy quantiles of each group; keys are the groups, and behind them the quantiles where several were asked.
+
+    `rank_errors` and intervals are those of `QuantileAnswers`: they hold for all quantiles of one group together, not
+    for all groups.
+    """
+
+    @property
+    def interval_says(self) -> str:
+        held = "the intervals of each group hold together as often as was asked, whatever the data"
+        return _UNGUARDED if self.guards is None else held
+
+
 class _Terms(TypedDict, total=False):
     """How quantiles are taken; see `Quantile`."""
 
@@ -102,11 +125,25 @@ class _Terms(TypedDict, total=False):
     interval: Number | None
 
 
+class _GroupedTerms(_Terms, total=False):
+    """Of which groups, too."""
+
+    groups: Required[Mapping[str, Sequence[Any]]]
+    max_groups_per_unit: int | None
+    assumed_groups_per_unit: int | None
+
+
+# A choice takes a millisecond or so, and each group has its own.
+MOST_GROUPS: Final = 10_000
+
+
 @call(
     "quantiles",
     subject="numbers",
     offered=True,
     meanings={
+        "epsilon": "Epsilon of this call (of each group).",
+        "groups": "Quantiles of each group: columns and their public values.",
         "step": "Answers are multiples of this.",
     },
 )
@@ -131,11 +168,26 @@ class Quantile(Call[AnswerT]):
     the quantile, and are published too (`chary.mechanisms.GuardedQuantiles`). A third of epsilon pays for each of the
     three, so the rank error is three times that of a call without.
 
+    With `groups={"clinic": ["north", "south"]}` there are quantiles of each group (of several columns: of each
+    combination of their values), each by coins of its own. What is said above is of one group: a call on all of them
+    costs what one costs, times the number of groups in which neighbours can differ. That is 1 where each row is a unit
+    that comes or goes, else as many as `max_groups_per_unit` (chary keeps the first ones in the order of the list) or
+    `assumed_groups_per_unit` say, or all; twice that where units are replaced, and never more than there are.
+    `max_rows_per_unit` is then for each group. *Proof.* Given the rows, groups are drawn independently; neighbours
+    differ in so many groups at most, and in each by one unit. An empty group has any grid point.
+
     Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off the
-    grid, an unknown column, one that holds no numbers, or a missing `max_rows_per_unit`.
+    grid, an unknown column, one that holds no numbers, a missing `max_rows_per_unit`, more than 10,000 groups, and
+    limits on groups where there are none.
 
     >>> Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1").body()["at"]
     '1/2'
+    >>> import chary, pyarrow as pa
+    >>> rows = pa.table({"clinic": ["north", "south"] * 500, "age": [70, 30] * 500})
+    >>> with chary.open(rows, privacy_unit=None, budget=chary.Budget(epsilon=9), ledger=":memory:") as session:
+    ...     asked = Quantile("age", 0.5, bounds=(0, 120), epsilon=1, groups={"clinic": ["north", "south"]})
+    ...     session.ask(asked).value, session.spent.share < 0.12
+    ({'north': 70, 'south': 30}, True)
     """
 
     column: ColumnName
@@ -148,11 +200,28 @@ class Quantile(Call[AnswerT]):
     max_rows_per_unit: Whole | None = None
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
+    groups: Columns | None = None
+    max_groups_per_unit: Whole | None = None
+    assumed_groups_per_unit: Whole | None = None
+
+    def __post_init__(self) -> None:
+        if self.groups is not None:
+            keying_of(self)
+        elif self.max_groups_per_unit is not None or self.assumed_groups_per_unit is not None:
+            raise InvalidQuery('name the groups too, such as groups={"clinic": ["north", "south"]}')
 
     if TYPE_CHECKING:
 
         @overload
         def __init__(self: "Quantile[QuantileAnswer]", column: str, at: Number, **terms: Unpack[_Terms]) -> None: ...
+
+        @overload
+        def __init__(
+            self: "Quantile[GroupQuantiles]",
+            column: str,
+            at: Number | Sequence[Number],
+            **terms: Unpack[_GroupedTerms],
+        ) -> None: ...
 
         @overload
         def __init__(
@@ -179,7 +248,17 @@ class Quantile(Call[AnswerT]):
 def values_of(call: Quantile[Any]) -> Ordered:
     """What is read; refuses bounds that make no grid."""
     limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
-    return ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
+    values = ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
+    return values if call.groups is None else values.keyed(keying_of(call))
+
+
+def keying_of(call: Quantile[Any]) -> Keying:
+    """The groups; refuses what are none, and too many."""
+    columns = call.groups or {}
+    domain = Domain.of(list(columns), combinations(columns))
+    if len(domain) > MOST_GROUPS:
+        raise InvalidQuery(f"quantiles are of {MOST_GROUPS:,} groups at most")
+    return Keying(domain, call.max_groups_per_unit, call.assumed_groups_per_unit)
 
 
 def mechanism_of(call: Quantile[Any], neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
@@ -203,13 +282,13 @@ def chosen(
     That of the rounds, of epsilon/rounds each, adds up.
     """
     values, made = values_of(call), mechanism_of(call, neighbor_relation)
-    event, answers, cost = made.event(), made.answers, PerHit()
+    event, answers, cost = made.event(), made.answers, PerHit(values.reach(neighbor_relation))
     if not answers.narrow(values.points):
-        cost = PerHit(bounds=(ZeroConcentrated(Fraction(call.epsilon) ** 2 / (8 * made.rounds)), event))
+        cost = replace(cost, bounds=(ZeroConcentrated(Fraction(call.epsilon) ** 2 / (8 * made.rounds)), event))
     if filter_ is not None and cost.price(event, filter_) == filter_.price(event):
-        made, cost = replace(made, flip=True), PerHit()
-    body = {"at": [str(q) for q in answers.at], "epsilon": str(call.epsilon), "values": values.body()}
-    sure = {} if call.interval is None else {"interval": str(call.interval)}
+        made, cost = replace(made, flip=True), replace(cost, bounds=())
+    body: Json = {"at": [str(q) for q in answers.at], "epsilon": str(call.epsilon), "values": values.body()}
+    said = {name: told for name, told in call.question_body().items() if name in _SAID}
 
     def read(rows: Rows) -> Sequence[Reading]:
         if not isinstance(rows, DataTable):
@@ -217,16 +296,20 @@ def chosen(
         return [rows.ordered(values)]
 
     def run(data: Data) -> Result:
-        order = _order(data.values[0], values, data.source)
-        if isinstance(made, GuardedQuantiles):
-            return Result(made.step(order, data.source)._asdict(), 0, 0)
-        return Result({"places": made.step(order, data.source)}, 0, 0)
+        listed = data.values[0] if values.keys is not None else [data.values[0]]
+        steps = [_stepped(made, _order(each, values, data.source), data.source) for each in listed]
+        # Of groups one after another.
+        return Result({name: [place for step in steps for place in step[name]] for name in steps[0]}, 0, 0)
 
-    def present(answer: Json, number: int) -> QuantileAnswer | QuantileAnswers:
+    def present(answer: Json, number: int) -> QuantileAnswer | QuantileAnswers | GroupQuantiles:
         found = tuple(values.value(place) for place in answer["places"])
-        keys, estimated = tuple((float(q),) for q in answers.at), values.estimated(neighbor_relation.unit)
-        guards = None if call.interval is None else _guards(answer, values)
-        told = QuantileAnswers(number, ("at",), keys, found, _rank_errors(answers, values.points), estimated, guards)
+        quantiles, estimated = tuple((float(q),) for q in answers.at), values.estimated(neighbor_relation.unit)
+        guards, errors = None if call.interval is None else _guards(answer, values), _rank_errors(answers, values.points)
+        if values.keys is not None:
+            columns = values.total.columns if call.alone else (*values.total.columns, "at")
+            keys = values.keys if call.alone else tuple(group + at for group in values.keys for at in quantiles)
+            return GroupQuantiles(number, columns, keys, found, errors * len(values.keys), estimated, guards)
+        told = QuantileAnswers(number, ("at",), quantiles, found, errors, estimated, guards)
         return _one(told) if call.alone else told
 
     def forecast() -> Forecast:
@@ -236,7 +319,17 @@ def chosen(
             told = f"intervals hold {sure} times in 100, and their ends are at most {reach} ranks farther off"
         return Forecast(rank_error=max(_rank_errors(answers, values.points)), interval=told)
 
-    return Plan(call.kind, ENCODER.encode(body | sure), event, run, present, read, cost, forecast, size=size)
+    return Plan(call.kind, ENCODER.encode(body | said), event, run, present, read, cost, forecast, size=size)
+
+
+# What a body says only where the call does.
+_SAID: Final = ("interval", "groups", *(STORED[name] for name in ("max_groups_per_unit", "assumed_groups_per_unit")))
+
+
+def _stepped(made: HalvedQuantiles | GuardedQuantiles, order: Order, source: Source) -> dict[str, list[int]]:
+    if isinstance(made, GuardedQuantiles):
+        return made.step(order, source)._asdict()
+    return {"places": made.step(order, source)}
 
 
 def _one(told: QuantileAnswers) -> QuantileAnswer:

@@ -433,18 +433,19 @@ class Marginal(Shorthand[NoisyNumbers]):
     assumed_groups_per_unit: Whole | None = None
 
     def __post_init__(self) -> None:
-        _combinations(self.columns)
+        combinations(self.columns)
 
     def stands_for(self) -> Release[NoisyNumbers]:
         limits = {
             "max_groups_per_unit": self.max_groups_per_unit,
             "assumed_groups_per_unit": self.assumed_groups_per_unit,
         }
-        query = count(self.where).by(list(self.columns), _combinations(self.columns), **limits)
+        query = count(self.where).by(list(self.columns), combinations(self.columns), **limits)
         return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
 
-def _combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
+def combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
+    """Each combination of the public values of columns, the last column changing fastest; refuses too many."""
     if not columns:
         raise InvalidQuery('name columns and their public values: {"sex": ["f", "m"], "smoker": [True, False]}')
     if not all(isinstance(values, (list, tuple, range)) for values in columns.values()):

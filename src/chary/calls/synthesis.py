@@ -21,7 +21,7 @@ from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positi
 from chary.core.forecast import Forecast
 from chary.core.plan import ENCODER, Data, Json, PerHit, Plan, Result, Size, natural
 from chary.core.transaction import Spine
-from chary.data import Count, Linear, NeighborRelation, Neighbors, Reading, Rows, count, public_size
+from chary.data import Count, Linear, NeighborRelation, Reading, Rows, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.universe import axes
 from chary.data.universe import counts as universe_counts
@@ -184,7 +184,7 @@ def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[Synt
     Neighbours differ in one row, so each count by 1 at most; their number is public. Everything but counts and picks is
     a function of the answer: the histogram is made anew from it, bit by bit the same, whenever it is presented.
     """
-    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+    if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery(
             'a histogram of shares needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
         )
@@ -498,7 +498,7 @@ def database_plan(
     quotes alone. Counts are read one after another: rows that another thread appends meanwhile cost accuracy, by their
     share, and nothing else.
     """
-    if neighbor_relation.neighbors is not Neighbors.REPLACE or neighbor_relation.unit is not None:
+    if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery('a small database answers shares of rows: open with privacy_unit=None, neighbors="replace"')
     workload.check(rows, call.measure)
     zcdp, pure = bounded_range(call.epsilon)

@@ -46,7 +46,8 @@ class Neighbors(StrEnum):
 class NeighborRelation:
     """The neighbouring relation and the privacy unit; neither has a default.
 
-    `unit` is the column that names the unit a row belongs to, or None when each row is a unit of its own.
+    `unit` is the column that names the unit a row belongs to, or None when each row is a unit of its own. `in_part`
+    is the relation of the rows of one part: where a unit is replaced, it may leave the part, or enter it.
     Unknown neighbours, or a unit for a bounded change, raises `InvalidParameter`.
 
     >>> NeighborRelation("add_remove", "patient_id").describe()
@@ -55,15 +56,25 @@ class NeighborRelation:
 
     neighbors: Neighbors
     unit: str | None
+    in_part: bool = False
 
-    def __init__(self, neighbors: Neighbors | str, unit: str | None) -> None:
-        set_fields(self, neighbors=_neighbors(neighbors), unit=unit)
+    def __init__(self, neighbors: Neighbors | str, unit: str | None, in_part: bool = False) -> None:
+        set_fields(self, neighbors=_neighbors(neighbors), unit=unit, in_part=in_part)
         if unit is not None and (not isinstance(unit, str) or not unit):
             raise InvalidParameter("unit must be the name of a column, or None when each row is a unit")
         if unit is not None and self.neighbors is Neighbors.BOUNDED_CHANGE:
             raise InvalidParameter(
                 "a series of counts has no unit column: write NeighborRelation('bounded_change', None)"
             )
+
+    @property
+    def public_units(self) -> bool:
+        """Whether neighbours have as many units, so that their number is public.
+
+        >>> NeighborRelation("replace", None).public_units, NeighborRelation("replace", None, in_part=True).public_units
+        (True, False)
+        """
+        return self.neighbors is Neighbors.REPLACE and not self.in_part
 
     def describe(self) -> str:
         """One clause of English.
@@ -76,7 +87,8 @@ class NeighborRelation:
             case Neighbors.ADD_REMOVE:
                 return f"{rows} added or removed"
             case Neighbors.REPLACE:
-                return f"{rows} replaced by any other" + ("" if self.unit is None else "s")
+                moved = ", removed or added" if self.in_part else ""
+                return f"{rows} replaced by any other" + ("" if self.unit is None else "s") + moved
             case Neighbors.BOUNDED_CHANGE:
                 return "every value of the series changed by at most its declared sensitivity"
 

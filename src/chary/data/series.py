@@ -268,7 +268,7 @@ def has_public_size(neighbor_relation: NeighborRelation) -> bool:
     >>> has_public_size(NeighborRelation("replace", None)), has_public_size(NeighborRelation("replace", "patient"))
     (True, False)
     """
-    each_row = neighbor_relation.neighbors is Neighbors.REPLACE and neighbor_relation.unit is None
+    each_row = neighbor_relation.public_units and neighbor_relation.unit is None
     return each_row or neighbor_relation.neighbors is Neighbors.BOUNDED_CHANGE
 
 

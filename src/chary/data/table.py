@@ -13,6 +13,7 @@ from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines import protocol, registry
 from chary.data.neighbors import NeighborRelation, Neighbors
+from chary.data.partition import Part
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
 from chary.data.queries.statistic import Statistic
@@ -52,9 +53,11 @@ class RowTable:
         source: RowSource,
         neighbor_relation: NeighborRelation,
         limit: EntryLimit | None,
+        part: Part | None = None,
     ) -> None:
-        """Use `RowTable.open`."""
+        """Use `RowTable.open`, and `RowTable.of_part` for a part."""
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
+        self.part = part
         self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -103,6 +106,20 @@ class RowTable:
             registry.engine_of(found).open(found, neighbor_relation.unit, pair, limit), found, neighbor_relation, limit
         )
 
+    def of_part(self, part: Part) -> "RowTable":
+        """The rows of a part as a table, as if there were no others; it ends with this one.
+
+        `InvalidQuery` where the first parts of units are kept, and the order in which rows came is not known.
+        """
+        if part.first is not None and not self.held.knows_arrival:
+            raise InvalidQuery(
+                "max_parts_per_unit keeps the parts that a unit was in first, and these rows have no order of arrival: "
+                f"say assumed_parts_per_unit={part.first.kept}, if you assert that, or open frames, CSV files, listed "
+                "Parquet files or a DuckDB file, whose rows stay in their order"
+            )
+        held, near = self.held, self._neighbor_relation
+        return RowTable(held, self._source, NeighborRelation(near.neighbors, near.unit, True), self._limit, part)
+
     @property
     def schema(self) -> dict[str, str]:
         """Column names and types: boolean, int64, float64, string, date, timestamp, or the engine's own name."""
@@ -150,17 +167,24 @@ class RowTable:
         return query.reading(self) if isinstance(query, Statistic) else self._kept(query, self._compile)
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
-        """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
-        return self.held.snapshot(known_columns(columns, self.schema))
+        """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown, and
+        in a part where a unit is replaced."""
+        near = self._neighbor_relation
+        if near.in_part and near.neighbors is Neighbors.REPLACE:
+            raise InvalidQuery(
+                "a unit that is replaced may leave a part, and what is asserted of your own code is of tables of one "
+                "size: ask it of all rows, or open the rows with neighbors='add_remove'"
+            )
+        return self.held.snapshot(known_columns(columns, self.schema), self.part)
 
     def elements(self, asked: Elements) -> protocol.ElementReading:
         """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
-        return self.held.elements(asked)
+        return self.held.elements(asked, self.part)
 
     def ordered(self, asked: Ordered) -> Reading:
         """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
         asked.moves(self._neighbor_relation)
-        return self._kept(asked, self.held.ordered)
+        return self._kept(asked, lambda asked: self.held.ordered(asked, self.part))
 
     def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.
@@ -174,6 +198,8 @@ class RowTable:
         commit where rows live in memory, so that they are not added if it raises; after it for a DuckDB file, whose
         `batches` tell of those of which nobody was told.
         """
+        if self.part is not None:
+            raise InvalidParameter("rows are appended to all rows: session.append(...) of the session that was divided")
         source = RowSource.of(rows, said=self._source.said)
         if source.kind == "duckdb":
             raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
@@ -193,8 +219,10 @@ class RowTable:
         return self.held.batches(after)
 
     def close(self) -> None:
-        """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine."""
-        self.held.close()
+        """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine. A part leaves it to all
+        rows."""
+        if self.part is None:
+            self.held.close()
 
     def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:
         with self._lock:
@@ -206,7 +234,7 @@ class RowTable:
 
     def _compile(self, query: Query) -> ReadingPlan:
         query.contribution(self._neighbor_relation)
-        return self.held.compile(query)
+        return self.held.compile(query, self.part)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.schema.items())
@@ -259,7 +287,7 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     table = table_of_units(rows)
     if not isinstance(query, (Count, Sum)):
         raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
-    return table.held.living(query)
+    return table.held.living(query, table.part)
 
 
 def table_of_units(rows: Rows) -> RowTable:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from math import prod
 from typing import Any, ClassVar, Final
 
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from chary.data.columns import Schema, TypeClass, declare
-from chary.data.predicates.conditions import Operand, double, read_date
+from chary.data.partition import FirstParts, Part
+from chary.data.predicates.conditions import Compare, Operand, double, read_date
 from chary.data.predicates.predicate import Predicate, column, kind_of
 from chary.data.queries.histogram import Binned
 from chary.data.queries.keys import Domain
@@ -85,18 +87,53 @@ class Dialect:
         raise NotImplementedError
 
 
+ARRIVALS: Final = "chary_arrivals"
+"""The rows with one column more, by which they are in the order in which they came: in engines that know of it."""
+ARRIVAL: Final = "chary_arrival"
+
+
 @dataclass(frozen=True)
 class QueryPlace:
-    """Where the rows and the keys of an evaluation are found in an engine."""
+    """Where the rows and the keys of an evaluation are found in an engine; of a `part`, its rows alone."""
 
     rows: str
     keys: str
     dialect: Dialect
+    part: Part | None = None
 
     def table(self, name: str, schema: Mapping[str, str]) -> Any:
         """An unbound Ibis table; columns of other types stand in as binary, since nothing is computed on them."""
         kinds = {column: kind if kind in set(TypeClass) else "binary" for column, kind in schema.items()}
         return ibis.table(kinds, name=name, **self.dialect.namespace)
+
+    def read(self, schema: Schema, unit: str | None) -> Any:
+        """The rows that are asked, as an Ibis table: whatever is compiled begins with it."""
+        rows, part = self.table(self.rows, schema), self.part
+        if part is None:
+            return rows
+        mine = self.where(rows, schema, part.where)
+        if part.first is None:
+            return mine
+        # What is nobody's stays where it is, whatever is kept of units.
+        owner = mine[str(unit)]
+        return mine.filter(owner.isnull() | owner.isin(self._holders(part.first, schema, str(unit))["holder"]))
+
+    def _holders(self, first: FirstParts, schema: Schema, unit: str) -> Any:
+        """The units that count in a part: it is one of their first ones in order of arrival."""
+        rows, like = self.table(ARRIVALS, {**schema, ARRIVAL: "int64"}), self.dialect.like
+        rows = rows.filter(rows[unit].notnull())
+        if first.column is None:
+            number = ibis.cases(*((one.expression(rows, schema, like), k) for k, one in enumerate(first.among)))
+        else:
+            [among] = first.among
+            rows = rows.filter(among.expression(rows, schema, like))
+            number = rows[first.column]
+        seen = rows.select(holder=rows[unit], came=rows[ARRIVAL], part=number)
+        seen = seen.filter(seen.part.notnull()).group_by(["holder", "part"]).aggregate(came=seen.came.min())
+        ranked = seen.mutate(rank=ibis.row_number().over(group_by="holder", order_by="came"))
+        kind = str(TypeClass.INTEGER) if first.column is None else schema[first.column]
+        own = Predicate(Compare("part", "=", first.own)).expression(ranked, {"part": kind}, like)
+        return ranked.filter(ranked["rank"] < first.kept, own).select("holder")
 
     def where(self, rows: Any, schema: Schema, condition: Predicate | None) -> Any:
         """The rows of an Ibis table that satisfy a condition; all of them where there is none."""
@@ -362,7 +399,7 @@ def parts(asked: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> E
 
 
 def _filtered(place: QueryPlace, schema: Schema, asked: Count | Sum | SecondMoments, unit: str | None) -> Any:
-    rows = place.table(place.rows, schema)
+    rows = place.read(schema, unit)
     chosen = place.where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
     without = asked.without if isinstance(asked, Count) else None
@@ -474,14 +511,20 @@ def _kept(chosen: Any, asked: Count | Sum) -> Any:
     if one := _single(asked):
         return one_of_unit(chosen, one)
     keying: Keying | None = asked.keying
-    if keying is not None and keying.max_groups_per_unit is not None:
-        ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
-        chosen = ranked.filter(ranked["rank"] < keying.max_groups_per_unit).drop("rank")
+    chosen = _first_groups(chosen, keying)
     if isinstance(asked, Sum) and asked.max_rows_per_unit is not None:
         order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
         ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=order))
         chosen = ranked.filter(ranked["rank"] < asked.max_rows_per_unit).drop("rank")
     return chosen
+
+
+def _first_groups(chosen: Any, keying: Keying | None) -> Any:
+    """Of each unit the rows of its first groups, in the order of the list, where those are limited."""
+    if keying is None or keying.max_groups_per_unit is None:
+        return chosen
+    ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
+    return ranked.filter(ranked["rank"] < keying.max_groups_per_unit).drop("rank")
 
 
 def _single(asked: Count | Sum) -> list[Preference]:
@@ -587,56 +630,72 @@ def _towards_zero(steps: Any, factor: Any) -> Any:
 # Values of a column in order: which of the rows' values count for a unit, and how often.
 
 
-def ordered_rows(asked: Ordered, schema: Schema, unit: str | None, place: QueryPlace) -> Any:
-    """Each `value` in steps and the `times` it counts; `InvalidQuery` when it does not fit the schema.
+def ordered_rows(asked: Ordered, schema: Schema, unit: str | None, place: QueryPlace) -> Evaluation:
+    """Each `value` in steps and the `times` it counts, for each `position` of a group where there are any.
 
     Where values are drawn at random, `times` is the number of the value among those of its unit, from 1.
+    `InvalidQuery` when it does not fit the schema.
     """
-    values = chosen(asked.total, schema, unit, place).expression
+    found = chosen(asked.total, schema, unit, place)
+    values, groups = found.expression, [] if found.keys is None else [POSITION]
+    if unit is not None and groups:
+        values = _first_groups(values, asked.total.keying)
+    return Evaluation(_in_groups(asked, values, groups, unit, place.dialect), found.keys)
+
+
+def _in_groups(asked: Ordered, values: Any, groups: list[str], unit: str | None, dialect: Dialect) -> Any:
     if unit is None or asked.max_rows_per_unit is None:
-        return _counted(values)
+        return _counted(values, groups)
+    owners = [*groups, "unit"]
     if asked.of_unit == "random":
-        return _ranked(values).order_by(["unit", "times"]).select("value", "times")
+        return _ranked(values, owners).order_by([*owners, "times"]).select(*groups, "value", "times")
     if asked.of_unit == "mean":
-        return _counted(_means(values, asked.total.steps[0], place.dialect))
-    spread = _spread(values, asked.max_rows_per_unit, place.dialect)
-    return _counted(spread, weighted=asked.of_unit == "weighted")
+        return _counted(_means(values, owners, asked.total.steps[0], dialect), groups)
+    spread = _spread(values, owners, asked.max_rows_per_unit, dialect)
+    return _counted(spread, groups, weighted=asked.of_unit == "weighted")
 
 
-def in_order(asked: Ordered, values: npt.ArrayLike, times: npt.ArrayLike) -> Occurring | UnitValues:
-    """What the columns of `ordered_rows` say."""
-    places, counts = np.asarray(values, dtype=np.int64), np.asarray(times, dtype=np.int64)
-    if asked.of_unit == "random":
-        return UnitValues(places - asked.total.steps[0], np.cumsum(counts == 1))
-    return Occurring(places - asked.total.steps[0], counts)
+def in_order(asked: Ordered, found: Mapping[str, npt.ArrayLike]) -> Occurring | UnitValues | tuple[Any, ...]:
+    """What the columns of `ordered_rows` say; of groups a tuple, in their order."""
+    value, times = (np.asarray(found[name], dtype=np.int64) for name in ("value", "times"))
+    places, keys = value - asked.total.steps[0], asked.keys
+    if keys is None:
+        return _occurring(asked, places, times)
+    # They come in the order of the positions.
+    ends = np.searchsorted(np.asarray(found[POSITION], dtype=np.int64), np.arange(len(keys) + 1))
+    return tuple(_occurring(asked, places[at:end], times[at:end]) for at, end in pairwise(ends))
 
 
-def _counted(values: Any, *, weighted: bool = False) -> Any:
+def _occurring(asked: Ordered, places: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> Occurring | UnitValues:
+    return UnitValues(places, np.cumsum(times == 1)) if asked.of_unit == "random" else Occurring(places, times)
+
+
+def _counted(values: Any, groups: list[str], *, weighted: bool = False) -> Any:
     times = values.weight.sum().cast("int64") if weighted else values.count()
-    return values.group_by("value").aggregate(times=times).order_by("value")
+    return values.group_by([*groups, "value"]).aggregate(times=times).order_by([*groups, "value"])
 
 
-def _ranked(values: Any) -> Any:
+def _ranked(values: Any, owners: list[str]) -> Any:
     """With the number of each value among those of its unit, from 1."""
-    return values.mutate(times=ibis.row_number().over(group_by="unit", order_by="value") + 1)
+    return values.mutate(times=ibis.row_number().over(group_by=owners, order_by="value") + 1)
 
 
-def _means(values: Any, first: int, dialect: Dialect) -> Any:
+def _means(values: Any, owners: list[str], first: int, dialect: Dialect) -> Any:
     """One value for each unit: the mean in whole steps, halves upwards; counted from the first step, so from 0."""
     shifted = values.mutate(above=values["value"] - ibis.literal(first, "int64"))
-    summed = shifted.group_by("unit").aggregate(total=shifted.above.sum(), size=shifted.count())
+    summed = shifted.group_by(owners).aggregate(total=shifted.above.sum(), size=shifted.count())
     nearest = dialect.quotient(2 * summed["total"] + summed["size"], 2 * summed["size"])
-    return summed.select(value=nearest.cast("int64") + ibis.literal(first, "int64"))
+    return summed.select(*owners[:-1], value=nearest.cast("int64") + ibis.literal(first, "int64"))
 
 
-def _spread(values: Any, kept: int, dialect: Dialect) -> Any:
+def _spread(values: Any, owners: list[str], kept: int, dialect: Dialect) -> Any:
     """The rank r of the m values of a unit has as much weight as `(2 k r + m) // (2 m)` rises by: k in all.
 
     Of more than k values k have a weight, of 1.
     """
     ranked = values.mutate(
-        rank=ibis.row_number().over(group_by="unit", order_by="value"),
-        size=values.count().over(group_by="unit"),
+        rank=ibis.row_number().over(group_by=owners, order_by="value"),
+        size=values.count().over(group_by=owners),
     )
     at, after = (
         dialect.quotient(2 * kept * place + ranked["size"], 2 * ranked["size"])
@@ -659,7 +718,7 @@ def element_column(asked: Elements, unit: str | None) -> str:
 def element_rows(asked: Elements, schema: Schema, unit: str | None, place: QueryPlace) -> Any:
     """The distinct elements of the rows, in a column `element`; of each unit the smallest, if there is a limit."""
     column = element_column(asked, unit)
-    table = place.where(place.table(place.rows, schema), schema, asked.where)
+    table = place.where(place.read(schema, unit), schema, asked.where)
     # Not a set, whose order differs between processes: one question has one text.
     for needed in dict.fromkeys([column] if unit is None else [column, unit]):
         table = table.filter(table[needed].notnull())

@@ -19,6 +19,7 @@ from chary.data.columns import SQL_TYPES, Schema, TypeClass, Unparsed, classify,
 from chary.data.engines import compiler
 from chary.data.engines.compiler import POSITION, Dialect, QueryPlace
 from chary.data.engines.protocol import EngineRows
+from chary.data.partition import Part
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
@@ -171,17 +172,31 @@ class SQLRows(Backend):
     def unparsed(self) -> Mapping[str, Unparsed]:
         return {}
 
-    def compile(self, query: Query) -> "EnginePlan":
-        return EnginePlan(self, query)
+    @property
+    def knows_arrival(self) -> bool:
+        return False
 
-    def ordered(self, asked: Ordered) -> Deferred:
-        return _ordering(self, asked)
+    def compile(self, query: Query, part: Part | None = None) -> "EnginePlan":
+        return EnginePlan(self, query, part)
 
-    def elements(self, asked: Elements) -> "ElementReader":
-        return ElementReader(self, asked)
+    def ordered(self, asked: Ordered, part: Part | None = None) -> Deferred:
+        return _ordering(self, asked, part)
 
-    def living(self, query: Count | Sum) -> "Living":
-        return Living(self, query, self._rooms)
+    def elements(self, asked: Elements, part: Part | None = None) -> "ElementReader":
+        return ElementReader(self, asked, part)
+
+    def living(self, query: Count | Sum, part: Part | None = None) -> "Living":
+        return Living(self, query, self._rooms, part)
+
+    def relation(self, part: Part | None, rows: str = ROWS) -> str:
+        """SQL of the rows, or of those of a part, to be read from."""
+        if part is None:
+            return rows
+        return f"({self._of(part)}) AS part"
+
+    def _of(self, part: Part) -> str:
+        place = QueryPlace(ROWS, "", self.dialect, part)
+        return place.sql(place.read(self.schema, self.unit))
 
     def check_units(self) -> None:
         identity(self.schema, str(self.unit), self.dialect)
@@ -213,10 +228,10 @@ class _Written:
 class EnginePlan:
     """SQL compiled once from a query; each `run` is one scan of one state of the rows, or less: see `remembering`."""
 
-    def __init__(self, backend: Backend, query: Query) -> None:
+    def __init__(self, backend: Backend, query: Query, part: Part | None = None) -> None:
         """Compile; `InvalidQuery` where the query does not fit the schema."""
         self.query, self._backend = query, backend
-        place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query))
+        place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query), part)
         found = compiler.evaluate(query, backend.schema, backend.unit, place)
         self._keys = [] if found.keys is None else [SmallTable(place.keys, found.keys)]
         self._length = found.positions if found.keys is None else len(found.keys[POSITION][1])
@@ -258,15 +273,17 @@ class EnginePlan:
 # Reading the values of a column in order.
 
 
-def _ordering(backend: Backend, asked: Ordered) -> Deferred:
-    def written(place: QueryPlace) -> str:
-        return place.sql(compiler.ordered_rows(asked, backend.schema, backend.unit, place))
+def _ordering(backend: Backend, asked: Ordered, part: Part | None) -> Deferred:
+    def compiled(place: QueryPlace) -> compiler.Evaluation:
+        return compiler.ordered_rows(asked, backend.schema, backend.unit, place)
 
     def read(rows: str) -> Any:
-        found = backend.numbers(sql.on(rows), (), _SORTED)
-        return compiler.in_order(asked, found["value"], found["times"])
+        return compiler.in_order(asked, backend.numbers(sql.on(rows), keys, _SORTED))
 
-    sql, answer = _Written(QueryPlace(ROWS, "", backend.dialect), written), backend.remembering(_SORTED)
+    place, answer = QueryPlace(ROWS, fresh("keys"), backend.dialect, part), backend.remembering(_SORTED)
+    offered = None if asked.keys is None else compiled(place).keys
+    keys = [] if offered is None else [SmallTable(place.keys, offered)]
+    sql = _Written(place, lambda place: place.sql(compiled(place).expression))
     return Deferred(asked, lambda: answer(read))
 
 
@@ -287,7 +304,7 @@ _LETTERS: Final = {
 class ElementReader:
     """Reads the words of elements: see `ElementReading`. `run` returns the reader itself: nothing is read yet."""
 
-    def __init__(self, backend: Backend, asked: Elements) -> None:
+    def __init__(self, backend: Backend, asked: Elements, part: Part | None) -> None:
         """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
 
         def written(place: QueryPlace) -> str:
@@ -295,7 +312,9 @@ class ElementReader:
 
         self._backend = backend
         self._text = _element(backend.schema, compiler.element_column(asked, backend.unit), backend.dialect)
-        self._chosen = _Written(QueryPlace(ROWS, "", backend.dialect), written)
+        self._chosen = _Written(QueryPlace(ROWS, "", backend.dialect, part), written)
+        # Which of the new rows are in the first parts of their units follows from the earlier ones.
+        self._again = part is not None and part.first is not None
 
     def run(self) -> "ElementReader":
         """The reader."""
@@ -309,7 +328,7 @@ class ElementReader:
         neither values nor the key, when the engine fails.
         """
         with self._backend.one_state():
-            rows, mark = self._backend.since(since)
+            rows, mark = self._backend.since(None if self._again else since)
             return self._backend.words(key, self._text, self._chosen.on(rows)), mark
 
     def __repr__(self) -> str:
@@ -451,9 +470,11 @@ class LivingAnswers:
 class Living:
     """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
 
-    def __init__(self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable]) -> None:
+    def __init__(
+        self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable], part: Part | None
+    ) -> None:
         """`rooms` are those that have a table already."""
-        place = QueryPlace(ROWS, fresh("living"), backend.dialect)
+        place = QueryPlace(ROWS, fresh("living"), backend.dialect, part)
         self._backend, self._rooms = backend, rooms
         self._plan = LivingPlan.of(query, backend.schema, str(backend.unit), place)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from typing_extensions import Unpack
 
 from chary.answers import NoisyNumber, NoisyNumbers
-from chary.data.neighbors import NeighborRelation, Neighbors
+from chary.data.neighbors import NeighborRelation
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Key
 from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
@@ -139,7 +139,7 @@ class Mean(Keyed[AnsweredT]):
     def of_public_size(self, neighbor_relation: NeighborRelation) -> bool:
         """Whether it is known how many values there are: each row is a unit that may be replaced, and has one."""
         everybody = self.missing is not None and self.where is None and self.keying is None
-        return everybody and neighbor_relation.unit is None and neighbor_relation.neighbors is Neighbors.REPLACE
+        return everybody and neighbor_relation.unit is None and neighbor_relation.public_units
 
     @property
     def _middle(self) -> Fraction:

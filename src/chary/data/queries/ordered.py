@@ -1,6 +1,6 @@
 """Values of rows in their order, for quantiles, and elements of units, for counts of distinct values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -44,6 +44,8 @@ class Ordered:
 
     What is kept of a unit depends on its own rows, and for "random" on coins of its own, alone: given all coins,
     neighbours differ by the at most k values of one unit, so a guarantee for that holds on average over the coins too.
+
+    With public groups (`keyed`) there are values in order for each of them, and k values of a unit in each of its.
     """
 
     total: sums.Sum
@@ -84,6 +86,23 @@ class Ordered:
             )
         return self.max_rows_per_unit or 1
 
+    def keyed(self, keying: query.Keying) -> "Ordered":
+        """The same for each of a public list of groups."""
+        return replace(self, total=replace(self.total, keying=keying))
+
+    @property
+    def keys(self) -> tuple[tuple[Any, ...], ...] | None:
+        """The groups; None where there are none."""
+        return self.total.keys
+
+    def reach(self, neighbor_relation: NeighborRelation) -> int:
+        """In how many groups neighbours can differ; 1 where there are none."""
+        keying = self.total.keying
+        if keying is None:
+            return 1
+        spread = keying.spread(neighbor_relation.unit)
+        return query.Contribution(0, 1, len(keying.domain), spread).reach(neighbor_relation.neighbors)
+
     def estimated(self, unit: str | None) -> str:
         """What the quantiles are quantiles of, in words."""
         column = self.total.column
@@ -98,10 +117,11 @@ class Ordered:
     @property
     def _only(self) -> str:
         """Which rows count at all, in words."""
-        return "" if self.total.where is None else f" where {self.total.where.text}"
+        where = "" if self.total.where is None else f" where {self.total.where.text}"
+        return where if self.keys is None else f"{where} in the {', '.join(self.total.columns)} of each group"
 
     def body(self) -> dict[str, Any]:
-        """A JSON-able canonical description."""
+        """A JSON-able canonical description, without the groups."""
         total = self.total
         chosen = {} if self.of_unit == "spread" else {"of_unit": self.of_unit}
         return chosen | {

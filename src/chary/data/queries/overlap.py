@@ -249,6 +249,8 @@ class JointChange:
             added = sum((part.l1 for part in parts), Fraction(0))
             return cls(added, added)
         held = kinds.astype(np.int64)
+        if neighbor_relation.in_part:  # a row that is replaced may leave the part, where no condition holds of it
+            held = np.vstack([held, np.zeros_like(held[:1])])
         one, squared = _parts([part.one for part in parts]), _parts([part.one**2 for part in parts])
         if neighbor_relation.neighbors is Neighbors.ADD_REMOVE:
             return cls(_quotient((held @ one).max()), _quotient((held @ squared).max()))

@@ -79,6 +79,7 @@ def look(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> None:
     if has_table(connection, APPENDED):
         parts.append(f"SELECT {named(loader)} FROM temp.main.{APPENDED}")
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS {' UNION ALL '.join(parts)}")
+    reader.look_at_arrivals(connection, loader, f"temp.main.{APPENDED}" if len(parts) > 1 else None)
 
 
 def named(loader: reader.Loader) -> str:

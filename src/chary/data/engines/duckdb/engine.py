@@ -19,6 +19,7 @@ from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import Access, Database, fetched
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
+from chary.data.partition import Part
 from chary.data.queries.ordered import Mark, Occurring, Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
@@ -70,7 +71,7 @@ DUCK: Final[Dialect] = DuckDialect()
 MOST: Final = 2**17
 # Two integers below it add up within 64 bits.
 _SMALL: Final = 2**62
-# An `Answer` of a query, or `Occurring`.
+# An `Answer` of a query, or `Occurring`, or one for each group.
 _Answer = Any
 
 
@@ -136,12 +137,16 @@ class Adding:
 
 
 def _size(answer: _Answer) -> int:
+    if isinstance(answer, tuple):
+        return sum(map(_size, answer))
     return 1 if isinstance(answer, int) else len(answer.places if isinstance(answer, Occurring) else answer)
 
 
 def _sum(one: _Answer, other: _Answer) -> _Answer:
     if isinstance(one, int):
         return one + int(other)
+    if isinstance(one, tuple):
+        return tuple(map(_sum, one, other))
     if isinstance(one, Occurring):
         return _merged(one, other)
     if any(part.dtype == object or np.any(np.abs(part) >= _SMALL) for part in (one, other)):
@@ -157,6 +162,8 @@ def _merged(one: Occurring, other: Occurring) -> Occurring:
 
 
 def _copied(answer: _Answer) -> _Answer:
+    if isinstance(answer, tuple):
+        return tuple(map(_copied, answer))
     if isinstance(answer, Occurring):
         return Occurring(answer.places.copy(), answer.counts.copy())
     return answer if isinstance(answer, int) else answer.copy()
@@ -246,8 +253,12 @@ class DuckRows(SQLRows):
             return Adding(self.database, self._loader, doing).answer
         return super().remembering(doing)
 
-    def snapshot(self, columns: Sequence[str]) -> Deferred:
-        sql = f"SELECT {', '.join(map(quote, columns))} FROM temp.main.{ROWS}"
+    @property
+    def knows_arrival(self) -> bool:
+        return self._loader.knows_arrival
+
+    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Deferred:
+        sql = f"SELECT {', '.join(map(quote, columns))} FROM {self.relation(part, f'temp.main.{ROWS}')}"
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:

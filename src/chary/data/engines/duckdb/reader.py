@@ -11,6 +11,7 @@ import numpy as np
 from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines.batches import KEPT, KEPT_COLUMNS, Notes, Run
+from chary.data.engines.compiler import ARRIVAL, ARRIVALS
 from chary.data.engines.duckdb.connection import ATTACHED, Access, as_pattern, literals, text
 from chary.data.engines.sql import ROWS, Column, select, shared_class
 from chary.data.rows import Batch, EntryLimit, StepColumns, Steps, check_steps
@@ -416,6 +417,13 @@ class Loader:
         return self.unpivot is None and self.source.kind in ("parquet", "duckdb")
 
     @property
+    def knows_arrival(self) -> bool:
+        """Whether the order in which rows came is that of the source: files of a folder are in that of their names, and
+        cells that were unpivoted in none. Columns may hide what numbers the rows."""
+        hidden = {*_NUMBERS, ARRIVAL} & set(map(str.lower, self.schema))
+        return self.unpivot is None and self.source.folder is None and not hidden
+
+    @property
     def schema(self) -> dict[str, str]:
         """Names and types of the columns of `chary_rows`."""
         return {column.name: column.type for column in self.columns}
@@ -445,6 +453,7 @@ class Loader:
         connection.execute(f"CREATE TEMP {kind} {ROWS} AS {select(self.columns, relation)}")
         if self.is_view and self.source.kind == "parquet":
             check_cells(connection, ROWS)
+        look_at_arrivals(connection, self)
         self.unparsed = self._unparsed(connection)
         detach(connection, self.source)
 
@@ -491,6 +500,31 @@ class Loader:
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
         long = f"UNPIVOT ({rows}) ON COLUMNS(* EXCLUDE ({quote(unit)})) INTO NAME {quote(name)} VALUE {quote(value)}"
         return f"({long})"
+
+
+# The rows in the order in which they came: that of a table, or that of files as they are named, each in its own.
+
+_NUMBERS: Final = ("rowid", "file_index", "file_row_number")
+# So many rows of one file, and behind all files what was appended in memory.
+_OF_FILE: Final = 2**40
+_BEHIND: Final = 2**62
+
+
+def look_at_arrivals(connection: duckdb.DuckDBPyConnection, loader: Loader, appended: str | None = None) -> None:
+    """Make `chary_arrivals` the rows with their place in that order, where it is known; `appended` are those in memory
+    beside files that are read in place."""
+    if not loader.knows_arrival:
+        return
+    if not loader.is_view:
+        sql = f"SELECT *, rowid AS {ARRIVAL} FROM temp.main.{ROWS}"
+    elif loader.path is not None:
+        sql = select((*loader.columns, Column(ARRIVAL, TypeClass.INTEGER, "rowid")), loader.stored)
+    else:
+        place = f"CAST(file_index AS BIGINT) * {_OF_FILE} + file_row_number"
+        sql = select((*loader.columns, Column(ARRIVAL, TypeClass.INTEGER, place)), relation_of(loader.source))
+    if appended is not None:
+        sql += f" UNION ALL SELECT *, rowid + {_BEHIND} AS {ARRIVAL} FROM {appended}"
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {ARRIVALS} AS {sql}")
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str], name: str, kind: str) -> Unparsed:

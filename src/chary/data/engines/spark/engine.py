@@ -18,6 +18,7 @@ from chary.data.engines.spark import storage
 from chary.data.engines.spark.dialect import SPARK
 from chary.data.engines.spark.session import BATCH, CANDIDATE, SparkWork, session_of
 from chary.data.engines.sql import ROWS, SmallTable, SQLRows, fresh
+from chary.data.partition import Part
 from chary.data.queries.ordered import Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
@@ -79,8 +80,8 @@ class SparkRows(SQLRows):
         high, low = (found[half].astype(np.uint64) for half in ("w1", "w9"))
         return (high << np.uint64(32)) | low
 
-    def snapshot(self, columns: Sequence[str]) -> Deferred:
-        sql = f"SELECT {', '.join(map(storage.backquoted, columns))} FROM {ROWS}"
+    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Deferred:
+        sql = f"SELECT {', '.join(map(storage.backquoted, columns))} FROM {self.relation(part)}"
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:

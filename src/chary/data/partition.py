@@ -1,0 +1,229 @@
+"""Partitions: rows divided into parts by the values of a column or by conditions that exclude one another."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+
+from chary.data.columns import Schema, TypeClass, classify
+from chary.data.neighbors import NeighborRelation, Neighbors
+from chary.data.predicates.conditions import Compare, Condition, Every, Name, Not, OneOf, Some, read_date, read_timestamp
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.keys import Domain, Key
+from chary.data.queries.overlap import row_kinds
+from chary.data.queries.query import per_unit
+from chary.errors import InvalidQuery
+
+# One part: which rows are in it.
+
+
+@dataclass(frozen=True)
+class FirstParts:
+    """Of each unit the rows of its first `kept` parts count, in the order in which the parts' first rows came.
+
+    Parts are the values of `column` that satisfy the one condition in `among`, of which the part's is `own`; or else
+    the conditions in `among`, of which it is that number.
+
+    Guarantee: whatever rows are added later, behind those that there are, the parts in which a unit counts stay what
+    they were, until there are `kept`; then there are no others for ever. Which they are follows from the rows of the
+    unit alone. *Proof.* The first row of a unit in a part stays the first one, and a part that the unit enters later
+    comes behind those that it is in. The place of a row tells before which others it came, and those of other units
+    change nothing of that.
+    """
+
+    kept: int
+    column: str | None
+    among: tuple[Predicate, ...]
+    own: Key
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one part: those that satisfy `where`, of all units or of those whose `first` parts it is among."""
+
+    name: str
+    where: Predicate
+    first: FirstParts | None = None
+
+
+# A partition: its parts, its name in a ledger, and in how many parts neighbours can differ.
+
+# Longer lists of parts are told by their hash: each charge of a part holds the text.
+_LONGEST: Final = 2000
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The parts of a partition by their keys, as a caller names them.
+
+    `body` names it in ledgers: equal bodies are one partition, whose parts have no row in common. `most` is in how many
+    parts neighbours differ at most, over the whole life of rows that are only ever added.
+
+    >>> made = Partition.of("region", ["north", "south"], {"region": "string"}, NeighborRelation("add_remove", None))
+    >>> made.most, made.body, [part.where.text for part in made.parts.values()]
+    (1, {'column': 'region'}, ["region = 'north'", "region = 'south'"])
+    """
+
+    parts: Mapping[Any, Part]
+    body: Mapping[str, Any]
+    most: int
+
+    @classmethod
+    def of(
+        cls,
+        by: str | Mapping[str, Predicate | str],
+        parts: Iterable[Any] | None,
+        schema: Schema,
+        neighbor_relation: NeighborRelation,
+        *,
+        max_parts_per_unit: int | None = None,
+        assumed_parts_per_unit: int | None = None,
+    ) -> "Partition":
+        """The values `parts` of the column `by`, or the conditions in `by`, by names of theirs.
+
+        Errors: `InvalidQuery` for values or conditions that do not fit the schema, conditions of which two may hold of
+        one row, both limits, and none where a unit may be in several parts.
+        """
+        if isinstance(by, Mapping):
+            if parts is not None:
+                raise InvalidQuery('name a column and its values, or conditions alone: {"child": "age < 18"}')
+            found = _Found.by_conditions(by, schema)
+        else:
+            found = _Found.by_values(by, parts, schema)
+        keep = None if max_parts_per_unit is None else per_unit(max_parts_per_unit, "max_parts_per_unit")
+        assumed = None if assumed_parts_per_unit is None else per_unit(assumed_parts_per_unit, "assumed_parts_per_unit")
+        if keep is not None and assumed is not None:
+            raise InvalidQuery(
+                "give max_parts_per_unit (chary enforces it) or assumed_parts_per_unit (you assert it), not both"
+            )
+        times = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
+        unit, listed = neighbor_relation.unit, len(found.where)
+        if unit is None or found.columns == {unit}:
+            # Whatever other values are named later: a row has one of them, for good.
+            return found.made(found.alone, times, None)
+        limit = keep or assumed
+        if limit is None:
+            raise InvalidQuery(
+                f"one {unit} may have rows in several parts: say max_parts_per_unit=1, and chary keeps the first ones "
+                "that it was in, or assumed_parts_per_unit=1, if you assert that"
+            )
+        said = {"max_parts_per_unit": keep} if keep else {"assumed_parts_per_unit": assumed}
+        kept = keep if keep is not None and keep < listed else None
+        return found.made({**found.all, **said}, min(times * limit, listed), kept)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Parts as they were said: by key the name and the condition, and the columns that decide.
+
+    `alone` names the partition where each row has its part whatever others are named, `all` with the list of parts.
+    """
+
+    where: Mapping[Any, tuple[str, Predicate]]
+    columns: frozenset[str]
+    column: str | None
+    values: tuple[Key, ...]
+    alone: Mapping[str, Any]
+    all: Mapping[str, Any]
+
+    @classmethod
+    def by_values(cls, column: str, parts: Iterable[Any] | None, schema: Schema) -> "_Found":
+        if parts is None:
+            raise InvalidQuery('list the public values of the parts, such as partition("region", ["north", "south"])')
+        given = [row[0] for row in Domain.of(column, parts).rows]
+        values = tuple(_canonical(value, column, classify(schema, column)) for value in given)
+        if len(set(values)) < len(values):
+            raise InvalidQuery("two of the parts are one value: list each once")
+        names = [str(value) if isinstance(value, str) else _written(value) for value in values]
+        where = [Predicate(Compare(column, "=", value)) for value in values]
+        told = {"column": column}
+        return cls(
+            dict(zip(given, zip(names, where, strict=True), strict=True)),
+            frozenset([column]),
+            column,
+            values,
+            told,
+            {**told, "parts": _told(sorted(names))},
+        )
+
+    @classmethod
+    def by_conditions(cls, by: Mapping[str, Predicate | str], schema: Schema) -> "_Found":
+        if not by or not all(isinstance(name, str) and name for name in by):
+            raise InvalidQuery('name each condition, such as {"child": "age < 18", "adult": "age >= 18"}')
+        where = {name: Predicate.parse(each) if isinstance(each, str) else each for name, each in by.items()}
+        if not all(isinstance(each, Predicate) for each in where.values()):
+            raise InvalidQuery('a condition is a text, such as "age < 18"')
+        _check_disjoint(list(where.values()), schema)
+        told = {"conditions": _told(sorted([name, each.text] for name, each in where.items()))}
+        columns = frozenset(column for each in where.values() for column in _columns(each.condition))
+        return cls({name: (name, each) for name, each in where.items()}, columns, None, (), told, told)
+
+    def made(self, body: Mapping[str, Any], most: int, kept: int | None) -> Partition:
+        """With the first parts of each unit, where so many are kept."""
+        among = tuple(each for _, each in self.where.values())
+        if self.column is not None:
+            among = (Predicate(OneOf(self.column, self.values)),)
+        owns = self.values if self.column is not None else range(len(self.where))
+        parts = {
+            key: Part(name, where, None if kept is None else FirstParts(kept, self.column, among, own))
+            for (key, (name, where)), own in zip(self.where.items(), owns, strict=True)
+        }
+        return Partition(parts, body, most)
+
+
+def _canonical(value: Key, column: str, kind: TypeClass) -> Key:
+    """The value as rows of the column have it, so that each has one name; `InvalidQuery` where none can be equal."""
+    reader = {TypeClass.DATE: read_date, TypeClass.TIMESTAMP: read_timestamp}.get(kind)
+    if reader is not None and isinstance(value, str):
+        value = reader(value) or value
+    if kind is TypeClass.TIMESTAMP and type(value) is date:
+        value = datetime(value.year, value.month, value.day)
+    fits = _TYPES.get(kind)
+    if fits is None or type(value) is not fits:
+        raise InvalidQuery(f"column {column!r} is {kind.words}, and no part of it is {value!r}")
+    return value
+
+
+_TYPES: Final[Mapping[TypeClass, type]] = {
+    TypeClass.BOOLEAN: bool,
+    TypeClass.INTEGER: int,
+    TypeClass.STRING: str,
+    TypeClass.DATE: date,
+    TypeClass.TIMESTAMP: datetime,
+}
+
+
+def _written(value: Key) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value).lower()
+
+
+def _told(listed: list[Any]) -> Any:
+    text = json.dumps(listed, separators=(",", ":"))
+    return listed if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_disjoint(conditions: list[Predicate], schema: Schema) -> None:
+    """`InvalidQuery` unless no two can hold of one row, whatever it is."""
+    kinds = row_kinds(conditions, schema)
+    if kinds is None:
+        raise InvalidQuery("these are too many conditions to be compared: take the values of a column as parts")
+    together = kinds[kinds.sum(axis=1) > 1]
+    if len(together):
+        one, other = (conditions[place].text for place in together[0].nonzero()[0][:2])
+        raise InvalidQuery(
+            f"parts must exclude one another, and nothing shows that {one!r} and {other!r} do: compare one column with "
+            'values, as in {"child": "age < 18", "adult": "age >= 18"}'
+        )
+
+
+def _columns(condition: Condition) -> list[str]:
+    match condition:
+        case Every(conditions=parts) | Some(conditions=parts):
+            return [name for part in parts for name in _columns(part)]
+        case Not(condition=inner):
+            return _columns(inner)
+        case Compare(column=column, other=Name(name=other)):
+            return [column, other]
+    return [condition.column]  # type: ignore[attr-defined]
