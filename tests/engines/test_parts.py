@@ -2,22 +2,20 @@
 
 import random
 
+import pyarrow as pa
 import pytest
 
-from chary.data import NeighborRelation, Predicate, ordered
+from chary.data import NeighborRelation, Predicate
 from chary.data.partition import Partition
+from chary.data.queries.keys import Domain
 from chary.data.queries.ordered import Elements
 from chary.data.queries.query import Keying
-from chary.data.queries.keys import Domain
-from chary.data.rows import Rooms
 from chary.data.table import living
 from chary.errors import InvalidQuery
 from tests.engines import asked, meanings
-from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker, named
-from tests.engines.cells import DATES, KEYS, MOMENTS, ROWS, UNITS, WORLDS, world
-from tests.engines.test_forms import in_units, listed, rooms, shown
-
-import pyarrow as pa
+from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker
+from tests.engines.cells import DATES, KEYS, MOMENTS, ROWS, WORLDS, world
+from tests.engines.test_forms import in_units, listed, rooms
 
 VALUES = {
     "k": [key for key in KEYS if key is not None] + ["zz"],
@@ -35,7 +33,10 @@ CONDITIONS = {
 HOLDS = {
     "numbers": [lambda row: row["i"] < 0, lambda row: row["i"] == 0, lambda row: 0 < row["i"] <= 1000],
     "doubles": [lambda row: row["x"] <= 0.5, lambda row: 0.5 < row["x"] < 1000],
-    "texts": [lambda row: row["k"] in ("a", "A"), lambda row: row["k"] == "b" and row["i"] is not None and row["i"] < 9],
+    "texts": [
+        lambda row: row["k"] in ("a", "A"),
+        lambda row: row["k"] == "b" and row["i"] is not None and row["i"] < 9,
+    ],
     "days": [lambda row: str(row["d"]) < "1970-01-01", lambda row: str(row["d"]) >= "1970-01-01"],
 }
 LOOKS_AT = {"numbers": "i", "doubles": "x", "texts": "k", "days": "d"}

@@ -24,7 +24,7 @@ from chary.errors import InvalidQuery
 from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
 from chary.noise import Source
-from chary.numbers import Number, plain
+from chary.numbers import Number, plain, set_fields
 
 RARE: Final = Fraction(1, 20)
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
@@ -205,6 +205,7 @@ class Quantile(Call[AnswerT]):
     assumed_groups_per_unit: Whole | None = None
 
     def __post_init__(self) -> None:
+        set_fields(self, groups=self.groups or None)
         if self.groups is not None:
             keying_of(self)
         elif self.max_groups_per_unit is not None or self.assumed_groups_per_unit is not None:
@@ -304,7 +305,10 @@ def chosen(
     def present(answer: Json, number: int) -> QuantileAnswer | QuantileAnswers | GroupQuantiles:
         found = tuple(values.value(place) for place in answer["places"])
         quantiles, estimated = tuple((float(q),) for q in answers.at), values.estimated(neighbor_relation.unit)
-        guards, errors = None if call.interval is None else _guards(answer, values), _rank_errors(answers, values.points)
+        guards, errors = (
+            None if call.interval is None else _guards(answer, values),
+            _rank_errors(answers, values.points),
+        )
         if values.keys is not None:
             columns = values.total.columns if call.alone else (*values.total.columns, "at")
             keys = values.keys if call.alone else tuple(group + at for group in values.keys for at in quantiles)

@@ -9,7 +9,17 @@ from typing import Any, Final
 
 from chary.data.columns import Schema, TypeClass, classify
 from chary.data.neighbors import NeighborRelation, Neighbors
-from chary.data.predicates.conditions import Compare, Condition, Every, Name, Not, OneOf, Some, read_date, read_timestamp
+from chary.data.predicates.conditions import (
+    Compare,
+    Condition,
+    Every,
+    Name,
+    Not,
+    OneOf,
+    Some,
+    read_date,
+    read_timestamp,
+)
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.keys import Domain, Key
 from chary.data.queries.overlap import row_kinds

@@ -29,6 +29,8 @@ def ages(*values: int) -> dict[str, list[int]]:
 MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), neighbors="replace")
 # One more at the lower end: what is above the other one gets farther from the lower quantiles, what is below it nearer.
 LOWER = Tables(ages(HALF_WAY), ages(0, HALF_WAY), neighbors="add_remove")
+# Each row is a unit, of which one leaves a group and enters another.
+ACROSS = Tables({"place": [*"ab"], "age": [1, 0]}, {"place": [*"bb"], "age": [1, 0]}, None, neighbors="replace")
 OLDER = Tables(ages(0, 5, 5), ages(0, 5), neighbors="add_remove")
 AGES: dict[str, Any] = {"bounds": (0, 1), "max_rows_per_unit": 1}
 ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, neighbors="replace")
@@ -48,6 +50,11 @@ NUMBERS = [
         lambda k: calls.Quantile("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), max_rows_per_unit=1, epsilon=3 * k),
         LOWER.opened,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
+    ),
+    WorstCase(
+        "quantile of groups",
+        lambda k: calls.Quantile("age", 0.5, bounds=(0, 1), epsilon=k, groups={"place": PLACES[:2]}),
+        ACROSS.opened,
     ),
     WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase(

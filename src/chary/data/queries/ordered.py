@@ -117,8 +117,8 @@ class Ordered:
     @property
     def _only(self) -> str:
         """Which rows count at all, in words."""
-        where = "" if self.total.where is None else f" where {self.total.where.text}"
-        return where if self.keys is None else f"{where} in the {', '.join(self.total.columns)} of each group"
+        groups = "" if self.keys is None else f" of each {', '.join(self.total.columns)}"
+        return groups + ("" if self.total.where is None else f" where {self.total.where.text}")
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description, without the groups."""
