@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Final, NamedTuple, cast
 
@@ -13,6 +13,7 @@ from chary.calls.run import RunKind, publishing, run_asked, run_kinds, run_of
 from chary.core.charges import accounts_of
 from chary.core.plan import Json, Plan
 from chary.core.transaction import Spine, numbered, openings
+from chary.data import NeighborRelation
 from chary.errors import CharyError, LedgerCorrupted, NotWithheld
 from chary.ledger import CallRecord
 
@@ -34,7 +35,7 @@ class History:
     """The answers of one dataset, presented as its analysts saw them. No row is read, and no secret."""
 
     spine: Spine
-    _plans: dict[tuple[str, str], Plan[Any] | None] = field(default_factory=dict)
+    _plans: dict[tuple[str, str, bool], Plan[Any] | None] = field(default_factory=dict)
     _runs: dict[int, RunKind[Any, Any]] = field(default_factory=dict)
 
     @cached_property
@@ -85,7 +86,7 @@ class History:
         return bool(self.body(call)) and self._stored(call) is not None
 
     def _published(self, call: CallRecord) -> Findings:
-        plan = self._asked(call.kind, call.question)
+        plan = self._asked(call, call.question)
         if plan is None:
             return Findings(())
         answer = plan.present(call.outcome, call.number)
@@ -102,21 +103,21 @@ class History:
         return found
 
     def _plan(self, call: CallRecord) -> Plan[Any] | None:
-        key = (call.kind, call.body)
+        key = (call.kind, call.body, call.parts is not None)
         if key not in self._plans:
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
             try:
-                self._plans[key] = self._asked(call.kind, self.body(call))
+                self._plans[key] = self._asked(call, self.body(call))
             except _UNREADABLE:
                 self._plans[key] = None
         return self._plans[key]
 
-    def _asked(self, kind: str, body: Json) -> Plan[Any] | None:
+    def _asked(self, call: CallRecord, body: Json) -> Plan[Any] | None:
         """The question again; None for what was asked of algorithms, which no ledger holds."""
-        known = of_ledger(kind)
+        kind, known = call.kind, of_ledger(call.kind)
         if known is not None:
-            return of_record(kind, body).plan(self.spine) if _counted(known, body) else None
+            return of_record(kind, body).plan(self._spine_of(call)) if _counted(known, body) else None
         run = self._run(kind, body)
         plan = None if run is None else run.recorded(body)
         return plan if plan is not None and plan.kind == kind else None
@@ -128,8 +129,24 @@ class History:
             return None
         if number not in self._runs:
             opening = numbered(self.spine, number)
-            self._runs[number] = run_of(opening.kind)(self.spine, number, json.loads(opening.body))
+            spine = self._spine_of(opening)
+            self._runs[number] = run_of(opening.kind)(spine, number, json.loads(opening.body))
         return self._runs[number]
+
+    def _spine_of(self, call: CallRecord) -> Spine:
+        """That of the rows which were asked: of a part no more is known than how its neighbours differ."""
+        if call.parts is None:
+            return self.spine
+        near = self.spine.rows.neighbor_relation
+        rows: Any = _Divided(NeighborRelation(near.neighbors, near.unit, in_part=True))
+        return replace(self.spine, rows=rows, parts=call.parts)
+
+
+@dataclass
+class _Divided:
+    """The rows of a part, as far as a ledger tells of them."""
+
+    neighbor_relation: NeighborRelation
 
 
 def opened_by(body: Mapping[str, Any]) -> int | None:

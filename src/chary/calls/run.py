@@ -316,6 +316,9 @@ def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
     stored = numbered(spine, number)
     if stored.kind not in _RUNS or stored.dataset != spine.dataset or stored.state == State.VOIDED:
         raise NotWithheld(f"call {number} opened no run of this dataset")
+    if stored.parts != spine.parts:
+        of = "all rows" if stored.parts is None else f"part {', '.join(stored.parts.names)}"
+        raise NotWithheld(f"call {number} opened a run of {of}: session.resume({number}) of the session of that")
     run = _RUNS[stored.kind](spine, number, json.loads(stored.body), brought)
     if stored.state != State.SETTLED:
         raise run._interrupted()

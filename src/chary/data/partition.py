@@ -21,7 +21,7 @@ from chary.data.predicates.conditions import (
     read_timestamp,
 )
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.keys import Domain, Key
+from chary.data.queries.keys import Domain, Key, key_text
 from chary.data.queries.overlap import row_kinds
 from chary.data.queries.query import per_unit
 from chary.errors import InvalidQuery
@@ -146,7 +146,7 @@ class _Found:
         values = tuple(_canonical(value, column, classify(schema, column)) for value in given)
         if len(set(values)) < len(values):
             raise InvalidQuery("two of the parts are one value: list each once")
-        names = [str(value) if isinstance(value, str) else _written(value) for value in values]
+        names = [key_text(value) for value in values]
         where = [Predicate(Compare(column, "=", value)) for value in values]
         told = {"column": column}
         return cls(
@@ -203,10 +203,6 @@ _TYPES: Final[Mapping[TypeClass, type]] = {
     TypeClass.DATE: date,
     TypeClass.TIMESTAMP: datetime,
 }
-
-
-def _written(value: Key) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value).lower()
 
 
 def _told(listed: list[Any]) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from types import TracebackType
@@ -24,13 +24,14 @@ from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import SessionBase, openings
 from chary.core.versions import Arrivals, Version
-from chary.data import Batch, Mean, Query, Rows, RowTable, Series, Values, has_public_size, public_size
+from chary.data import Batch, Mean, Predicate, Query, Rows, RowTable, Series, Values, has_public_size, public_size
+from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.filters import Budget
-from chary.ledger import Ledger, Terms
+from chary.ledger import Ledger, Parts, Terms, canonical
 from chary.ledger.records import label, parsed
-from chary.numbers import Number, exact, plain, whole
+from chary.numbers import Number, exact, plain, set_fields, whole
 from chary.session.statement import Entry, PlainComposition, entries, plainly_composed, statement
 
 # How the files of a dataset are read: fixed in its ledger at the first opening, so that every row is read alike.
@@ -421,8 +422,9 @@ class Session(Verbs, Growing):
 
     @property
     def runs(self) -> list[OpenRun]:
-        """The runs that were opened and not interrupted, oldest first: `resume(run.call)` goes on with one."""
-        return [OpenRun(call.number, call.kind) for call in openings(self.spine, *run_kinds())]
+        """The runs that were opened here and not interrupted, oldest first: `resume(run.call)` goes on with one."""
+        found = openings(self.spine, *run_kinds())
+        return [OpenRun(call.number, call.kind) for call in found if call.parts == self.spine.parts]
 
     def _followed(self, run: RunT, follow: bool) -> RunT:
         if follow:
@@ -430,6 +432,70 @@ class Session(Verbs, Growing):
             asked.follow()
             self._followers.append(asked.follow)
         return run
+
+    def partition(
+        self,
+        by: str | Mapping[str, Predicate | str],
+        parts: Iterable[Any] | None = None,
+        *,
+        max_parts_per_unit: int | None = None,
+        assumed_parts_per_unit: int | None = None,
+    ) -> dict[Any, Session]:
+        """Sessions of parts of the rows that have none in common, by the value of each: calls to several of them cost
+        the dearest one, not their sum. Nothing is charged or read.
+
+        `by` is a column, of whose public values `parts` lists some, or a mapping of names to conditions that provably
+        exclude one another: `partition({"child": "age < 18", "adult": "age >= 18"})`. Rows of none of the parts, such
+        as those where the column is NULL, are in no session. What is asked of a part reads its rows as if there were no
+        others, in every engine; its budget is this one's, and what it is charged is charged there alone.
+
+        Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
+        its dearest part has been charged, beside what is asked of all rows (docs/theory.md, parts). Where a unit may be
+        in k parts it is the k dearest, and twice as many where units are replaced, which leave one part and enter
+        another. Each row has one part where it is a unit, and so has each unit where `by` is the unit's own column;
+        else one of these is needed:
+
+        - `max_parts_per_unit=k`: chary keeps of each unit its first k parts, in the order in which their rows came, and
+          leaves out the rows of all others, for ever. The order is that of the source: of a frame, of CSV files, of
+          Parquet files that are listed, of a DuckDB file. Where rows live elsewhere it is not known, and this refused.
+        - `assumed_parts_per_unit=k`: you vouch that no unit ever has rows in more of these parts. Nothing checks it: if
+          it is false, so is the guarantee.
+
+        Assumed is that rows are only added: behind those that were there, at each later opening too, and with the value
+        by which they are divided for good. Parts named later by the same column are parts of the same partition where
+        each row, or each unit, has one by itself; with a limit another list is another partition, whose dearest parts
+        are charged beside those of this one.
+
+        In a part where units are replaced one may also come or go: the number of rows is secret there, and algorithms
+        of your own are refused. A run that was opened in a part is asked there, and nowhere else; a part has no parts,
+        and rows are appended here.
+
+        Errors: `InvalidQuery` for a column, values or conditions that do not fit, conditions of which two might hold of
+        one row, limits that are missing, or not known to be kept, and a part that is to be divided.
+
+        >>> import chary, pyarrow as pa
+        >>> visits = pa.table({"month": [1, 1, 2, 3, 3, 3], "age": [70, 20, 80, 30, 40, 90]})
+        >>> with chary.open(visits, privacy_unit=None, budget=chary.Budget(epsilon=1), ledger=":memory:") as session:
+        ...     months = session.partition("month", [1, 2, 3])
+        ...     answers = [months[month].release(chary.count("age >= 65"), epsilon="0.1") for month in months]
+        ...     print(len(answers), "months", session.spent)
+        3 months 10 %
+        """
+        rows = self.spine.rows
+        if self.spine.parts is not None or not isinstance(rows, RowTable):
+            raise InvalidQuery("all rows of a table are divided: a part has no parts, nor have series or votes")
+        limits = {"max_parts_per_unit": max_parts_per_unit, "assumed_parts_per_unit": assumed_parts_per_unit}
+        made = Partition.of(by, parts, rows.schema, rows.neighbor_relation, **limits)
+        named = canonical(made.body)
+        return {
+            key: self._of(rows.of_part(part), Parts(named, made.most, (part.name,))) for key, part in made.parts.items()
+        }
+
+    def _of(self, rows: RowTable, parts: Parts) -> Session:
+        part = Session(replace(self.spine, rows=rows, parts=parts))
+        # What follows appends in a part is told of those here.
+        set_fields(part, _followers=self._followers)
+        return part
 
     def series(self) -> Values:
         """The question for all values of a series; only sessions of `open_counts` have one."""
@@ -471,9 +537,10 @@ class Session(Verbs, Growing):
         return said + inferred + promised_to_units(self.spine.rows, self.spine.filter.budget)
 
     def close(self) -> None:
-        """Close the table and the ledger; everything can be reopened."""
-        self.spine.rows.close()
-        self.spine.ledger.close()
+        """Close the table and the ledger; everything can be reopened. A part is closed with the session of all rows."""
+        if self.spine.parts is None:
+            self.spine.rows.close()
+            self.spine.ledger.close()
 
     def __enter__(self) -> Self:
         return self
@@ -482,7 +549,8 @@ class Session(Verbs, Growing):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Session({self.spine.dataset!r}, {self.spine.filter.budget}, spent {self.spent})"
+        parts = "" if self.spine.parts is None else f", part {', '.join(self.spine.parts.names)}"
+        return f"Session({self.spine.dataset!r}{parts}, {self.spine.filter.budget}, spent {self.spent})"
 
 
 def findings(session: Session, *, run: int | None = None) -> Findings:

@@ -11,9 +11,10 @@ from chary.answers import with_bytes
 from chary.calls.run import declared
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
-from chary.errors import LedgerCorrupted, NotWithheld
+from chary.errors import InvalidParameter, LedgerCorrupted, NotWithheld
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
+from chary.ledger.records import parsed
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, percent, plain
 
 T = TypeVar("T")
@@ -25,7 +26,8 @@ _SHOWN_PARTS: Final = 12
 class Entry:
     """One line of the history; everything in it is public. `share` is what was charged, as a part of the budget.
 
-    `damage` says what of it cannot be read: a damaged answer, or what a role of a server wrote that no session writes.
+    A question about a part of the rows names it as `partition`. `damage` says what of it cannot be read: a damaged
+    answer, or what a role of a server wrote that no session writes.
     """
 
     call: int
@@ -65,7 +67,7 @@ def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
     other."""
     damage: list[str] = []
     nothing: dict[str, Any] = {}
-    question = readable(lambda: call.question, nothing, damage)
+    question = readable(lambda: call.question | _divided(call), nothing, damage)
     answer = readable(lambda: call.outcome, None, damage)
     return Entry(
         call=call.number,
@@ -80,6 +82,18 @@ def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
         answer=answer,
         damage="; ".join(damage),
     )
+
+
+def _divided(call: CallRecord) -> dict[str, Any]:
+    """Which part of which partition was asked, where that was not all rows."""
+    if call.parts is None:
+        return {}
+    try:
+        by = parsed(call.parts.partition, "partition")
+    except InvalidParameter:
+        by = None
+    by = by if isinstance(by, dict) else {"name": call.parts.partition}
+    return {"partition": {**by, "part": list(call.parts.names)}}
 
 
 def readable(what: Callable[[], T], otherwise: T, damage: list[str]) -> T:
