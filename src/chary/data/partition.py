@@ -68,16 +68,19 @@ _LONGEST: Final = 2000
 class Partition:
     """The parts of a partition by their keys, as a caller names them.
 
-    `body` names it in ledgers: equal bodies are one partition, whose parts have no row in common. `most` is in how many
+    `text` names it in ledgers: equal texts are one partition, whose parts have no row in common. `most` is in how many
     parts neighbours differ at most, over the whole life of rows that are only ever added.
 
-    >>> made = Partition.of("region", ["north", "south"], {"region": "string"}, NeighborRelation("add_remove", None))
-    >>> made.most, made.body, [part.where.text for part in made.parts.values()]
-    (1, {'column': 'region'}, ["region = 'north'", "region = 'south'"])
+    >>> schema, unit = {"region": "string"}, NeighborRelation("add_remove", "patient")
+    >>> made = Partition.of("region", ["north", "south"], schema, unit, max_parts_per_unit=1)
+    >>> made.most, made.text, [part.where.text for part in made.parts.values()]
+    (1, 'region in ["north","south"], max_parts_per_unit=1', ["region = 'north'", "region = 'south'"])
+    >>> Partition.of("region", ["north"], schema, NeighborRelation("add_remove", None)).text
+    'region'
     """
 
     parts: Mapping[Any, Part]
-    body: Mapping[str, Any]
+    text: str
     most: int
 
     @classmethod
@@ -119,9 +122,9 @@ class Partition:
                 f"one {unit} may have rows in several parts: say max_parts_per_unit=1, and chary keeps the first ones "
                 "that it was in, or assumed_parts_per_unit=1, if you assert that"
             )
-        said = {"max_parts_per_unit": keep} if keep else {"assumed_parts_per_unit": assumed}
+        said = f"{'max' if keep else 'assumed'}_parts_per_unit={limit}"
         kept = keep if keep is not None and keep < listed else None
-        return found.made({**found.all, **said}, min(times * limit, listed), kept)
+        return found.made(f"{found.all}, {said}", min(times * limit, listed), kept)
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,8 @@ class _Found:
     columns: frozenset[str]
     column: str | None
     values: tuple[Key, ...]
-    alone: Mapping[str, Any]
-    all: Mapping[str, Any]
+    alone: str
+    all: str
 
     @classmethod
     def by_values(cls, column: str, parts: Iterable[Any] | None, schema: Schema) -> "_Found":
@@ -148,15 +151,8 @@ class _Found:
             raise InvalidQuery("two of the parts are one value: list each once")
         names = [key_text(value) for value in values]
         where = [Predicate(Compare(column, "=", value)) for value in values]
-        told = {"column": column}
-        return cls(
-            dict(zip(given, zip(names, where, strict=True), strict=True)),
-            frozenset([column]),
-            column,
-            values,
-            told,
-            {**told, "parts": _told(sorted(names))},
-        )
+        parted, alone = dict(zip(given, zip(names, where, strict=True), strict=True)), identifier(column)
+        return cls(parted, frozenset([column]), column, values, alone, f"{alone} in {_told(sorted(names))}")
 
     @classmethod
     def by_conditions(cls, by: Mapping[str, Predicate | str], schema: Schema) -> "_Found":
@@ -166,11 +162,11 @@ class _Found:
         if not all(isinstance(each, Predicate) for each in where.values()):
             raise InvalidQuery('a condition is a text, such as "age < 18"')
         _check_disjoint(list(where.values()), schema)
-        told = {"conditions": _told(sorted([name, each.text] for name, each in where.items()))}
+        told = _told({name: each.text for name, each in where.items()})
         columns = frozenset(column for each in where.values() for column in _columns(each.condition))
         return cls({name: (name, each) for name, each in where.items()}, columns, None, (), told, told)
 
-    def made(self, body: Mapping[str, Any], most: int, kept: int | None) -> Partition:
+    def made(self, text: str, most: int, kept: int | None) -> Partition:
         """With the first parts of each unit, where so many are kept."""
         among = tuple(each for _, each in self.where.values())
         if self.column is not None:
@@ -180,7 +176,7 @@ class _Found:
             key: Part(name, where, None if kept is None else FirstParts(kept, self.column, among, own))
             for (key, (name, where)), own in zip(self.where.items(), owns, strict=True)
         }
-        return Partition(parts, body, most)
+        return Partition(parts, text, most)
 
 
 def _canonical(value: Key, column: str, kind: TypeClass) -> Key:
@@ -205,9 +201,9 @@ _TYPES: Final[Mapping[TypeClass, type]] = {
 }
 
 
-def _told(listed: list[Any]) -> Any:
-    text = json.dumps(listed, separators=(",", ":"))
-    return listed if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
+def _told(listed: Any) -> str:
+    text = json.dumps(listed, sort_keys=True, separators=(",", ":"))
+    return text if len(text) <= _LONGEST else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_disjoint(conditions: list[Predicate], schema: Schema) -> None:

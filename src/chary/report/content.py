@@ -428,7 +428,7 @@ def _call(history: History, call: CallRecord, rebuilt: Rebuilt, confidence: Frac
         bar_of(body.get("above")),
         _query_kind(body) == "series",
         call.parts,
-        call.body,
+        call.body if call.parts is None else f"{call.body} {call.parts.text}",
     )
 
 
