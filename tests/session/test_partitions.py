@@ -305,13 +305,13 @@ def test_history_and_report_name_the_part(opened, tmp_path):
     session.partition("clinic", CLINICS)["north"].ask(Release(mean("age", bounds=(0, 99)), epsilon="0.1"))
     assert [entry.question.get("partition") for entry in session.history] == [
         None,
-        {"column": "clinic", "part": ["north"]},
+        {"of": "clinic", "part": ["north"]},
     ]
     [_, stored] = session.spine.ledger.calls("data")
     assert History(session.spine).rebuilt(stored).answer.value is not None
     told = [call.question for call in report(session).datasets[0].calls]
-    assert "partition" not in told[0]
-    assert "partition column clinic, part north" in told[1]
+    assert "clinic" not in told[0]
+    assert told[1].endswith(", in north of clinic")
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])

@@ -360,11 +360,12 @@ class SessionBase:
 
 
 def openings(
-    spine: Spine, *kinds: str, analyst: str | None = None, after: int = 0, newest: bool = False
+    spine: Spine, *kinds: str, analyst: str | None = None, after: int = 0, newest: bool = False, here: bool = False
 ) -> Iterator[CallRecord]:
-    """The calls of these kinds that were not interrupted, of everybody or of one analyst, oldest or newest first."""
+    """The calls of these kinds that were not interrupted, of everybody or of one analyst, oldest or newest first; of
+    all parts, or of those alone that are read `here`."""
     calls = spine.ledger.calls(spine.dataset, after, kinds=kinds, analyst=analyst, newest=newest)
-    return (call for call in calls if call.state == State.SETTLED)
+    return (call for call in calls if call.state == State.SETTLED and (not here or call.parts == spine.parts))
 
 
 def numbered(spine: Spine, call: int) -> CallRecord:

@@ -17,6 +17,7 @@ from chary.data.predicates.conditions import (
     Not,
     OneOf,
     Some,
+    identifier,
     read_date,
     read_timestamp,
 )

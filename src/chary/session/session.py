@@ -29,7 +29,7 @@ from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.filters import Budget
-from chary.ledger import Ledger, Parts, Terms, canonical
+from chary.ledger import Ledger, Parts, Terms
 from chary.ledger.records import label, parsed
 from chary.numbers import Number, exact, plain, set_fields, whole
 from chary.session.statement import Entry, PlainComposition, entries, plainly_composed, statement
@@ -423,8 +423,7 @@ class Session(Verbs, Growing):
     @property
     def runs(self) -> list[OpenRun]:
         """The runs that were opened here and not interrupted, oldest first: `resume(run.call)` goes on with one."""
-        found = openings(self.spine, *run_kinds())
-        return [OpenRun(call.number, call.kind) for call in found if call.parts == self.spine.parts]
+        return [OpenRun(call.number, call.kind) for call in openings(self.spine, *run_kinds(), here=True)]
 
     def _followed(self, run: RunT, follow: bool) -> RunT:
         if follow:
@@ -486,9 +485,9 @@ class Session(Verbs, Growing):
             raise InvalidQuery("all rows of a table are divided: a part has no parts, nor have series or votes")
         limits = {"max_parts_per_unit": max_parts_per_unit, "assumed_parts_per_unit": assumed_parts_per_unit}
         made = Partition.of(by, parts, rows.schema, rows.neighbor_relation, **limits)
-        named = canonical(made.body)
         return {
-            key: self._of(rows.of_part(part), Parts(named, made.most, (part.name,))) for key, part in made.parts.items()
+            key: self._of(rows.of_part(part), Parts(made.text, made.most, (part.name,)))
+            for key, part in made.parts.items()
         }
 
     def _of(self, rows: RowTable, parts: Parts) -> Session:

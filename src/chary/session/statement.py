@@ -11,10 +11,9 @@ from chary.answers import with_bytes
 from chary.calls.run import declared
 from chary.core.charges import accounts_of, spent_of
 from chary.data import NeighborRelation, Neighbors
-from chary.errors import InvalidParameter, LedgerCorrupted, NotWithheld
+from chary.errors import LedgerCorrupted, NotWithheld
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
-from chary.ledger.records import parsed
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, percent, plain
 
 T = TypeVar("T")
@@ -88,12 +87,7 @@ def _divided(call: CallRecord) -> dict[str, Any]:
     """Which part of which partition was asked, where that was not all rows."""
     if call.parts is None:
         return {}
-    try:
-        by = parsed(call.parts.partition, "partition")
-    except InvalidParameter:
-        by = None
-    by = by if isinstance(by, dict) else {"name": call.parts.partition}
-    return {"partition": {**by, "part": list(call.parts.names)}}
+    return {"partition": {"of": call.parts.partition, "part": list(call.parts.names)}}
 
 
 def readable(what: Callable[[], T], otherwise: T, damage: list[str]) -> T:

@@ -78,7 +78,7 @@ async def question(
 def runs(request: Request, on: Asker, after: admission.After = 0, limit: admission.Limit = 100) -> JSONResponse:
     """The runs that can be asked, oldest first."""
     spine, analyst = on.served.session.spine, on.served.shown_of(on.who)
-    found = list(islice(openings(spine, *run_kinds(), analyst=analyst, after=after), limit + 1))
+    found = list(islice(openings(spine, *run_kinds(), analyst=analyst, after=after, here=True), limit + 1))
     last = found[limit - 1].number if len(found) > limit else None
     return admission.paged(request, [{"run": run.number, "kind": run.kind} for run in found[:limit]], last)
 

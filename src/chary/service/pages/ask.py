@@ -175,7 +175,7 @@ def _form(
     """The page: the form, and beside it the quote or the answer."""
     session = on.served.asked_by(on.who.analyst)
     fields: dict[str, Any] = {} if said is None else said.fields
-    opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True)
+    opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True, here=True)
     runs = list(islice(opened, _RUNS))
     parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": forms.menu(), "runs": runs}
     parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
