@@ -85,7 +85,9 @@ def test_parts_by_conditions_and_by_days(opened):
     }
     days = session.partition("day", ["2026-01-01", "2026-02-01"])
     assert [part.release(count(), epsilon=PLENTY).value for part in days.values()] == [1, 1]
-    assert session.spent.share == pytest.approx(2 * days["2026-01-01"].history[0].share)
+    by_month = session.partition("date_trunc('month', day)", ["2026-01-01", "2026-02-01"])
+    assert [part.release(count(), epsilon=PLENTY).value for part in by_month.values()] == [2, 1]
+    assert session.spent.share == pytest.approx(3 * days["2026-01-01"].history[0].share)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,17 @@ def test_a_unit_counts_in_its_first_part_for_ever(opened):
     assert counted() == {"north": 1, "south": 1, "east": 2}
     session.append(pd.DataFrame({"patient": [1, 2, 3, 4], "clinic": ["east", "south", "south", "north"]}))
     assert counted() == {"north": 1, "south": 1, "east": 2}
+
+
+@pytest.mark.parametrize("by", ["month(day)", {"winter": "month(day) < 4", "summer": "month(day) >= 4"}])
+def test_first_parts_of_derived_columns_and_conditions(opened, by):
+    days = [date(2026, 5, 1), date(2026, 1, 2), date(2026, 1, 3), date(2026, 5, 4)]
+    session = opened(pa.table({"patient": [1, 1, 2, 2], "day": days}), budget=NO_NOISE)
+    named = ([1, 5],) if isinstance(by, str) else ()
+    parts = session.partition(by, *named, max_parts_per_unit=1)
+    assert [part.release(count(), epsilon=PLENTY).value for part in parts.values()] == [1, 1]
+    session.append(pa.table({"patient": [1, 2, 3], "day": [date(2027, 1, 1), date(2027, 5, 1), date(2027, 1, 1)]}))
+    assert [part.release(count(), epsilon=PLENTY).value for part in parts.values()] == [2, 1]
 
 
 def test_the_order_outlives_the_session(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import OnChange, Release, SparseVector
+from chary.calls.run import run_of
 from chary.cli import run
-from chary.errors import BudgetExceeded, InvalidQuery, RequestConflict
+from chary.errors import BudgetExceeded, InvalidQuery, NotWithheld, RequestConflict
 from chary.ledger import Parts
 from chary.report import report
 from chary.session.session import Session
@@ -99,9 +100,13 @@ def test_a_run_goes_on_only_where_it_was_opened(opened, where):
     run = Session(replace(whole.spine, parts=where)).start(SparseVector(above=30, epsilon=2, hits=1))
     charged = whole.spent
     for other in {None, NORTH, SOUTH, BOTH} - {where}:
-        elsewhere = Session(replace(whole.spine, parts=other)).resume(run.call)
+        elsewhere = Session(replace(whole.spine, parts=other))
+        with pytest.raises(NotWithheld, match=f"call {run.call} opened a run of"):
+            elsewhere.resume(run.call)
+        # Nor does the transaction, whoever made the run.
+        moved = run_of(run.kind)(elsewhere.spine, run.call, run._terms)
         with pytest.raises(InvalidQuery, match=f"call {run.call} keeps what was read of .*: ask it where"):
-            elsewhere.ask(count())
+            moved.ask(count())
     assert whole.spent == charged
     run.ask(count())
     assert whole.spine.ledger.verify().ok

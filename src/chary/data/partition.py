@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
 
-from chary.data.columns import Schema, TypeClass, classify
+from chary.data.columns import Schema, TypeClass
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.conditions import (
     Compare,
     Condition,
     Every,
-    Name,
     Not,
     OneOf,
+    Scalar,
     Some,
     identifier,
     read_date,
     read_timestamp,
+    text_of,
 )
-from chary.data.predicates.predicate import Predicate
+from chary.data.predicates.predicate import Predicate, derived, kind_of
 from chary.data.queries.keys import Domain, Key, key_text
 from chary.data.queries.overlap import row_kinds
 from chary.data.queries.query import per_unit
@@ -114,7 +115,7 @@ class Partition:
             )
         times = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
         unit, listed = neighbor_relation.unit, len(found.where)
-        if unit is None or found.columns == {unit}:
+        if unit is None or found.columns == {identifier(unit)}:
             # Whatever other values are named later: a row has one of them, for good.
             return found.made(found.alone, times, None)
         limit = keep or assumed
@@ -138,6 +139,7 @@ class _Found:
     where: Mapping[Any, tuple[str, Predicate]]
     columns: frozenset[str]
     column: str | None
+    among: Predicate | None
     values: tuple[Key, ...]
     alone: str
     all: str
@@ -147,13 +149,23 @@ class _Found:
         if parts is None:
             raise InvalidQuery('list the public values of the parts, such as partition("region", ["north", "south"])')
         given = [row[0] for row in Domain.of(column, parts).rows]
-        values = tuple(_canonical(value, column, classify(schema, column)) for value in given)
+        kind, own = kind_of(schema, column), None if column in schema else derived(column, schema)
+        values = tuple(_canonical(value, column, kind) for value in given)
         if len(set(values)) < len(values):
             raise InvalidQuery("two of the parts are one value: list each once")
-        names = [key_text(value) for value in values]
-        where = [Predicate(Compare(column, "=", value)) for value in values]
-        parted, alone = dict(zip(given, zip(names, where, strict=True), strict=True)), identifier(column)
-        return cls(parted, frozenset([column]), column, values, alone, f"{alone} in {_told(sorted(names))}")
+        term = column if own is None else own
+        named = [(key_text(value), Predicate(Compare(term, "=", value))) for value in values]
+        listed, alone = _told(sorted(name for name, _ in named)), text_of(term)
+        where = dict(zip(given, named, strict=True))
+        return cls(
+            where,
+            frozenset([text_of(term)]),
+            column,
+            Predicate(OneOf(term, values)),
+            values,
+            alone,
+            f"{alone} in {listed}",
+        )
 
     @classmethod
     def by_conditions(cls, by: Mapping[str, Predicate | str], schema: Schema) -> "_Found":
@@ -165,13 +177,11 @@ class _Found:
         _check_disjoint(list(where.values()), schema)
         told = _told({name: each.text for name, each in where.items()})
         columns = frozenset(column for each in where.values() for column in _columns(each.condition))
-        return cls({name: (name, each) for name, each in where.items()}, columns, None, (), told, told)
+        return cls({name: (name, each) for name, each in where.items()}, columns, None, None, (), told, told)
 
     def made(self, text: str, most: int, kept: int | None) -> Partition:
         """With the first parts of each unit, where so many are kept."""
-        among = tuple(each for _, each in self.where.values())
-        if self.column is not None:
-            among = (Predicate(OneOf(self.column, self.values)),)
+        among = tuple(each for _, each in self.where.values()) if self.among is None else (self.among,)
         owns = self.values if self.column is not None else range(len(self.where))
         parts = {
             key: Part(name, where, None if kept is None else FirstParts(kept, self.column, among, own))
@@ -222,11 +232,12 @@ def _check_disjoint(conditions: list[Predicate], schema: Schema) -> None:
 
 
 def _columns(condition: Condition) -> list[str]:
+    """The columns that a condition compares; derived ones by what they say."""
     match condition:
         case Every(conditions=parts) | Some(conditions=parts):
             return [name for part in parts for name in _columns(part)]
         case Not(condition=inner):
             return _columns(inner)
-        case Compare(column=column, other=Name(name=other)):
-            return [column, other]
-    return [condition.column]  # type: ignore[attr-defined]
+    own: Any = condition
+    others = [condition.other] if isinstance(condition, Compare) and not isinstance(condition.other, Scalar) else []
+    return [text_of(own.column), *(other.text() for other in others)]

@@ -127,11 +127,11 @@ class QueryPlace:
         else:
             [among] = first.among
             rows = rows.filter(among.expression(rows, schema, like))
-            number = rows[first.column]
+            number = column(first.column, rows, schema, like).value
         seen = rows.select(holder=rows[unit], came=rows[ARRIVAL], part=number)
         seen = seen.filter(seen.part.notnull()).group_by(["holder", "part"]).aggregate(came=seen.came.min())
         ranked = seen.mutate(rank=ibis.row_number().over(group_by="holder", order_by="came"))
-        kind = str(TypeClass.INTEGER) if first.column is None else schema[first.column]
+        kind = str(TypeClass.INTEGER if first.column is None else kind_of(schema, first.column))
         own = Predicate(Compare("part", "=", first.own)).expression(ranked, {"part": kind}, like)
         return ranked.filter(ranked["rank"] < first.kept, own).select("holder")
 
