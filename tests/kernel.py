@@ -41,6 +41,7 @@ PARTS = {
         (
             *("data/neighbors", "data/rows", "data/table"),
             *("data/queries/query", "data/queries/keys", "data/queries/sums", "data/queries/histogram"),
+            *("data/partition", "data/queries/overlap"),
         ),
         "how far one unit moves an answer, and that no more of it is kept than was said",
     ),
