@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from chary.addresses import Address
 from chary.amounts import LIMIT
 from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, RequestConflict
-from chary.ledger import Amount, Parts, open_ledger
+from chary.ledger import Amount, Parts, Reservation, open_ledger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import back_up, move
 from chary.ledger.postgresql.connection import Wire
@@ -504,3 +504,19 @@ def test_a_charge_takes_time_for_its_parts_alone(tmp_path):
     assert not [plan for plan in plans if "TEMP B-TREE" in plan]
     assert ledger.balance("stays").spent == Amount(7)
     ledger.close()
+
+
+def test_parts_that_cannot_be_read_hide_no_other_call_and_are_not_settled(tmp_path):
+    path = tmp_path / "test.ledger"
+    with closing(open_ledger(path)) as ledger:
+        in_parts(ledger)
+        left = next(call for call in ledger.calls("stays") if call.settled is None)
+        raw(path, f"UPDATE entries SET parts = 'north' WHERE number = {left.number}")
+        assert [call.damage for call in ledger.calls("stays")] == [
+            "",
+            "",
+            "",
+            f"entry {left.number}: its parts are damaged",
+        ]
+        with pytest.raises(LedgerCorrupted, match="its parts are damaged"):
+            ledger.settle(Reservation(left.number), Amount(1), 1, 1, ANSWER)

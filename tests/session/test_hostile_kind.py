@@ -10,9 +10,10 @@ from chary.accounting import Pure
 from chary.amounts import Amount
 from chary.calls import Call
 from chary.core.plan import PerHit, Plan, Result, reading
-from chary.errors import CharyError, LedgerError
+from chary.errors import CharyError, InvalidQuery, LedgerError
 from chary.filters import Price
-from chary.ledger import State
+from chary.ledger import Parts, State
+from chary.session.session import Session
 from tests.session.kit import spent
 
 EPSILON = Pure("0.25")
@@ -160,6 +161,18 @@ def test_it_changes_no_secret_of_a_call_that_is_not_settled_or_not_there(opened,
     with pytest.raises(LedgerError):
         session.ask(Hostile(change))
     assert spent(session).main == worst(session)
+
+
+def test_it_goes_on_with_no_state_that_other_parts_have_paid_for(opened):
+    """Kept in one part and asked about all rows, it would be free to units that paid nothing."""
+    whole = opened(budget=FULL)
+    north = Session(replace(whole.spine, parts=Parts("clinic", 1, ("north",))))
+    north.ask(Hostile(lambda data: replace(told(data), secret=b"kept")))
+    going_on = Hostile(told, state=whole.history[0].call, cost=PerHit(adds_up=False))
+    with pytest.raises(InvalidQuery, match="ask it where that call was made"):
+        whole.ask(going_on)
+    assert spent(whole).main == worst(whole)
+    north.ask(going_on)
 
 
 def test_a_price_below_nothing_is_no_price():

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from chary.amounts import Amount
-from chary.errors import InvalidParameter, LedgerError, RequestConflict, RequestInFlight
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, RequestConflict, RequestInFlight
 from chary.ledger import records
 
 # Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger.
@@ -274,12 +274,21 @@ def note_of(version: int, entry: ChainEntry) -> records.Note:
     return records.Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
 
 
+def parts_of(reserved: ChainEntry) -> records.Parts | None:
+    """The parts that the entry of a call names; `LedgerCorrupted` for what no ledger wrote."""
+    try:
+        return records.Parts.of(reserved.parts)
+    except ValueError:
+        pass
+    raise LedgerCorrupted(f"entry {reserved.number}: its parts are damaged")
+
+
 def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> records.CallRecord:
     """The call two entries and an answer tell of."""
     try:
-        parts, damage = records.Parts.of(reserved.parts), ""
-    except ValueError:
-        parts, damage = None, "its parts are damaged"
+        parts, damage = parts_of(reserved), ""
+    except LedgerCorrupted as error:
+        parts, damage = None, str(error)
     found = records.CallRecord(
         number=reserved.number,
         dataset=reserved.dataset,

@@ -23,8 +23,9 @@ class Ledger:
 
     Formal guarantees, whatever processes and threads do at the same time:
 
-    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share. Where
-       the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
+    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share: what
+       calls of all rows were charged and, of each partition, what the dearest parts were that one unit can be in.
+       Where the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
     2. When `reserve` returns, the worst price is charged and (in a file) durable; when it raises, nothing is.
     3. Under one request key at most one call runs at a time, and none once one was settled.
     4. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.

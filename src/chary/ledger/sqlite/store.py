@@ -21,7 +21,7 @@ from chary.interruption import Uninterrupted
 from chary.ledger import records
 from chary.ledger.accounts import TOTALS, Totals
 from chary.ledger.claims import Claims
-from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, seal, terms_of
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, parts_of, seal, terms_of
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Kept, Upkeep
 from chary.ledger.sql.store import SqlStore, check_opened
@@ -397,7 +397,7 @@ def _reserve(connection: Connection, entry: ChainEntry) -> None:
     owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
     charged = {"state": str(records.State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
     connection.execute(schema.add_call, {"number": entry.number, **owner, **charged, "closing": None})
-    parts = records.Parts.of(entry.parts)
+    parts = parts_of(entry)
     if parts is not None:
         _name(connection, entry, parts)
     _charge(connection, entry, (entry.main, entry.delta, entry.main, entry.delta), adds=entry.basic)
@@ -445,7 +445,7 @@ def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
 def _charge(connection: Connection, held: ChainEntry, by: Totals, *, adds: int | None = None) -> None:
     """Move the totals of the dataset and of the analyst together, by what the entry of a call says; `adds` is what a
     charge adds to the basic account."""
-    parts, dataset = records.Parts.of(held.parts), {"of_dataset": held.dataset}
+    parts, dataset = parts_of(held), {"of_dataset": held.dataset}
     moves = _moves(by if parts is None else _raised(connection, held.dataset, schema.ALL, parts, by))
     if adds is not None:
         # Before the totals move, so that they are those that the charge found.

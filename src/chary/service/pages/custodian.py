@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.addresses import is_url
-from chary.amounts import Amount
 from chary.client.problems import problem, status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
@@ -146,11 +145,10 @@ def analysts_capped(service: Service, on: Asking) -> list[Capped]:
     names |= set(spine.ledger.analysts(spine.dataset))
     names |= {str(json.loads(entry.asked)["analyst"]) for entry in service.trail.done(on.served.name, "cap")}
     names |= {each.record.analyst for each in kept_tokens(service, on) if Role.ANALYST in each.record.roles}
-    taken: dict[str, tuple[Amount, int]] = {}
+    added: dict[str, int] = {}
     for each in on.served.charges.all(spine.ledger, spine.dataset):
-        amount, basic = taken.get(each.analyst, (Amount(0), 0))
-        taken[each.analyst] = amount + each.charged, basic + each.basic
-    return [_capped(on, name, *taken.get(name, (Amount(0), 0))) for name in sorted(names)]
+        added[each.analyst] = added.get(each.analyst, 0) + each.basic
+    return [_capped(on, name, added.get(name, 0)) for name in sorted(names)]
 
 
 def kept_tokens(service: Service, on: Asking) -> list[KeptToken]:
@@ -174,7 +172,7 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
     return [_SERVER if is_url(place) else command for command, place in copies.items()]
 
 
-def _capped(on: Asking, analyst: str, amount: Amount, basic: int) -> Capped:
+def _capped(on: Asking, analyst: str, basic: int) -> Capped:
     """Their charges are a share of the account that lives, a cap is one of main and delta."""
     spine = on.served.session.spine
     try:
@@ -182,7 +180,7 @@ def _capped(on: Asking, analyst: str, amount: Amount, basic: int) -> Capped:
     except (LedgerError, InvalidParameter):  # no name, or one that the ledger has not heard of
         return Capped(analyst, 0.0, None)
     share = None if balance.capacity is None else spine.filter.shares.taken(balance.capacity)
-    return Capped(analyst, accounts_of(spine.ledger, spine.dataset).taken(amount, basic), share)
+    return Capped(analyst, accounts_of(spine.ledger, spine.dataset).taken(balance.spent, basic), share)
 
 
 def _state(token: TokenRecord, now: float) -> str:
