@@ -546,13 +546,56 @@ def open_votes(
     """
     if not isinstance(votes, Votes):
         raise InvalidParameter("open votes, such as chary.Votes(count, options, voter=...); open tables by chary.open")
+    return open_rows(
+        votes,
+        dataset=dataset,
+        ledger=ledger,
+        budget=budget,
+        filter=filter,
+        grain=grain,
+        approximate_delta=approximate_delta,
+        menu=menu,
+        analyst=analyst,
+        witness=witness,
+        unsafe_noise=unsafe_noise,
+        on_step=on_step,
+    )
+
+
+def open_rows(
+    rows: Rows,
+    *,
+    dataset: str,
+    ledger: str | Path | Ledger,
+    budget: Budget | None = None,
+    filter: str | None = None,
+    grain: Number | None = None,
+    approximate_delta: Number = 0,
+    menu: Sequence[Event | Listing] | None = None,
+    analyst: str = "analyst",
+    witness: str | Path | None = None,
+    unsafe_noise: noise.Source | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Session:
+    """Open rows of your own kind, whatever has the methods of `chary.data.Rows`, under the budget that the ledger keeps
+    for `dataset`.
+
+    Guarantee as for `open`, if the rows keep what `Rows` says of each method (docs/own_data.md), which nothing can
+    check. The session owns the rows and closes them, also when it cannot be opened. Errors: `InvalidParameter` for a
+    dataset without a name, `LedgerMismatch` for one that its ledger knows under other terms.
+
+    >>> from chary.data import Votes
+    >>> votes = Votes(lambda question: [7, 3], ["cat", "dog"], voter="teacher")
+    >>> open_rows(votes, dataset="votes", ledger=":memory:", budget=Budget(epsilon=1, delta=1e-6)).spent.share
+    0.0
+    """
     with ExitStack() as undo:
-        undo.callback(votes.close)
+        undo.callback(rows.close)
         if not isinstance(dataset, str) or not dataset:
             raise InvalidParameter("dataset must be a name, such as dataset='votes'")
         choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
         undo.pop_all()
-    return session_of(votes, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
+    return session_of(rows, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
 
 
 def session_of(
