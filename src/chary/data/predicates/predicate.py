@@ -36,6 +36,7 @@ class Predicate:
     - `COALESCE(x, y)` and `CASE WHEN condition THEN value ... ELSE value END`, values of one type; without ELSE, NULL.
       A text that they make has no order: compare it with `=`, `<>`, `IN` and `LIKE`.
     - All but COALESCE and CASE are NULL where one of their columns is.
+    - A quoted name that is no column is read as the derived column that it says, as groupings have it.
 
     *Guarantees:*
     - Types are checked against the schema, never against a row; there are no implicit casts, except that integers
