@@ -39,6 +39,19 @@ def test_quantiles(call, visits):
     assert abs(json.loads(out)["value"] - 10) < 3
 
 
+def test_quantiles_and_means_of_groups(call, visits):
+    line = f"{QUANTILES.format(visits)} --max-groups-per-unit 1 --values note=0,1,2"
+    one, groups = (json.loads(call(f"{each} --at 0.5 {BUDGET} --json")[1]) for each in (QUANTILES.format(visits), line))
+    assert [row["note"] for row in groups["quantiles"]] == ["0", "1", "2"]
+    assert all(abs(row["value"] - 50) < 12 for row in groups["quantiles"])
+    # The second command is asked of the same ledger.
+    assert groups["spent"]["share"] == pytest.approx(2 * one["spent"]["share"])
+    asked = f"release {visits} --unit patient --infer-types --mean age --bounds 0,100 --max-rows-per-unit 1"
+    code, out, _ = call(f"{asked} --by note --keys 0,1,2 {BUDGET} --json")
+    assert code == 0
+    assert all(abs(row["value"] - 49.5) < 5 for row in json.loads(out)["values"])
+
+
 def test_histogram(call, visits):
     code, out, err = call(f"{HISTOGRAM.format(visits)} {BUDGET} --json --max-groups-per-unit 1")
     figures = json.loads(out)

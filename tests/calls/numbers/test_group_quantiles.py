@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from chary import Budget, mean
 from chary.audit.enumeration import Enumeration
 from chary.calls import GroupQuantiles, Quantile
+from chary.calls.call import read
 from chary.calls.history import History
 from chary.calls.quantiles import chosen
 from chary.core.plan import FREE, Data
@@ -120,6 +122,12 @@ def test_refusals(terms, told):
         Quantile("age", 0.5, **AGES, epsilon="0.1", **terms)
 
 
+def test_a_service_is_asked_in_json():
+    call = Quantile("age", [0.5, 0.9], **AGES, epsilon="0.1", groups={"day": [date(2026, 1, 1)]}, max_groups_per_unit=1)
+    assert read(call.body()) == call
+    assert call.body()["groups"] == {"day": [{"date": "2026-01-01"}]}
+
+
 def test_an_unknown_column_of_groups(opened):
     session = opened(privacy_unit=None)
     with pytest.raises(InvalidQuery, match="ward"):
@@ -130,7 +138,7 @@ def test_an_unknown_column_of_groups(opened):
 # The exact law of all groups together, of rows that differ in one unit.
 
 
-def read(frame, call, unit, neighbors):
+def read_rows(frame, call, unit, neighbors):
     """The plan, and what it reads of these rows."""
     table = RowTable.open(frame, neighbor_relation=NeighborRelation(neighbors, unit))
     plan = chosen(call, table.neighbor_relation)
@@ -141,9 +149,9 @@ def read(frame, call, unit, neighbors):
 
 def law(frame, call, unit, neighbors):
     """The chance of the places of both groups, which are drawn one after the other."""
-    plan, [groups] = read(frame, call, unit, neighbors)
+    plan, [groups] = read_rows(frame, call, unit, neighbors)
     alone = replace(call, groups={"g": ["a"]})
-    of_one, _ = read(frame, alone, unit, neighbors)
+    of_one, _ = read_rows(frame, alone, unit, neighbors)
     laws = [
         Enumeration(lambda source, group=group: of_one.run(touched([(group,)], source)).answer["places"][0]).law()
         for group in groups
