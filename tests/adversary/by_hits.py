@@ -5,6 +5,7 @@ The real calls run on the exact values of each neighbour; their samplers are tol
 
 import json
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -13,11 +14,12 @@ from math import prod
 import numpy as np
 
 from chary import count
-from chary.calls import PMW, GrowingRun, GrowingTests, IndividualTests
+from chary.calls import PMW, Alert, GrowingRun, GrowingTests, IndividualTests
+from chary.calls.alerts import AlertLaw, AlertRun, Watched
 from chary.calls.growing_tests import GrowingRoundState, HitsLaw
 from chary.calls.individual import CounterMemory, IndividualRun
 from chary.calls.public_histograms import HistogramMemory, SharpHits
-from chary.calls.sharpness import HitTerms
+from chary.calls.sharpness import HitTerms, TestLaw
 from chary.calls.weights import PMWRun
 from chary.core.plan import Data
 from chary.data import Bins, NeighborRelation
@@ -104,6 +106,31 @@ class Average:
         return GrowingRun(None, 1, {})._sharply(law, *self._asked)
 
 
+class Alerted:
+    """A version of an alert on one count, whose state is public: what is drawn is how far it is beyond its threshold.
+
+    Values of noise are told as they stand to the count, so they are turned round where the alert is active.
+    """
+
+    def __init__(self, call, own):
+        found = own.sharpness()
+        tests = TestLaw.sharp(found, own.noise() if own.share else None)
+        fire, clear = int(call.above), int(call.clear_below)
+        self._found, self._law = found, AlertLaw(call, tests, fire, clear, {}, groups=1, parts=1, least=0)
+        self.plan, self.noise = self._made(tests), tests.noise
+
+    def told(self, hits, noisy):
+        """As of any question."""
+        sampler = Remembering(self._found.sampler.table, hits)
+        noise = None if self.noise is None else Heard(noisy, self.noise)
+        return self._made(TestLaw.sharp(with_fields(copy(self._found), sampler=sampler), noise)), sampler
+
+    def _made(self, tests):
+        run = AlertRun(None, 1, {})
+        vars(run).update(opened=self._law.call, law=replace(self._law, tests=tests))
+        return run._at(0, None)
+
+
 class ByHits:
     """One count that is `counts[side]`, asked again and again in any of some ways; the state is public."""
 
@@ -158,6 +185,12 @@ def growing(filter_, price, size=40, **how):
     law = HitsLaw(call, ROW, 20, terms(filter_, price, "0.25" if call.values else "0"))
     made = [Average(law, size, above) for above in ("0.45", "0.5", "0.6")]
     return ByHits(filter_, made, GrowingRoundState().dump(), (20, 21))
+
+
+def alert(filter_, price, counts=(20, 21), clear_below=20, value="0.25"):
+    """An alert at 21, or quiet below another number, of a count that one row moves."""
+    call = Alert(count(), above=21, clear_below=clear_below, price=price)
+    return ByHits(filter_, [Alerted(call, terms(filter_, price, value))], Watched().dump(), counts)
 
 
 class SharpStream(Stream):

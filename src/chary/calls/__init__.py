@@ -6,6 +6,7 @@
 
 from chary.answers import Answer, NoisyNumber, NoisyNumbers, Table
 from chary.calls.agreed_tests import AgreedTest, AgreedWatch, PrepaidTests
+from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers
 from chary.calls.algorithm import Algorithm, ScoreFunction, When
 from chary.calls.answers import (
     Chosen,
@@ -65,6 +66,9 @@ __all__ = [
     "AgreedTest",
     "AgreedWatch",
     "Agreement",
+    "Alert",
+    "AlertAnswer",
+    "AlertAnswers",
     "Algorithm",
     "AllAbove",
     "Answer",

@@ -16,7 +16,7 @@ from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls.call import Call, kinds, of_ledger
 from chary.core.charges import charged_in
 from chary.core.forecast import Forecast
-from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read
+from chary.core.plan import ENCODER, PREPAID, Cost, Data, Json, PerHit, Plan, Result, nothing_read, nothing_refused
 from chary.core.quote import Quote, quote
 from chary.core.transaction import AnswerLog, Spine, numbered
 from chary.data import Query, Reading, Rows
@@ -44,6 +44,7 @@ def opening(
     cost: Cost = _WHOLE,
     reads: Callable[[Rows], Sequence[Reading]] = nothing_read,
     forecast: Callable[[], Forecast] = Forecast,
+    check: Callable[[bytes | None], None] = nothing_refused,
 ) -> Plan[int]:
     """The opening of a run, which answers its number: `start` makes what is kept beside it.
 
@@ -58,6 +59,7 @@ def opening(
         reads,
         cost,
         forecast,
+        check=check,
         size=call.size(spine),
     )
 
@@ -238,8 +240,8 @@ class RunKind(Run[AnswerT, StateT]):
         )
 
     def _answered(self, kind: str, present: Callable[[Json, int], ToldT]) -> AnswerLog[ToldT]:
-        """What it answered to the one question that it is asked again and again."""
-        return AnswerLog(self._spine, kind, ENCODER.encode({self.names: self.call}), present, after=self.call)
+        """What it answered to the questions of one kind."""
+        return AnswerLog(self._spine, kind, {self.names: self.call}, present, after=self.call)
 
     def _kept(self, held: bytes | None) -> bytes:
         """What is kept beside the opening; `NotWithheld` where that was interrupted."""

@@ -158,6 +158,14 @@ class TestForecast:
             f"below_margin=True if that is meant; session.quote(call) tells what else would do"
         )
 
+    def margin_of_one(self) -> int:
+        """How many steps below the threshold truths are of which all the tests report fewer than one, on average."""
+
+        def few(margin: int) -> bool:
+            return false_alarms_up(self.tails, bar=margin, truth=0, tests=self.tests) < MANY
+
+        return least(few, *doubled(few, 0, 1))
+
     def alarms(self, truth: int | None, tests: int) -> float | None:
         """Expected reports of so many truths, at most; None where they are no false alarms, or not known."""
         if truth is None or self.bar is None or self.bar <= truth:

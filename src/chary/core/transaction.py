@@ -382,14 +382,14 @@ Answer = TypeVar("Answer")
 
 
 class AnswerLog(Generic[Answer]):
-    """The answers to one question that is asked again and again from an opening on, as `present` tells them.
+    """The answers to the questions of a kind that say this, asked from an opening on, as `present` tells them.
 
     Only what came since the last look is read. Calls that were under way are looked at again, one by one, since one
     that was killed stays so.
     """
 
-    def __init__(self, spine: Spine, kind: str, body: str, present: Callable[[Json, int], Answer], after: int) -> None:
-        self._spine, self._kind, self._body, self._present = spine, kind, body, present
+    def __init__(self, spine: Spine, kind: str, said: Json, present: Callable[[Json, int], Answer], after: int) -> None:
+        self._spine, self._kind, self._said, self._present = spine, kind, said, present
         self._known: tuple[int, dict[int, Answer], tuple[int, ...]] = (after, {}, ())
 
     def all(self) -> list[Answer]:
@@ -399,7 +399,7 @@ class AnswerLog(Generic[Answer]):
         kinds = (self._kind,)
         for call in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after, kinds=kinds)):
             after = max(after, call.number)
-            if call.body == self._body:
+            if self._said.items() <= json.loads(call.body).items():
                 if call.state == State.SETTLED:
                     answer = self._present(json.loads(call.answer or "{}"), call.number)
                     found[call.number] = handed_out(answer, self._spine)

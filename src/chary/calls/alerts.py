@@ -1,0 +1,523 @@
+"""Alerts: groups that are quiet or active, and are charged when they change, not while they stay."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+
+from chary.accounting import Publication, Support
+from chary.accounting.findings import Finding, Findings
+from chary.answers import Ends, Key, Table, Value, around, in_row, scalar
+from chary.calls import fields, sharpness
+from chary.calls.answers import NumberOrNothing, published
+from chary.calls.call import call
+from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
+from chary.core import forecast
+from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, reading, steps_at_least
+from chary.core.transaction import AnswerLog, Spine
+from chary.core.versions import Arrivals
+from chary.data import Mean, Predicate, Query, Reading, Rows
+from chary.data.predicates.conditions import read_timestamp
+from chary.data.queries.query import Keyed
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms import Laplace
+from chary.numbers import Number, counted, exact, plain, whole
+
+# What an alert tells at each version.
+
+QUIET: Final = "quiet"
+ACTIVE: Final = "active"
+Severity = Literal["info", "warning", "critical"]
+# An alert that names no number of tests is judged by a year of weekly versions.
+A_YEAR: Final = 52
+
+
+def state_of(active: bool) -> str:
+    """How the state of a group is told."""
+    return ACTIVE if active else QUIET
+
+
+@dataclass(frozen=True)
+class AlertAnswer(NumberOrNothing):
+    """The state of an alert at one version: "quiet" or "active", and whether it `changed`, which is what is charged.
+
+    A change comes with a noisy `value`, if the alert publishes values; see `interval` for what it says.
+    """
+
+    state: str
+    changed: bool
+    version: int
+    also = "state changed value error_bar version"
+
+    @property
+    def hit(self) -> bool:
+        return self.changed
+
+    @property
+    def active(self) -> bool:
+        """Whether it is active."""
+        return self.state == ACTIVE
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.state}, {'changed' if self.changed else 'as before'}"
+
+
+@dataclass(frozen=True)
+class AlertAnswers(Table):
+    """The state of each group of an alert at one version, and which groups changed, each of which is charged.
+
+    `changed` maps each group that changed to its noisy value, or to None where no values are published. The first
+    `tested` groups were looked at; the rest keep their states, since the hits that could be paid for ran out.
+    """
+
+    states: tuple[str, ...]
+    changed: Mapping[Key, Value | None]
+    tested: int
+    version: int
+    error_bar: float | None
+    publications: Mapping[str, Publication] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
+    noun, also = "groups", "tested version error_bar"
+
+    @property
+    def value(self) -> dict[Any, str]:
+        """Group to state; a group of one column is a scalar."""
+        return {scalar(key): state for key, state in zip(self.keys, self.states, strict=True)}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.changed)
+
+    @property
+    def active(self) -> tuple[Any, ...]:
+        """The groups that are active."""
+        return tuple(key for key, state in self.value.items() if state == ACTIVE)
+
+    @property
+    def findings(self) -> Findings:
+        return Findings.of(
+            Finding(self.call, scalar(key), value, told)
+            for key, value in self.changed.items()
+            if value is not None and (told := self.publications.get(self._state(key))) is not None
+        )
+
+    @property
+    def in_words(self) -> str:
+        return f"{len(self.active)} of {len(self)} active, {len(self.changed)} changed"
+
+    def cells(self, position: int) -> dict[str, Any]:
+        key = self.keys[position]
+        value, told = self.changed.get(key), self.publications.get(self.states[position])
+        ends: Ends | None = around(value, self.error_bar)
+        if value is not None and told is not None:
+            ends = told.interval(value)
+        caution = None if value is None or told is None else told.caution(value)
+        known = {"state": self.states[position], "changed": key in self.changed, "value": value}
+        return known | in_row(ends) | {"caution": caution}
+
+    def _state(self, key: Key) -> str:
+        return self.states[self.keys.index(key)]
+
+
+# What is kept of an alert, all of which is public: it lies beside the opening so that no change is told twice.
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The version that was looked at last (-1 before the first), and the positions of the groups that are active."""
+
+    version: int = -1
+    active: tuple[int, ...] = ()
+
+    def dump(self) -> bytes:
+        """In bytes, for the table of states in the ledger."""
+        return json.dumps({"version": self.version, "active": self.active}).encode()
+
+    @classmethod
+    def load(cls, held: bytes) -> "Watched":
+        """What `dump` wrote."""
+        told = json.loads(held)
+        return cls(told["version"], tuple(told["active"]))
+
+
+class AlertState:
+    """What is public of an alert: which groups are active, what it told so far, and what it is expected to tell."""
+
+    def __init__(
+        self, keys: tuple[Key, ...] | None, now: Watched, told: AnswerLog[Any], law: "AlertLaw"
+    ) -> None:
+        self._keys, self._now, self._told, self._law = keys, now, told, law
+
+    @property
+    def version(self) -> int | None:
+        """The version that was looked at last; None before the first."""
+        return None if self._now.version < 0 else self._now.version
+
+    @property
+    def active(self) -> Any:
+        """Whether it is active; with groups, which are."""
+        if self._keys is None:
+            return bool(self._now.active)
+        return tuple(scalar(self._keys[position]) for position in self._now.active)
+
+    @property
+    def results(self) -> list[Any]:
+        """What it told at each version, in order, from the ledger."""
+        return self._told.all()
+
+    @property
+    def transitions(self) -> list[Any]:
+        """Those answers at which something changed."""
+        return [told for told in self.results if told.changed]
+
+    def false_alarms(self, versions: int = A_YEAR, *, truth: Number = 0) -> float | None:
+        """Expected firings at so many versions, at most, of groups whose truth is at most `truth`; None if that is not
+        below the threshold. Nothing is read."""
+        steps = -int(-exact(truth, "truth") // self._law.call.query.grid)
+        return self._law.expected().alarms(steps, self._law.groups * whole(versions, "versions"))
+
+    def delay(self, step: Number) -> float:
+        """After how many versions on average it fires, or clears, at a truth so far beyond where the state changes, at
+        most. Nothing is read."""
+        steps = int(exact(step, "step") // self._law.call.query.grid)
+        chance = 1 - self._law.tests.wrong(steps)
+        return math.inf if chance <= 0 else 1 / chance
+
+
+# An alert and its run.
+
+
+@call("alert", subject="growing", by_hits=True, offered=True)
+class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, AlertState]]):
+    """Watch a count or a sum of a growing table, or each group of one, and pay only when its state changes.
+
+    A quiet group becomes active when it is at or above `above`, up to noise; an active one becomes quiet when it is
+    below `clear_below` (default: `above`). A distance between the two keeps a value near the threshold from going to
+    and fro. Opening is free; `run.ask()` tests the rows of now, and `session.start(..., follow=True)` does so after
+    each append. How sharply is said as for `ThresholdTest`: `hits` is the number of changes that fit into the whole
+    budget, an episode takes two, and `tests` the number of versions that are expected. A change comes with a noisy
+    value, for the part `value` of its price (default: a quarter).
+
+    Guarantee: each answer is one call whose NotPrior target is "the state changes", of each group, and the state is
+    public: with `epsilon` an epsilon-DP test, otherwise a `SharpTest` with a value of its own. A change is charged like
+    a hit of `ReleaseIf`; a version without a change is free where misses are free. One unit is in so many groups
+    (`max_groups_per_unit`, `assumed_groups_per_unit`), and at most that many changes of one version are charged. When
+    the budget cannot pay for that many, it halts at the last change that fits, and later groups keep their states. Two
+    processes that ask at once never tell one change twice.
+
+    With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last so many hours,
+    days or weeks up to `run.ask(at=...)` are seen: today, if that is left out. Days end at midnight; times are compared
+    as they are written, without a time zone. Rows that come late are seen as long as their time is in the window.
+
+    `severity` and `note` are public words for who is told. Errors: `InvalidQuery` for a mean, `InvalidParameter` for
+    `clear_below` above `above`, for a window without a `time`, and where mostly false alarms are to be expected at so many versions (`tests`, or 52
+    where none are named), unless `below_margin=True` says that this is meant.
+
+    Source: [TCT] section 4; docs/theory.md, an alert pays for transitions.
+
+    >>> import chary, pyarrow as pa
+    >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1, delta=1e-6)}
+    >>> session = chary.open(pa.table({"kwh": [300.0] * 100}), **public, ledger=":memory:")
+    >>> run = session.start(Alert(chary.count("kwh >= 250"), above=4000, clear_below=3800, hits=20))
+    >>> run.ask().state
+    'quiet'
+    >>> _ = session.append(pa.table({"kwh": [300.0] * 9000}))
+    >>> told = run.ask()
+    >>> told.state, told.changed, run.ask().changed
+    ('active', True, False)
+    """
+
+    query: fields.AnyQuery
+    _: KW_ONLY
+    above: fields.Exact
+    clear_below: fields.Exact | None = None
+    time: fields.ColumnName | None = None
+    window: fields.Name | None = None
+    severity: Severity = "warning"
+    note: fields.Name | None = None
+    below_margin: fields.BelowMargin | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.query, Mean):
+            raise InvalidQuery("an alert watches a count or a sum: ask a mean by chary.calls.ReleaseIf at each version")
+        if self.clear_below is not None and Fraction(self.clear_below) > Fraction(self.above):
+            raise InvalidParameter(
+                f"an alert clears at or below its threshold: give clear_below of at most {plain(Fraction(self.above))}"
+            )
+        if (self.time is None) != (self.window is None):
+            raise InvalidParameter('a window is of a column: give both, such as time="day", window="7 days"')
+        if self.window is not None:
+            self.seen(_read_time("2000-01-01"))
+
+    def seen(self, at: datetime | None) -> Query:
+        """What is asked at that time: the query, of the rows in the window that ends there."""
+        query: Query = self.query
+        if self.window is None or at is None:
+            return query
+        if not isinstance(query, Keyed):
+            raise InvalidQuery("a window is of the rows of a count or a sum: leave window= out")
+        began, ended = span_of(self.window, at)
+        inside = f"\"{self.time}\" >= '{began}' AND \"{self.time}\" < '{ended}'"
+        where = inside if query.where is None else f"({query.where.text}) AND {inside}"
+        found: Any = replace(query, where=Predicate.of(where))
+        return cast("Query", found)
+
+    def plan(self, spine: Spine) -> Plan[Any]:
+        told: Json = {}
+        if self.epsilon is None:
+            change = self.query.sensitivity(spine.rows.neighbor_relation)
+            filter_ = spine.filter.for_sharp_tests("start it with epsilon= for Laplace noise")
+            wanted = sharpness.Wanted.said(self)
+            found = sharpness.HitTerms.found(wanted, filter_, change * self.query.grid, self.value_share)
+            # The price of a change may have been found in floats, so it is read again and never found anew.
+            told = {"price": str(found.price)}
+        law = AlertLaw.of(self, spine, told)
+        expected = law.expected()
+
+        def checked(rows: Rows) -> Sequence[Reading]:
+            rows.prepare(self.seen(_read_time("2000-01-01")))
+            return ()
+
+        def check(secret: bytes | None) -> None:
+            if not self.below_margin:
+                expected.refuse_false_alarms()
+
+        def foretold() -> forecast.Forecast:
+            within = law.tests.within
+            return forecast.Forecast(
+                error_bar=law.tests.error_bar(self.query.grid),
+                decides=law.tests.decides,
+                step=self.query.grid,
+                wrong=law.tests.wrong,
+                tests=expected,
+                within=within,
+                foreseen=None if within is None else sharpness.together(self, within),
+                interval=law.told(spine),
+            )
+
+        return opening(
+            self,
+            spine,
+            law.tests.event,
+            lambda data: Watched().dump(),
+            answer=told,
+            cost=PREPAID,
+            reads=checked,
+            forecast=foretold,
+            check=check,
+        )
+
+
+# Windows: from when until when rows are seen.
+
+_WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week)s?")
+
+
+def span_of(window: str, at: datetime) -> tuple[str, str]:
+    """From when on and before when rows lie in a window that ends at this time; days end at midnight.
+
+    >>> span_of("7 days", datetime(2013, 1, 10, 12)), span_of("3 hours", datetime(2013, 1, 10, 12))
+    (('2013-01-04', '2013-01-11'), ('2013-01-10 09:00:00', '2013-01-10 12:00:00'))
+    """
+    found = _WINDOW.fullmatch(window)
+    if found is None:
+        raise InvalidParameter('a window is so many hours, days or weeks, such as window="30 days"')
+    number, unit = int(found[1]), found[2]
+    try:
+        if unit == "hour":
+            began, ended = at - timedelta(hours=number), at
+            return began.isoformat(" ", "seconds"), ended.isoformat(" ", "seconds")
+        last = at.date() + timedelta(days=1)
+        return (last - timedelta(days=number * (7 if unit == "week" else 1))).isoformat(), last.isoformat()
+    except OverflowError:
+        raise InvalidParameter("this window begins before the year 1: give a shorter one") from None
+
+
+def _read_time(said: Any) -> datetime:
+    """A day or a time, as an object or a text; `InvalidParameter` for anything else."""
+    if isinstance(said, datetime):
+        found: datetime | None = said
+    elif isinstance(said, date):
+        found = datetime(said.year, said.month, said.day)
+    else:
+        found = read_timestamp(said) if isinstance(said, str) else None
+    if found is None:
+        raise InvalidParameter('at is a day or a time, such as ask(at="2013-01-31")')
+    return found.replace(tzinfo=None)
+
+
+@dataclass(frozen=True)
+class AlertLaw:
+    """How the groups of an alert are tested: in steps, from the threshold of the state in which each of them is."""
+
+    call: Alert
+    tests: sharpness.TestLaw
+    fire: int
+    clear: int
+    publications: Mapping[str, Publication]
+    groups: int
+    parts: int
+    least: int | None
+
+    @classmethod
+    def of(cls, asked: Alert, spine: Spine, told: Json) -> "AlertLaw":
+        """What follows from the opening, and from the price that it told."""
+        query, neighbor_relation = asked.query, spine.rows.neighbor_relation
+        change = query.sensitivity(neighbor_relation)
+        if asked.epsilon is not None:
+            noise = Laplace.for_epsilon(asked.epsilon, sensitivity=change)
+            tests = sharpness.TestLaw.laplace(noise, asked.epsilon)
+        else:
+            filter_ = spine.filter.for_sharp_tests("start another one with epsilon=")
+            chance = sharpness.Wanted.said(asked).chance
+            terms = sharpness.HitTerms(filter_, Fraction(told["price"]), asked.value_share, chance)
+            found = terms.sharpness(change, query.grid)
+            tests = sharpness.TestLaw.sharp(found, found.value_noise(change) if found.value_rho else None)
+        fire = steps_at_least(asked.above, query.grid)
+        clear = fire if asked.clear_below is None else steps_at_least(asked.clear_below, query.grid)
+        publications: dict[str, Publication] = {}
+        if tests.noise is not None:
+            below = Support.at_least(1 - clear).mirrored() if tests.decides else Support.everything()
+            publications = {
+                ACTIVE: tests.published(query, neighbor_relation, fire),
+                QUIET: published(tests.noise, query, neighbor_relation, below),
+            }
+        groups, parts = len(query.keys or ((),)), query.reach(neighbor_relation)
+        return cls(
+            asked, tests, fire, clear, publications, groups, parts, forecast.least_of(query, neighbor_relation)
+        )
+
+    def expected(self) -> forecast.TestForecast:
+        """What quiet groups are expected to report at so many versions."""
+        versions = (self.call.tests or A_YEAR) * self.groups
+        shared = self.tests.noise.law() if self.tests.noise and self.tests.decides else None
+        return forecast.TestForecast(self.tests.tails, self.fire, self.call.query.grid, versions, self.least, shared)
+
+    def told(self, spine: Spine) -> str:
+        """What an episode costs, which truths keep it quiet or active, and how soon one is told."""
+        price, expected = spine.filter.price(self.tests.event), self.expected()
+        fit = price.hits_left(spine.accounts(), price.basic)
+        said = ["an episode costs two hits, one as it fires and one as it clears"]
+        if fit is not None:
+            said.append(f"{counted(fit // 2, 'episode fits', 'episodes fit')}")
+        margin = expected.margin_of_one()
+        low, high = (plain(natural(steps, self.call.query.grid)) for steps in (self.fire - margin, self.clear + margin))
+        said.append(f"in {expected.tests:,} tests fewer than one false firing is expected at truths up to {low}")
+        said.append(f"and fewer than one false clearing at truths from {high} on")
+        return "; ".join(said)
+
+    def step(self, values: Any, now: Watched, data: Data) -> tuple[int, list[int], list[int]]:
+        """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""
+        active = np.zeros(len(values), dtype=bool)
+        active[list(now.active)] = True
+        # How far each is from where its state changes: 0 or more is a change.
+        beyond = np.where(active, self.clear - 1 - values, values - self.fire)
+        found = self.tests.machine(0, data.most_hits).step(beyond, data.source)
+        noisy = [
+            self.clear - 1 - steps if active[position] else steps + self.fire
+            for position, steps in zip(found.positions, found.noisy, strict=False)
+        ]
+        return found.tested, found.positions, noisy
+
+
+class AlertRun(RunKind[Any, AlertState]):
+    """`run.ask()`: the state of each group in the rows of now, and whether it changed, which is charged.
+
+    Every question is one more test, also at a version that was looked at before. After an append a run that follows
+    asks once. Errors: `BudgetExceeded` where not one change fits any more, `NotWithheld` for an opening that was
+    interrupted, `ledger.SecretMoved` when other processes were faster several times.
+    """
+
+    kind = Alert.kind
+    names = "alert"
+    keeps = "alert"
+    questions = (AskedKind("alert_ask", again=True),)
+
+    @cached_property
+    def opened(self) -> Alert:
+        """The opening."""
+        return Alert.recorded(self._terms)
+
+    @cached_property
+    def law(self) -> AlertLaw:
+        """How it tests."""
+        return AlertLaw.of(self.opened, self._spine, self._opening())
+
+    @property
+    def state(self) -> AlertState:
+        keys = self.opened.query.keys
+        log = self._answered("alert_ask", self._present)
+        return AlertState(None if keys is None else tuple(keys), self._watched(), log, self.law)
+
+    def plan(self, *, at: date | str | None = None) -> Plan[Any]:
+        if self.opened.window is None:
+            if at is not None:
+                raise InvalidParameter("this alert has no window: ask() sees all rows of now")
+            return self._at(self._version(), None)
+        return self._at(self._version(), datetime.now(UTC).replace(tzinfo=None) if at is None else _read_time(at))
+
+    def recorded(self, body: Json) -> Plan[Any]:
+        """Which version it was is told by the answer."""
+        return self._at(0, _read_time(body["at"]) if "at" in body else None)
+
+    def _at(self, version: int, at: datetime | None) -> Plan[Any]:
+        law, query = self.law, self.opened.seen(at)
+        body = {} if at is None else {"at": at.isoformat(" ", "seconds")}
+
+        def run(data: Data) -> Result:
+            before = Watched.load(data.secret or b"")
+            tested, changed, noisy = law.step(data.integers(), before, data)
+            active = tuple(sorted(set(before.active) ^ set(changed)))
+            after = Watched(max(version, before.version), active)
+            answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
+            return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
+
+        return self._plan(
+            "alert_ask",
+            body,
+            law.tests.event,
+            run,
+            self._present,
+            reads=reading(query),
+            cost=PerHit(law.parts, halts=True, adds_up=False),
+            forecast=lambda: forecast.Forecast(
+                law.tests.error_bar(query.grid), law.tests.decides, query.grid, law.tests.wrong
+            ),
+        )
+
+    def _present(self, answer: Json, number: int) -> Any:
+        law, query, changed = self.law, self.opened.query, answer["changed"]
+        values: Sequence[Value | None] = naturals(answer["noisy"], query.grid) or [None] * len(changed)
+        decided = law.tests.decides or law.tests.noise is None
+        bar = None if decided or not changed else law.tests.error_bar(query.grid)
+        active, version = set(answer["active"]), answer["version"]
+        if query.keys is None:
+            state = state_of(bool(active))
+            told = law.publications.get(state) if changed else None
+            value = values[0] if changed else None
+            return AlertAnswer(number, value, bar, state, bool(changed), version, publication=told)
+        keys = tuple(query.keys)
+        states = tuple(state_of(position in active) for position in range(len(keys)))
+        found = {keys[position]: value for position, value in zip(changed, values, strict=True)}
+        publications = law.publications
+        return AlertAnswers(
+            number, query.columns, keys, states, found, answer["tested"], version, bar, publications=publications
+        )
+
+    def _watched(self) -> Watched:
+        return Watched.load(self._secret())
+
+    def _follow(self) -> Any:
+        """One question if there is a version that it has not looked at, otherwise None."""
+        return self._ask((), {}, None) if self._watched().version < self._version() else None
+
+    def _version(self) -> int:
+        return Arrivals(self._spine.ledger, self._spine.dataset, self._spine.rows).last().number

@@ -1,0 +1,265 @@
+"""Alerts: states that change once each way, what a change is charged, windows, groups, and that none is told twice."""
+
+import math
+from datetime import date, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import chary
+from chary import Budget, InvalidParameter, InvalidQuery, count
+from chary.calls import Alert, AlertAnswer
+from chary.calls.alerts import Watched, span_of
+from chary.errors import BudgetExceeded, NotPriced
+from chary.noise import Seeded
+from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
+
+HIGH = count("kwh >= 250")
+ZONES = ["north", "south", "east"]
+MONDAY = date(2024, 1, 1)
+
+
+def load(high, *, low=0, week=0, zone="north"):
+    """So many readings of 300 kWh and so many of 100 in one week."""
+    days = [MONDAY + timedelta(days=7 * week + row % 7) for row in range(high + low)]
+    kwh = [300.0] * high + [100.0] * low
+    return pa.table({"kwh": pa.array(kwh, pa.float64()), "day": pa.array(days, pa.date32()), "zone": [zone] * len(kwh)})
+
+
+@pytest.fixture
+def metered(opened):
+    """Opens a session on the readings of one week."""
+
+    def make(high=0, low=10, **options):
+        return opened(load(high, low=low), **(PUBLIC | options))
+
+    return make
+
+
+def weekly(**terms):
+    """An alert on one week of readings."""
+    return Alert(HIGH, **({"time": "day", "window": "7 days", "hits": 20} | terms))
+
+
+def sunday(week):
+    return MONDAY + timedelta(days=7 * week + 6)
+
+
+def test_it_fires_once_and_clears_once_and_each_is_one_hit(metered):
+    session = metered(budget=NO_NOISE)
+    run = session.start(weekly(above=400, clear_below=300))
+    assert spent(session).main == 0
+    truths = [0, 390, 410, 500, 350, 310, 290, 350, 390, 410, 0]
+    told = []
+    for week, truth in enumerate(truths, 1):
+        session.append(load(truth, week=week))
+        told.append(run.ask(at=sunday(week)))
+    assert [each.state for each in told] == ["quiet"] * 2 + ["active"] * 4 + ["quiet"] * 3 + ["active", "quiet"]
+    assert [each.changed for each in told] == [week in (2, 6, 9, 10) for week in range(11)]
+    assert [each.version for each in told] == list(range(2, 13))
+    assert [each.value for each in told if each.changed] == [410, 290, 410, 0]
+    assert [each.charged.share for each in told if each.changed] == pytest.approx([0.05] * 4)
+    assert session.spent.share == pytest.approx(0.2)
+    assert run.state.active is False
+    assert run.state.results == told
+    assert run.state.transitions == [each for each in told if each.changed]
+
+
+def test_groups_have_states_of_their_own(metered):
+    session = metered(budget=NO_NOISE)
+    query = HIGH.by("zone", ZONES)
+    run = session.start(Alert(query, above=400, clear_below=300, time="day", window="1 week", hits=20))
+    story = {"north": [500, 350, 0], "south": [0, 410, 310], "east": [100, 390, 100]}
+    told = []
+    for week in range(1, 4):
+        for zone in ZONES:
+            session.append(load(story[zone][week - 1], week=week, zone=zone))
+        told.append(run.ask(at=sunday(week)))
+    assert [each.active for each in told] == [("north",), ("north", "south"), ("south",)]
+    assert [dict(each.changed) for each in told] == [{("north",): 500}, {("south",): 410}, {("north",): 0}]
+    assert told[1]["south"]["low"] <= 410 <= told[1]["south"]["high"]
+    assert told[1]["north"]["value"] is None
+    assert run.state.active == ("south",)
+
+
+def test_it_halts_at_the_last_change_that_fits_and_the_rest_keep_their_states(metered):
+    session = metered()
+    session.append(pa.concat_tables([load(900, zone=zone) for zone in ZONES]))
+    # Neighbours replace one row, so that two groups may differ, and two changes are charged.
+    run = session.start(Alert(HIGH.by("zone", ZONES), above=400, price="0.6"))
+    told = run.ask()
+    assert (told.tested, told.active, told.value) == (1, ("north",), {"north": "active", "south": "quiet", "east": "quiet"})
+    assert session.spent.share == pytest.approx(0.6)
+    with pytest.raises(BudgetExceeded):
+        run.ask()
+    assert run.state.active == ("north",)
+
+
+def test_the_state_outlives_the_process_and_a_request_is_told_again(metered, tmp_path):
+    place = tmp_path / "ledger.db"
+    session = metered(900, budget=NO_NOISE, ledger=place)
+    run = session.start(Alert(HIGH, above=400, clear_below=300, hits=20))
+    told = run.ask(request="first")
+    assert told.changed
+    again = metered(900, budget=NO_NOISE, ledger=place)
+    resumed = again.resume(run.call)
+    assert resumed.state.active
+    assert resumed.ask(request="first") == told
+    assert not resumed.ask().changed
+    assert resumed.spent.share == pytest.approx(0.05)
+
+
+def test_an_outcome_on_a_state_that_moved_is_drawn_again(metered, tmp_path):
+    """Two that ask at once: the second sees that it fired, and is charged nothing."""
+    place = tmp_path / "ledger.db"
+    first = metered(900, budget=NO_NOISE, ledger=place)
+    run = first.start(Alert(HIGH, above=400, hits=20))
+    other = metered(900, budget=NO_NOISE, ledger=place).resume(run.call)
+    asked, told = [], []
+
+    def between(step):
+        if step == "ran" and not asked:
+            asked.append(step)
+            told.append(other.ask())
+
+    object.__setattr__(first.spine, "on_step", between)
+    late = run.ask()
+    assert (told[0].state, told[0].changed) == ("active", True)
+    assert (late.state, late.changed) == ("active", False)
+    assert first.spent.share == pytest.approx(0.05)
+
+
+def test_a_run_that_follows_looks_at_each_version_once(metered):
+    session = metered(budget=NO_NOISE)
+    run = session.start(Alert(HIGH, above=400, hits=20), follow=True)
+    for high in (100, 200, 300):
+        session.append(load(high))
+    assert [told.version for told in run.state.results] == [1, 2, 3, 4]
+    assert [told.state for told in run.state.results] == ["quiet", "quiet", "quiet", "active"]
+    assert run.follow() is None
+
+
+@pytest.mark.parametrize("side", ["fires", "clears"])
+@pytest.mark.parametrize("distance", [-12, 0, 7])
+def test_both_sides_change_by_the_law_of_the_sharp_test(metered, side, distance):
+    """Exactly the chances of its table, seen from either side: alpha 1e-6, and a test half as sharp is rejected."""
+    session = metered()
+    run = session.start(Alert(HIGH, above=100, clear_below=80, hits=4, below_margin=True))
+    law, times = run.law, 4000
+    truth = 100 + distance if side == "fires" else 79 - distance
+    before = Watched(0, () if side == "fires" else (0,))
+    plan = run.plan()
+    data = chary.core.plan.Data([np.full(1, truth)], Seeded(7), before.dump(), None, plan.price(session.spine.filter))
+    hits = sum(plan.run(data).hits for _ in range(times))
+    table = law.tests.tails.table
+    chance, duller = (float(table.hit_chance(steps)) for steps in (distance, distance // 2))
+    near = 5.1 * math.sqrt(times * chance * (1 - chance)) + 1
+    assert abs(hits - times * chance) < near
+    if distance == -12:
+        assert abs(hits - times * duller) > near
+
+
+def test_with_laplace_noise_the_value_is_that_which_was_tested(metered):
+    session = metered(900, budget=NO_NOISE)
+    run = session.start(Alert(HIGH, above=400, epsilon="0.5"))
+    told = run.ask()
+    assert told.changed
+    assert told.error_bar is None
+    low, high = told.interval
+    assert low <= told.value <= high
+    session.append(load(0))
+    assert not run.ask().changed
+
+
+def test_intervals_of_both_changes_cover_as_they_say(metered):
+    """Values at the thresholds, where a hit is chosen for its noise, by Laplace noise and by sharp tests."""
+    for terms in ({"epsilon": "0.05"}, {"price": "0.01"}):
+        session = metered(budget=Budget(epsilon=10**4, delta="1e-6") if "epsilon" in terms else USUAL)
+        run = session.start(Alert(HIGH, above=100, clear_below=100, below_margin=True, **terms))
+        plan = run.plan()
+        price = plan.price(session.spine.filter)
+        for active, truth in ((False, 95), (True, 105)):
+            source, kept, missed, seen = Seeded(3), Watched(0, (0,) * active).dump(), 0, 0
+            for _ in range(3000):
+                ran = plan.run(chary.core.plan.Data([np.full(1, truth)], source, kept, None, price))
+                if ran.hits:
+                    low, high = plan.present(ran.answer, 9).interval
+                    seen += 1
+                    missed += not (low is None or low <= truth) or not (high is None or truth <= high)
+            assert seen > 200
+            assert missed <= 0.05 * seen + 5 * math.sqrt(0.05 * 0.95 * seen)
+
+
+def test_a_threshold_within_the_noise_is_refused_unless_it_is_meant(metered):
+    session = metered()
+    low = Alert(HIGH, above=20, hits=40)
+    with pytest.raises(InvalidParameter, match=r"mostly buy false alarms.*below_margin=True"):
+        session.start(low)
+    assert spent(session).main == 0
+    assert session.start(Alert(HIGH, above=20, hits=40, below_margin=True)).state.false_alarms() > 1
+    fine = session.quote(Alert(HIGH, above=400, hits=10))
+    assert "5 episodes fit" in str(fine)
+    assert "fewer than one false firing is expected at truths up to" in str(fine)
+
+
+def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
+    """Fewer than one false firing in a year at the truth that the quote names, and more than one a little above it."""
+    session = metered()
+    run = session.start(Alert(HIGH, above=400, hits=10))
+    truth = 400 - run.law.expected().margin_of_one()
+    assert run.state.false_alarms(truth=truth) < 1 <= run.state.false_alarms(truth=truth + 1)
+    # A value at the threshold fires every other time; one far above it at once.
+    assert run.state.delay(0) == pytest.approx(2)
+    assert run.state.delay(1000) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("terms", "told"),
+    [
+        ({"clear_below": 401}, "clears at or below its threshold: give clear_below of at most 400"),
+        ({"window": "7 days"}, "give both"),
+        ({"time": "day"}, "give both"),
+        ({"time": "day", "window": "a week"}, "so many hours, days or weeks"),
+        ({"time": "day", "window": "0 days"}, "so many hours, days or weeks"),
+        ({"time": "day", "window": "999999 weeks"}, "before the year 1"),
+        ({"severity": "loud"}, "severity"),
+        ({"epsilon": "0.1"}, "how sharply is said 2 times"),
+    ],
+)
+def test_what_can_be_right_for_no_table_is_refused(terms, told):
+    with pytest.raises(InvalidParameter, match=told):
+        Alert(HIGH, **({"above": 400, "hits": 5} | terms))
+
+
+def test_what_this_table_cannot_answer_is_refused(metered):
+    with pytest.raises(InvalidQuery, match="an alert watches a count or a sum"):
+        Alert(chary.mean("kwh", bounds=(0, 500), max_rows_per_unit=1), above=4, hits=5)
+    session = metered()
+    with pytest.raises(InvalidQuery, match="unknown column 'hour'"):
+        session.start(weekly(above=400, time="hour"))
+    run = session.start(Alert(HIGH, above=400, hits=5))
+    with pytest.raises(InvalidParameter, match="no window"):
+        run.ask(at="2024-01-07")
+    with pytest.raises(InvalidParameter, match="at is a day or a time"):
+        session.start(weekly(above=400)).ask(at="tomorrow")
+    with pytest.raises(NotPriced, match="epsilon= for Laplace noise"):
+        metered(budget=Budget(epsilon=1)).start(Alert(HIGH, above=400, hits=5))
+
+
+def test_windows_end_with_the_day_or_at_the_hour():
+    at = chary.calls.alerts._read_time("2024-03-01 12:00:00")
+    assert span_of("1 day", at) == ("2024-03-01", "2024-03-02")
+    assert span_of("2 weeks", at) == ("2024-02-17", "2024-03-02")
+    assert span_of("1 hour", at) == ("2024-03-01 11:00:00", "2024-03-01 12:00:00")
+
+
+def test_an_answer_is_told_in_words_and_in_json(metered):
+    told = metered(900, budget=NO_NOISE).start(Alert(HIGH, above=400, hits=20, severity="critical", note="feeder 7")).ask()
+    assert isinstance(told, AlertAnswer)
+    assert told.in_words == "active, changed"
+    assert {name: told.to_dict()[name] for name in ("state", "changed", "value")} == {
+        "state": "active",
+        "changed": True,
+        "value": 900,
+    }
