@@ -150,9 +150,7 @@ class Watched:
 class AlertState:
     """What is public of an alert: which groups are active, what it told so far, and what it is expected to tell."""
 
-    def __init__(
-        self, keys: tuple[Key, ...] | None, now: Watched, told: AnswerLog[Any], law: "AlertLaw"
-    ) -> None:
+    def __init__(self, keys: tuple[Key, ...] | None, now: Watched, told: AnswerLog[Any], law: "AlertLaw") -> None:
         self._keys, self._now, self._told, self._law = keys, now, told, law
 
     @property
@@ -180,13 +178,13 @@ class AlertState:
     def false_alarms(self, versions: int = A_YEAR, *, truth: Number = 0) -> float | None:
         """Expected firings at so many versions, at most, of groups whose truth is at most `truth`; None if that is not
         below the threshold. Nothing is read."""
-        steps = -int(-exact(truth, "truth") // self._law.call.query.grid)
+        steps = -int(-exact(truth, "truth") // self._law.call.counted.grid)
         return self._law.expected().alarms(steps, self._law.groups * whole(versions, "versions"))
 
     def delay(self, step: Number) -> float:
         """After how many versions on average it fires, or clears, at a truth so far beyond where the state changes, at
         most. Nothing is read."""
-        steps = int(exact(step, "step") // self._law.call.query.grid)
+        steps = int(exact(step, "step") // self._law.call.counted.grid)
         chance = 1 - self._law.tests.wrong(steps)
         return math.inf if chance <= 0 else 1 / chance
 
@@ -217,8 +215,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     as they are written, without a time zone. Rows that come late are seen as long as their time is in the window.
 
     `severity` and `note` are public words for who is told. Errors: `InvalidQuery` for a mean, `InvalidParameter` for
-    `clear_below` above `above`, for a window without a `time`, and where mostly false alarms are to be expected at so many versions (`tests`, or 52
-    where none are named), unless `below_margin=True` says that this is meant.
+    `clear_below` above `above`, for a window without a `time`, and where mostly false alarms are to be expected at so
+    many versions (`tests`, or 52 where none are named), unless `below_margin=True` says that this is meant.
 
     Source: [TCT] section 4; docs/theory.md, an alert pays for transitions.
 
@@ -257,9 +255,14 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         if self.window is not None:
             self.seen(_read_time("2000-01-01"))
 
+    @property
+    def counted(self) -> Query:
+        """What is watched."""
+        return cast("Query", self.query)
+
     def seen(self, at: datetime | None) -> Query:
         """What is asked at that time: the query, of the rows in the window that ends there."""
-        query: Query = self.query
+        query = self.counted
         if self.window is None or at is None:
             return query
         if not isinstance(query, Keyed):
@@ -273,10 +276,10 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     def plan(self, spine: Spine) -> Plan[Any]:
         told: Json = {}
         if self.epsilon is None:
-            change = self.query.sensitivity(spine.rows.neighbor_relation)
+            change = self.counted.sensitivity(spine.rows.neighbor_relation)
             filter_ = spine.filter.for_sharp_tests("start it with epsilon= for Laplace noise")
             wanted = sharpness.Wanted.said(self)
-            found = sharpness.HitTerms.found(wanted, filter_, change * self.query.grid, self.value_share)
+            found = sharpness.HitTerms.found(wanted, filter_, change * self.counted.grid, self.value_share)
             # The price of a change may have been found in floats, so it is read again and never found anew.
             told = {"price": str(found.price)}
         law = AlertLaw.of(self, spine, told)
@@ -293,9 +296,9 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         def foretold() -> forecast.Forecast:
             within = law.tests.within
             return forecast.Forecast(
-                error_bar=law.tests.error_bar(self.query.grid),
+                error_bar=law.tests.error_bar(self.counted.grid),
                 decides=law.tests.decides,
-                step=self.query.grid,
+                step=self.counted.grid,
                 wrong=law.tests.wrong,
                 tests=expected,
                 within=within,
@@ -370,7 +373,7 @@ class AlertLaw:
     @classmethod
     def of(cls, asked: Alert, spine: Spine, told: Json) -> "AlertLaw":
         """What follows from the opening, and from the price that it told."""
-        query, neighbor_relation = asked.query, spine.rows.neighbor_relation
+        query, neighbor_relation = asked.counted, spine.rows.neighbor_relation
         change = query.sensitivity(neighbor_relation)
         if asked.epsilon is not None:
             noise = Laplace.for_epsilon(asked.epsilon, sensitivity=change)
@@ -391,15 +394,13 @@ class AlertLaw:
                 QUIET: published(tests.noise, query, neighbor_relation, below),
             }
         groups, parts = len(query.keys or ((),)), query.reach(neighbor_relation)
-        return cls(
-            asked, tests, fire, clear, publications, groups, parts, forecast.least_of(query, neighbor_relation)
-        )
+        return cls(asked, tests, fire, clear, publications, groups, parts, forecast.least_of(query, neighbor_relation))
 
     def expected(self) -> forecast.TestForecast:
         """What quiet groups are expected to report at so many versions."""
         versions = (self.call.tests or A_YEAR) * self.groups
         shared = self.tests.noise.law() if self.tests.noise and self.tests.decides else None
-        return forecast.TestForecast(self.tests.tails, self.fire, self.call.query.grid, versions, self.least, shared)
+        return forecast.TestForecast(self.tests.tails, self.fire, self.call.counted.grid, versions, self.least, shared)
 
     def told(self, spine: Spine) -> str:
         """What an episode costs, which truths keep it quiet or active, and how soon one is told."""
@@ -409,7 +410,8 @@ class AlertLaw:
         if fit is not None:
             said.append(f"{counted(fit // 2, 'episode fits', 'episodes fit')}")
         margin = expected.margin_of_one()
-        low, high = (plain(natural(steps, self.call.query.grid)) for steps in (self.fire - margin, self.clear + margin))
+        ends = (self.fire - margin, self.clear + margin)
+        low, high = (plain(natural(steps, self.call.counted.grid)) for steps in ends)
         said.append(f"in {expected.tests:,} tests fewer than one false firing is expected at truths up to {low}")
         said.append(f"and fewer than one false clearing at truths from {high} on")
         return "; ".join(said)
@@ -453,7 +455,7 @@ class AlertRun(RunKind[Any, AlertState]):
 
     @property
     def state(self) -> AlertState:
-        keys = self.opened.query.keys
+        keys = self.opened.counted.keys
         log = self._answered("alert_ask", self._present)
         return AlertState(None if keys is None else tuple(keys), self._watched(), log, self.law)
 
@@ -494,7 +496,7 @@ class AlertRun(RunKind[Any, AlertState]):
         )
 
     def _present(self, answer: Json, number: int) -> Any:
-        law, query, changed = self.law, self.opened.query, answer["changed"]
+        law, query, changed = self.law, self.opened.counted, answer["changed"]
         values: Sequence[Value | None] = naturals(answer["noisy"], query.grid) or [None] * len(changed)
         decided = law.tests.decides or law.tests.noise is None
         bar = None if decided or not changed else law.tests.error_bar(query.grid)

@@ -153,6 +153,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
         ),
         "init": ("rows:init", "Write what every command on a file repeats into a chary.toml."),
+        "append": ("append:append", "Add rows that arrive to a DuckDB file, each batch once."),
         "check": ("rows:check", "What of the rows cannot be read: for who owns them, and not private."),
         "config": ("rows:config", "Which options hold for a file, and where each comes from."),
         "ask": ("kinds:ask", "Ask any kind of call: chary ask FILE KIND."),

@@ -89,7 +89,11 @@ def test_it_halts_at_the_last_change_that_fits_and_the_rest_keep_their_states(me
     # Neighbours replace one row, so that two groups may differ, and two changes are charged.
     run = session.start(Alert(HIGH.by("zone", ZONES), above=400, price="0.6"))
     told = run.ask()
-    assert (told.tested, told.active, told.value) == (1, ("north",), {"north": "active", "south": "quiet", "east": "quiet"})
+    assert (told.tested, told.active, told.value) == (
+        1,
+        ("north",),
+        {"north": "active", "south": "quiet", "east": "quiet"},
+    )
     assert session.spent.share == pytest.approx(0.6)
     with pytest.raises(BudgetExceeded):
         run.ask()
@@ -255,7 +259,9 @@ def test_windows_end_with_the_day_or_at_the_hour():
 
 
 def test_an_answer_is_told_in_words_and_in_json(metered):
-    told = metered(900, budget=NO_NOISE).start(Alert(HIGH, above=400, hits=20, severity="critical", note="feeder 7")).ask()
+    told = (
+        metered(900, budget=NO_NOISE).start(Alert(HIGH, above=400, hits=20, severity="critical", note="feeder 7")).ask()
+    )
     assert isinstance(told, AlertAnswer)
     assert told.in_words == "active, changed"
     assert {name: told.to_dict()[name] for name in ("state", "changed", "value")} == {

@@ -1,0 +1,207 @@
+"""`chary append`: rows that arrive are added to a DuckDB file, each batch once, whole or not at all."""
+
+import glob
+import hashlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import pyarrow as pa
+import typer
+from pyarrow import feather
+
+from chary.cli import commands, output
+from chary.cli.rows import ROWS, Stated, on_rows
+from chary.cli.session import dialect
+from chary.data import RowTable
+from chary.data.columns import SQL_TYPES
+from chary.data.table import NOT_PRIVATE, check
+from chary.errors import CharyError, InvalidParameter, SchemaMismatch
+
+Batches = Annotated[
+    list[str] | None,
+    typer.Argument(help="CSV, Parquet or Arrow files, or patterns such as 'day-*.csv'; - is a CSV on standard input."),
+]
+Watch = Annotated[Path | None, typer.Option(help="Then take every file that comes into this folder, until Ctrl-C.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Append nothing: tell rows, and cells that do not parse. NOT PRIVATE.")
+]
+Again = Annotated[
+    str | None,
+    typer.Option(help="Append contents that came before once more; KEY names this time, so that it is repeatable."),
+]
+_PAUSE: Final = 0.5
+# What programs call a file that they still write.
+_UNFINISHED: Final = (".", "~", "_")
+_ARROW: Final = (".arrow", ".feather")
+_ENDINGS: Final = (".csv", ".tsv", ".txt", ".parquet", ".gz", *_ARROW)
+
+
+class Arrived(NamedTuple):
+    """A batch: what it is called, its file, and the key of its contents."""
+
+    name: str
+    file: Path
+    key: str
+
+
+def _append(
+    stated: Stated,
+    *,
+    batch: Batches = None,
+    watch: Watch = None,
+    dry_run: DryRun = False,
+    again: Again = None,
+) -> commands.Found:
+    """Add batches of rows to a table of a DuckDB file; contents that came before are not added twice.
+
+    A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
+    the same file under another name is the same batch. What fails is told, and batches before it stay.
+
+    Example: chary append meters.duckdb week-*.csv --table readings --unit home --budget-epsilon 1 --budget-delta 1e-6
+    """
+    if not batch and watch is None:
+        raise InvalidParameter("name files to append, such as week-12.csv, or a folder to watch, --watch DIR")
+    if dry_run and watch is not None:
+        raise InvalidParameter("--dry-run looks at files that are there: leave --watch out")
+    with ExitStack() as opened:
+        files = [opened.enter_context(_arrived(name, again)) for name in _named(batch or ())]
+        yield from _looked(stated, files) if dry_run else _added(stated, files, watch, again)
+
+
+def _added(stated: Stated, files: Sequence[Arrived], watch: Path | None, again: str | None) -> commands.Found:
+    rows = stated.session.spine.rows
+    if not (isinstance(rows, RowTable) and rows.keeps_batches):
+        raise InvalidParameter(
+            f"rows that are appended to {stated.source.shown} would be gone with this command: append to a table of a "
+            "DuckDB file; a folder of Parquet files takes a new file by itself, and a server takes rows by its own "
+            "commands"
+        )
+    done = [_one(stated, arrived) for arrived in files]
+    if done or watch is None:
+        yield commands.Shown({"appended": done, "version": _version(stated)}, _show)
+    if watch is not None:
+        try:
+            for file in _coming(watch):
+                with _arrived(str(file), again) as arrived:
+                    told = _one(stated, arrived)
+                yield commands.Shown({"appended": [told], "version": _version(stated)}, _show)
+        except KeyboardInterrupt:
+            return
+
+
+def _one(stated: Stated, arrived: Arrived) -> dict[str, Any]:
+    last = _version(stated)
+    try:
+        version = stated.session.append(_rows_of(arrived), request=arrived.key)
+    except SchemaMismatch as mismatch:
+        raise SchemaMismatch(f"{arrived.name}: {mismatch}") from None
+    return {"file": arrived.name, "version": version, "new": version > last}
+
+
+def _rows_of(arrived: Arrived) -> Any:
+    """A file that a session reads by itself, or a table of an Arrow file."""
+    if arrived.file.suffix.lower() not in _ARROW:
+        return str(arrived.file)
+    try:
+        return feather.read_table(arrived.file)
+    except (pa.ArrowException, OSError):
+        raise SchemaMismatch("this is no Arrow file") from None
+
+
+def _version(stated: Stated) -> int:
+    versions = stated.session.versions
+    return versions[-1].number if versions else 0
+
+
+def _looked(stated: Stated, files: Sequence[Arrived]) -> commands.Found:
+    """What would be appended: exact figures, for who owns the rows."""
+    schema = stated.session.schema
+    types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in schema.items()}
+    said, found = stated.source, []
+    for arrived in files:
+        texts = arrived.file.suffix in (".csv", ".tsv", ".txt", ".gz")
+        read: dict[str, Any] = {"columns": types, "csv": dialect(said.csv_format)} if texts else {}
+        try:
+            looked = check(_rows_of(arrived), **read)
+        except CharyError as error:
+            raise SchemaMismatch(f"{arrived.name}: {error}") from None
+        unparsed = {name: cells for name in looked.types if (cells := looked.as_dict()["columns"][name]["unparsed"])}
+        same = sorted(looked.types) == sorted(schema)
+        found.append({"file": arrived.name, "rows": looked.rows, "columns_as_expected": same, "unparsed": unparsed})
+    yield commands.Shown({"dry_run": found, "note": NOT_PRIVATE}, _show_look)
+
+
+# Batches by name: files, patterns, standard input, and what comes into a folder.
+
+
+def _named(batches: Sequence[str]) -> Iterator[str]:
+    for name in batches:
+        found = sorted(glob.glob(name)) if glob.has_magic(name) and not Path(name).exists() else [name]
+        if not found:
+            raise InvalidParameter(f"no file fits {name}")
+        yield from found
+
+
+@contextmanager
+def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
+    """The file of a batch, and the key of its contents; a guess of the rows could be checked by the key, so it stays
+    beside them in the DuckDB file."""
+    with ExitStack() as held:
+        file = Path(name)
+        if name == "-":
+            file = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="chary-rows-"))) / "rows.csv"
+            with file.open("wb") as written:
+                shutil.copyfileobj(sys.stdin.buffer, written)
+        try:
+            with file.open("rb") as opened:
+                contents = hashlib.file_digest(opened, "sha256")
+        except OSError:
+            raise InvalidParameter(f"there is no file {name} to append, or none that can be read") from None
+        contents.update(b"" if again is None else b"\0" + again.encode())
+        yield Arrived(name, file, f"chary append {contents.hexdigest()}")
+
+
+def _coming(folder: Path) -> Iterator[Path]:
+    """Each file that comes into a folder, once its size rests, in the order of their names."""
+    if not folder.is_dir():
+        raise InvalidParameter(f"there is no folder {folder} to watch")
+    seen: dict[Path, int] = {}
+    done: set[Path] = set()
+    while True:
+        there = {
+            file: file.stat().st_size
+            for file in sorted(folder.iterdir())
+            if file.suffix.lower() in _ENDINGS and not file.name.startswith(_UNFINISHED)
+        }
+        for file in [file for file, size in there.items() if seen.get(file) == size and file not in done]:
+            done.add(file)
+            yield file
+        seen = there
+        time.sleep(_PAUSE)
+
+
+def _show(figures: dict[str, Any]) -> None:
+    rows = [
+        [told["file"], told["version"], "appended" if told["new"] else "came before"] for told in figures["appended"]
+    ]
+    output.show_table(["file", "version", ""], rows)
+    if not all(told["new"] for told in figures["appended"]):
+        output.errors.print("--again KEY appends contents that came before once more", markup=False)
+
+
+def _show_look(figures: dict[str, Any]) -> None:
+    output.console.print(figures["note"], style="bold", soft_wrap=True)
+    for told in figures["dry_run"]:
+        wrong = ", ".join(f"{name} {cells:,}" for name, cells in told["unparsed"].items()) or "none"
+        same = "" if told["columns_as_expected"] else "; OTHER COLUMNS than the table has"
+        line = f"{told['file']}: {told['rows']:,} rows; cells that do not parse: {wrong}{same}"
+        output.console.print(line, markup=False, soft_wrap=True)
+
+
+append = on_rows(_append, ROWS, "append")

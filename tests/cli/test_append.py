@@ -1,0 +1,125 @@
+"""`chary append`: batches are told apart by their contents, and each is added once, whole or not at all."""
+
+import json
+import subprocess
+import sys
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+OPTIONS = "--table readings --unit home --budget-epsilon 1 --budget-delta 1e-6"
+HEADER = "home,day,kwh\n"
+
+
+@pytest.fixture
+def meters(tmp_path):
+    """A table of ten readings in a file."""
+    place = tmp_path / "meters.duckdb"
+    with duckdb.connect(str(place)) as made:
+        made.execute("CREATE TABLE readings (home BIGINT, day DATE, kwh DOUBLE)")
+        made.execute("INSERT INTO readings SELECT i, DATE '2024-01-01', 300.0 FROM range(10) t(i)")
+    return place
+
+
+def rows(meters):
+    with duckdb.connect(str(meters), read_only=True) as opened:
+        return opened.execute("SELECT count(*) FROM readings").fetchone()[0]
+
+
+def week(tmp_path, name, *lines):
+    place = tmp_path / name
+    place.write_text(HEADER + "".join(f"{line}\n" for line in lines))
+    return place
+
+
+def told(out):
+    return [(batch["file"], batch["version"], batch["new"]) for batch in json.loads(out)["appended"]]
+
+
+def test_contents_are_added_once_whatever_the_file_is_called(call, meters, tmp_path):
+    week(tmp_path, "w1.csv", "1,2024-01-02,300")
+    week(tmp_path, "w2.csv", "2,2024-01-02,100", "3,2024-01-02,200")
+    code, out, _ = call(f"append meters.duckdb w*.csv {OPTIONS} --json")
+    assert (code, told(out), rows(meters)) == (0, [("w1.csv", 1, True), ("w2.csv", 2, True)], 13)
+    (tmp_path / "w2.csv").rename(tmp_path / "copy.csv")
+    code, out, _ = call(f"append meters.duckdb copy.csv w1.csv {OPTIONS} --json")
+    assert (code, told(out), rows(meters)) == (0, [("copy.csv", 2, False), ("w1.csv", 1, False)], 13)
+    for _ in range(2):
+        code, out, err = call(f"append meters.duckdb w1.csv {OPTIONS} --again tuesday")
+        assert (code, rows(meters)) == (0, 14)
+    assert "came before" in out
+    assert "--again KEY" in err
+
+
+def test_standard_input_parquet_and_arrow_are_batches_too(meters, tmp_path):
+    table = pa.table({"home": [7], "day": pa.array([0], pa.date32()), "kwh": [1.5]})
+    parquet.write_table(table, tmp_path / "w.parquet")
+    feather.write_feather(table.slice(0, 1), tmp_path / "w.arrow", compression="uncompressed")
+    command = [sys.executable, "-m", "chary", "append", str(meters), "-", *OPTIONS.split(), "--json"]
+    found = subprocess.run(command, input=(HEADER + "1,2024-01-02,3\n").encode(), capture_output=True, check=True)
+    assert told(found.stdout) == [("-", 1, True)]
+    files = [str(tmp_path / "w.parquet"), str(tmp_path / "w.arrow")]
+    again = subprocess.run([*command[:5], *files, *command[6:]], capture_output=True, check=True)
+    assert [version for _, version, new in told(again.stdout) if new] == [2, 3]
+    assert rows(meters) == 13
+
+
+def test_a_dry_run_tells_what_would_not_parse_and_adds_nothing(call, meters, tmp_path):
+    week(tmp_path, "w1.csv", "1,2024-01-02,300", "2,soon,100", "3,2024-01-02,much")
+    code, out, _ = call(f"append meters.duckdb w1.csv {OPTIONS} --dry-run --json")
+    assert code == 0
+    assert json.loads(out)["dry_run"] == [
+        {"file": "w1.csv", "rows": 3, "columns_as_expected": True, "unparsed": {"day": 1, "kwh": 1}}
+    ]
+    assert rows(meters) == 10
+    code, out, _ = call(f"append meters.duckdb w1.csv {OPTIONS} --dry-run")
+    assert "NOT PRIVATE" in out
+    assert "day 1, kwh 1" in out
+
+
+def test_a_batch_of_other_columns_adds_nothing_and_those_before_it_stay(call, meters, tmp_path):
+    week(tmp_path, "w1.csv", "1,2024-01-02,300")
+    (tmp_path / "w2.csv").write_text("home,day\n1,2024-01-02\n")
+    code, _, err = call(f"append meters.duckdb w1.csv w2.csv {OPTIONS}")
+    assert code == 2
+    assert err.startswith("chary: w2.csv: the rows do not have the table's columns: missing 'kwh'")
+    assert rows(meters) == 11
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"append meters.duckdb {OPTIONS}", "name files to append, such as week-12.csv, or a folder to watch"),
+        (f"append meters.duckdb none.csv {OPTIONS}", "there is no file none.csv to append"),
+        (f"append meters.duckdb none-*.csv {OPTIONS}", "no file fits none-*.csv"),
+        (f"append meters.duckdb --watch nowhere {OPTIONS}", "there is no folder nowhere to watch"),
+        (f"append meters.duckdb w.csv --watch . --dry-run {OPTIONS}", "leave --watch out"),
+        ("append w.csv w.csv --unit home --budget-epsilon 1", "append to a table of a DuckDB file"),
+    ],
+)
+def test_what_cannot_be_appended_says_what_could(call, meters, tmp_path, line, said):
+    week(tmp_path, "w.csv", "1,2024-01-02,300")
+    code, _, err = call(line)
+    assert code == 2
+    assert said in err
+    assert rows(meters) == 10
+
+
+def test_a_folder_that_is_watched_takes_files_as_they_come(meters, tmp_path):
+    folder = tmp_path / "arriving"
+    folder.mkdir()
+    week(folder, "w1.csv", "1,2024-01-02,300")
+    week(folder, ".w2.csv", "2,2024-01-02,300")
+    line = f"append {meters} --watch {folder} --json {OPTIONS}"
+    command = [sys.executable, "-m", "chary", *line.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert told(watching.stdout.readline())[0][1:] == (1, True)
+        (folder / ".w2.csv").rename(folder / "w2.csv")
+        assert told(watching.stdout.readline())[0][1:] == (2, True)
+        week(folder, "w3.csv", "1,2024-01-02,300")
+        assert told(watching.stdout.readline())[0][1:] == (1, False)
+        watching.terminate()
+        watching.communicate(timeout=60)
+    assert rows(meters) == 12
