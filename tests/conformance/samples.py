@@ -15,6 +15,7 @@ from chary.calls import (
     MWEM,
     PMW,
     Agreement,
+    Alert,
     Boundary,
     Choose,
     Classify,
@@ -261,6 +262,10 @@ def growing_tests():
 
 def prepaid_tests():
     return PrepaidTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3")
+
+
+def an_alert(**size):
+    return Alert(count(), above=-EXTREME, clear_below=-2 * EXTREME, severity="info", **(size or {"epsilon": "0.01"}))
 
 
 def sharp_stream():
@@ -667,6 +672,25 @@ SECOND = {
 }
 # What came after all ledgers that are kept.
 LATER = {
+    "alert": Sample(
+        an_alert,
+        typed=f"--count --above -1000000000 --clear-below -2000000000 --severity info {TYPED_SIZE}",
+        free=True,
+        public=True,
+        run=Run(
+            lambda: an_alert(price="0.025"),
+            asking(),
+            None,
+            lambda run: len(run.state.transitions),
+            lambda answers: sum(answer.changed for answer in answers),
+            "which groups are active, as the answers say",
+            followed=True,
+        ),
+    ),
+    "alert_ask": Sample(prepared=question("alert", an_alert)),
+    "alert_ask of groups": Sample(
+        prepared=question("alert of groups", lambda: Alert(BY_CLINIC, above=-EXTREME, epsilon="0.01"))
+    ),
     "linear_regression": Sample(
         lambda: LinearRegression("cost", {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", max_rows_per_unit=2),
         typed="--response cost --range age=0,90 --range cost=0,20 --rho 0.0001 --max-rows-per-unit 2",

@@ -171,6 +171,12 @@ class AlertState:
         return self._told.all()
 
     @property
+    def latest(self) -> Any:
+        """What it told last; None before the first."""
+        told = self.results
+        return told[-1] if told else None
+
+    @property
     def transitions(self) -> list[Any]:
         """Those answers at which something changed."""
         return [told for told in self.results if told.changed]

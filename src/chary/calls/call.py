@@ -403,12 +403,14 @@ MEANINGS: Final[Mapping[str, str]] = {
     "tests": "How many tests are asked together, or agreed on; bars lie where so many are right.",
     "threshold": "The public threshold.",
     "threshold_noise": "Standard deviation of the Gaussian noise of the threshold.",
+    "time": "The column of days or times of a window.",
     "universe": "Public columns and their cells.",
     "update": "projected, or published: how the histogram learns.",
     "value": "Which part of the price of a hit its value takes (default: 0.25).",
     "values": "Publish a noisy value with each hit.",
     "where": 'Only rows with this condition, such as "age >= 65 AND smoker".',
     "workload": "Which sums of the cells are asked: a name, lists of columns, or weights.",
+    "window": "Only rows of the last so many hours, days or weeks, such as '7 days'.",
     "within": "Instead of epsilon: how near to the bar all tests must be right.",
 }
 
