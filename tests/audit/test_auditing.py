@@ -24,6 +24,7 @@ PEOPLE, FEWER = (pa.table({"name": list(range(size))}) for size in (3, 2))
 OPENINGS = {
     "above_threshold",
     "agreed_tests",
+    "alert",
     "best_of",
     "continual_count",
     "growing_sparse_vector",

@@ -110,6 +110,12 @@ def continual(steps: int, **size: Any) -> Chained:
     return Chained(calls.ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.plan(),) * steps)
 
 
+def alerted(k: int) -> Chained:
+    """An alert that one unit lifts to its threshold, and again from it where it became active."""
+    opening = calls.Alert(count(), above=6, clear_below=6, epsilon=Fraction(k, 2), below_margin=True)
+    return Chained(opening, (lambda run: run.plan(),) * ASKED)
+
+
 def individual(k: int) -> Chained:
     """Answers of a stream, beyond the hits that one unit pays for."""
     opening = calls.IndividualTests(hits=2, epsilon=Fraction(k, 2))
@@ -153,6 +159,7 @@ RUNS = [
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
+    WorstCase("alert_ask", alerted, COUNTED.opened, renyi(16, "0.5"), priced=True, hits_only=True),
     WorstCase("individual_ask", individual, COUNTED.opened, renyi(16, "0.5"), priced=True, hits_only=True),
     WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=3000),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), priced=True),
