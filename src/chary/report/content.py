@@ -225,9 +225,14 @@ def question_told(body: Mapping[str, Any], kind: str = "") -> str:
 
     >>> question_told({"query": {"kind": "count", "where": "age >= 65", "by": None}, "above": "500", "epsilon": "1/50"})
     'count where age >= 65, above 500, epsilon 0.02'
+    >>> inner = {"kind": "release", "query": {"kind": "count", "where": None, "by": None}, "epsilon": "1/50"}
+    >>> question_told({"algorithm": "release", "call": inner, "epsilon": "1/50", "prior": 3})
+    'release (count, epsilon 0.02), prior 3'
     """
     body, query = {**body, **(options_of(kind) if body else {})}, body.get("query")
     asked = [_query(query)] if isinstance(query, Mapping) else []
+    if (called := _called(body)) is not None:
+        asked, body = [called], {name: each for name, each in body.items() if name not in _OF_CALLED}
     if isinstance(body.get("values"), Mapping):
         asked.append(_query(body["values"]))
     opened = opened_by(body)
@@ -237,6 +242,19 @@ def question_told(body: Mapping[str, Any], kind: str = "") -> str:
         if _tells(name, value)
     ]
     return _cut(", ".join(asked + told)) or "no terms"
+
+
+# What is told of a call within a call, by that call.
+_OF_CALLED: Final = ("algorithm", "call", "parameters", "epsilon", "delta", "rho")
+
+
+def _called(body: Mapping[str, Any]) -> str | None:
+    """A call within a call by its title and its own question; None for any other body."""
+    inner = body.get("call")
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("kind"), str):
+        return None
+    asked = {name: each for name, each in inner.items() if name != "kind"}
+    return f"{titled(inner['kind']).lower()} ({question_told(asked, inner['kind'])})"
 
 
 def _plainly(name: str) -> str:
@@ -260,6 +278,8 @@ def _said(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         more = f" and {len(value) - _KEYS} more" if len(value) > _KEYS else ""
         return "; ".join(_said(each) for each in value[:_KEYS]) + more
+    if isinstance(value, Mapping) and (called := _called(value)) is not None:
+        return f"{value.get('algorithm')}: {called}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_said(each)}" for name, each in value.items() if each is not None)
     return plain(value) if isinstance(value, float) else json.dumps(value, default=str)
