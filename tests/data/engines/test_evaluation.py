@@ -156,3 +156,35 @@ def test_a_hundred_thousand_keys_in_one_scan():
     found = table.prepare(count().by("k", range(100_000))).run()
     assert found.sum() == 50_000
     assert found[::2].all()
+
+
+def test_what_was_compiled_serves_tables_of_the_same_columns_only():
+    """One query on tables that differ in one thing each, in both orders: every one has its own answer or refusal."""
+    asked = count("a >= 1").by("k", [1, 2])
+    tables = {
+        "plain": lambda: open_rows({"a": [1, 0, 2], "k": [1, 1, 2]}),
+        "units": lambda: open_rows({"a": [1, 1, 2], "k": [1, 1, 2]}, "a"),
+        "other rows": lambda: open_rows({"a": [1, 1, 1], "k": [2, 2, 2]}),
+        "floats": lambda: open_rows({"a": [0.5, 1.5, 2.5], "k": [1, 1, 2]}),
+    }
+    answers = {"plain": [1, 1], "units": [1, 1], "other rows": [0, 3], "floats": [1, 1]}
+    for names in (list(tables), list(tables)[::-1]):
+        for name in names:
+            table = tables[name]()
+            assert table.prepare(asked).run().tolist() == answers[name], name
+            table.close()
+        for columns in ({"a": ["x"], "k": [1]}, {"a": [1], "k": ["x"]}, {"k": [1]}):
+            with pytest.raises(InvalidQuery):
+                open_rows(columns).prepare(asked)
+
+
+def test_two_tables_at_once_have_their_own_keys():
+    one, other = (open_rows({"k": rows}) for rows in ([1, 1, 2], [2, 2, 9]))
+    for _ in range(2):
+        for keys in ([1, 2], [2, 1], list(range(1001))):
+            asked = count().by("k", keys)
+            for table, rows in ((one, [1, 1, 2]), (other, [2, 2, 9])):
+                assert table.prepare(asked).run().tolist() == [rows.count(key) for key in keys]
+    one.close()
+    assert other.prepare(count().by("k", [2])).run().tolist() == [2]
+    other.close()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, finalize
 
@@ -224,6 +224,37 @@ class _Written:
 
 # Running a compiled query.
 
+# Compiling takes longer than asking a small table, and follows from the query and the columns. So what was compiled for
+# one table serves the next one of such columns. Of long lists of keys nothing is kept once their table is gone.
+_PLANS: Final = 256
+_MOST_KEYS: Final = 1000
+# Stands for the table of keys, of which each plan has its own. No text of a query can hold it.
+_ANY_KEYS: Final = f"chary_keys_{uuid.uuid4().hex}"
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """SQL, the columns of its keys, and how many positions its answers have; None for a single answer."""
+
+    sql: str
+    keys: Mapping[str, tuple[str, list[Any]]] | None
+    length: int | None
+
+
+@lru_cache(maxsize=_PLANS)
+def _compiled(
+    query: Query, schema: tuple[tuple[str, str], ...], unit: str | None, dialect: Dialect, part: Part | None
+) -> _Compiled:
+    place = QueryPlace(ROWS, _ANY_KEYS, dialect, part)
+    found = compiler.evaluate(query, dict(schema), unit, place)
+    length = found.positions if found.keys is None else len(found.keys[POSITION][1])
+    return _Compiled(_statement(place, found.expression, length), found.keys, length)
+
+
+def _statement(place: QueryPlace, expression: Any, length: int | None) -> str:
+    sql, halves = place.sql(expression), place.dialect.halves(compiler.ANSWER)
+    return sql if length is None else f"SELECT {POSITION}, {halves} FROM ({sql}) AS answered"
+
 
 class EnginePlan:
     """SQL compiled once from a query; each `run` is one scan of one state of the rows, or less: see `remembering`."""
@@ -231,11 +262,14 @@ class EnginePlan:
     def __init__(self, backend: Backend, query: Query, part: Part | None = None) -> None:
         """Compile; `InvalidQuery` where the query does not fit the schema."""
         self.query, self._backend = query, backend
-        place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query), part)
-        found = compiler.evaluate(query, backend.schema, backend.unit, place)
-        self._keys = [] if found.keys is None else [SmallTable(place.keys, found.keys)]
-        self._length = found.positions if found.keys is None else len(found.keys[POSITION][1])
-        self._place, self._sql = place, {ROWS: self._statement(place, found.expression)}
+        self._place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query), part)
+        keep = part is None and len(query.keys or ()) <= _MOST_KEYS
+        found = (_compiled if keep else _compiled.__wrapped__)(
+            query, tuple(backend.schema.items()), backend.unit, self._place.dialect, part
+        )
+        self._keys = [] if found.keys is None else [SmallTable(self._place.keys, found.keys)]
+        self._length = found.length
+        self._sql = {ROWS: found.sql.replace(_ANY_KEYS, self._place.keys)}
         self._answer = backend.remembering(_ANSWERED)
 
     @property
@@ -257,14 +291,10 @@ class EnginePlan:
         if rows not in self._sql:
             place = replace(self._place, rows=rows)
             found = compiler.evaluate(self.query, self._backend.schema, self._backend.unit, place)
-            self._sql[rows] = self._statement(place, found.expression)
+            self._sql[rows] = _statement(place, found.expression, self._length)
         if self._length is None:
             return self._backend.number(self._sql[rows], _ANSWERED)
         return compiler.scattered(self._backend.numbers(self._sql[rows], self._keys, _ANSWERED), self._length)
-
-    def _statement(self, place: QueryPlace, expression: Any) -> str:
-        sql, halves = place.sql(expression), place.dialect.halves(compiler.ANSWER)
-        return sql if self._length is None else f"SELECT {POSITION}, {halves} FROM ({sql}) AS answered"
 
     def __repr__(self) -> str:
         return f"EnginePlan({self.query.describe()})"
