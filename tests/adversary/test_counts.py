@@ -16,7 +16,7 @@ from tests.adversary.kit import Best, Moment
 
 FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
 HIT, FULL = "0.4", "1"
-FIRST = When("one is enough", lambda scores: scores[-1] >= 1)
+FIRST = When("one is enough", lambda public: public[-1]["score"] >= 1)
 GAMES = {
     "top, one key": lambda size: top(FILTER, size, 2, {0}),
     "top, another": lambda size: top(FILTER, size, 2, {1}),

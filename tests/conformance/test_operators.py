@@ -1,23 +1,28 @@
 """Operators on every kind of call: each cell works, or is refused for a stated reason before anything is charged."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, count, mean
+from chary import Algorithm, Budget, InvalidParameter, count, mean
 from chary.accounting import BoundaryCall, Extendable
 from chary.calls import (
     Boundary,
     Choose,
+    Classify,
     Greedy,
     Label,
     MostCommon,
     MultiTarget,
     OnChange,
     PublishIf,
+    Quantile,
     Release,
     RunAlgorithm,
     Select,
+    ThresholdTest,
     TopK,
     When,
     Widen,
@@ -26,9 +31,13 @@ from chary.calls.choices import chooser
 from chary.calls.operands import CalledOnce
 from chary.calls.run import Opening
 from chary.data import Votes
+from chary.data.queries.ordered import Occurring
 from chary.data.table import RowTable
 from chary.errors import CharyError, RequestConflict
 from chary.learning import PrivateLogisticRegression
+from chary.mechanisms import Laplace, Order, PermuteAndFlip
+from chary.mechanisms.quantiles import RankDistance
+from chary.mechanisms.threshold_tests import AdditiveTest
 from chary.session import open_votes
 from tests.conformance import samples
 from tests.conformance.samples import ANY, NONE, answering
@@ -44,7 +53,11 @@ def race(session, call, request):
 
 
 def known(call):
-    """A prior: a choice declares what can come out."""
+    """A prior: what can come out of a choice, a test and a quantile is declared."""
+    if isinstance(call, Quantile):
+        return 30 if call.alone else None
+    if isinstance(call, ThresholdTest):
+        return False if call.query.keys is None else None
     return "north" if isinstance(call, (Choose, MostCommon)) else None
 
 
@@ -117,9 +130,10 @@ def session(request, opened):
         yield made
 
 
-# Side by side all that tells no number goes one way, so that a choice and its refusals stand for the others.
+# Side by side all that tells no number is refused by one rule, so that one operator stands for the others.
 CELLS = [(name, operator) for name in CALLS for operator in ALONE]
-CELLS += [(name, operator) for name in sorted({*NUMBERS, "choose", "greedy", "sparse_vector"}) for operator in BESIDE]
+CELLS += [(name, operator) for name in sorted(NUMBERS) for operator in BESIDE]
+CELLS += [(name, "top") for name in CALLS if name not in NUMBERS]
 
 
 @pytest.mark.parametrize(("name", "operator"), CELLS)
@@ -130,9 +144,10 @@ def test_a_call_is_an_algorithm_or_is_refused_before_anything_is_charged(name, o
             ask(session, call, "one")
         assert {entry.kind for entry in session.history} <= {"best_of"}
         return
-    if operator == "top" and name not in NUMBERS:
-        with pytest.raises(AlgorithmFailed, match="every candidate"):
+    if operator in BESIDE and name not in NUMBERS:
+        with pytest.raises(InvalidParameter, match="tells none here"):
             ask(session, call, "one")
+        assert session.history == []
         return
     answer = ask(session, call, "one")
     before, calls = spent(session), len(session.history)
@@ -166,6 +181,56 @@ def test_a_choice_brings_its_law_to_the_boundary(opened, mechanism):
     for call in (Choose(query, epsilon="0.1", mechanism="laplace"), CALLS["release"]()):
         with pytest.raises(InvalidParameter, match="how likely"):
             session.ask(Boundary(call))
+
+
+def test_a_test_brings_its_law_to_the_boundary(opened):
+    """It is what `Classify` says of the same threshold, at the same price."""
+    session = opened(**ROOM)
+    call = ThresholdTest(count("age >= 44"), above=51, epsilon="0.1")
+    made, known = Boundary(call).plan(session.spine), Classify(count("age >= 44"), above=51, epsilon="0.1")
+    assert made.event == known.plan(session.spine).event == BoundaryCall("0.1", 2)
+    noise = Laplace.for_epsilon("0.1", sensitivity=1)
+    for value in (40, 51, 70):
+        law = CalledOnce.of(call, session.spine).law([np.array([value])])
+        assert law.probabilities() == AdditiveTest(noise, 51).law(value).probabilities()
+    assert opened(budget=NO_NOISE).ask(Boundary(replace(call, epsilon=PLENTY))).value in (True, False)
+
+
+@pytest.mark.parametrize(("filter_", "points"), [("renyi", 121), ("renyi", 13), ("pure", 13)])
+def test_a_quantile_brings_its_law_to_the_boundary(opened, filter_, points):
+    """The law of the mechanism of its distances, which is what the call itself draws from."""
+    options = {"budget": Budget(epsilon=40)} if filter_ == "pure" else ROOM
+    session = opened(filter=filter_, **options)
+    call = Quantile("age", 0.5, bounds=(0, 120), step=120 // (points - 1), max_rows_per_unit=1, epsilon="0.1")
+    assert Boundary(call).plan(session.spine).event == BoundaryCall("0.1", points)
+    order = Order(np.array([2, 5, 6]), np.array([3, 1, 4]), points)
+    algorithm = CalledOnce.of(call, session.spine)
+    law = algorithm.law([Occurring(order.places, order.counts)])
+    stretches = RankDistance("0.5", replace=False).stretches(order)
+    distances = np.repeat(stretches.distances, stretches.widths)
+    if filter_ == "pure":
+        expected = PermuteAndFlip("0.1", 1).law(-distances).probabilities()
+    else:
+        weights = np.exp(-0.05 * distances)
+        expected = (weights / weights.sum()).tolist()
+    assert law.probabilities() == pytest.approx(expected)
+    assert algorithm.outcomes[1] == 120 // (points - 1)
+    assert session.ask(Boundary(call)).value in (*algorithm.outcomes, "boundary")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Quantile("age", [0.25, 0.5], bounds=(0, 120), max_rows_per_unit=1, epsilon="0.1"),
+        Quantile("age", 0.5, bounds=(0, 1200), max_rows_per_unit=1, epsilon="0.1"),
+        Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=1, epsilon="0.1", of_unit="random"),
+        Quantile("age", 0.5, bounds=(0, 120), max_rows_per_unit=1, epsilon="0.1", interval="0.9"),
+        ThresholdTest(count().by("clinic", CLINICS), above=51, epsilon="0.1"),
+    ],
+)
+def test_what_has_no_law_is_refused_by_the_boundary(opened, call):
+    with pytest.raises(InvalidParameter, match="how likely"):
+        opened(**ROOM).ask(Boundary(call))
 
 
 def test_candidates_have_names(opened):

@@ -17,7 +17,7 @@ from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import scalar, with_bytes
 from chary.calls import answers, compute, fields, operands, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, handed, plain_outcome
-from chary.calls.call import Call, call
+from chary.calls.call import Call, call, numbers_among
 from chary.core.forecast import Forecast, Within, error_bar
 from chary.core.plan import (
     KEPT,
@@ -48,9 +48,10 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
     The algorithm declares its outcomes and their `probabilities`; it is these that are drawn from. A `Choose` by
-    "exponential" or "permute_and_flip" has them. With `runs`
-    nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary". With
-    `runs=2, publish=True` both outcomes are published (a `Pair`), whether they agree or not.
+    "exponential" or "permute_and_flip" has them, a `ThresholdTest` of one query by Laplace noise, and one `Quantile`
+    among at most 1,000 values (32 under filters that take permute-and-flip for it). With `runs` nothing need be known
+    of it: it is run so often, and what all runs agree on is published, else "boundary". With `runs=2, publish=True`
+    both outcomes are published (a `Pair`), whether they agree or not.
 
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
@@ -96,6 +97,10 @@ class Boundary(Call[answers.Classified | answers.Pair]):
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=), or Choose; or runs=2"
             )
         return algorithm
+
+    @property
+    def numeric(self) -> bool:
+        return not self.publish
 
     def plan(self, spine: Spine) -> Plan[Any]:
         algorithm = self._check(operands.private(self.algorithm, spine))
@@ -368,6 +373,10 @@ class Classify(sharpness.HowSharply[answers.Classified]):
         """Its thresholds in grid steps: one, two, or none for groups."""
         said = (self.above, self.low, self.high)
         return tuple(steps_at_least(threshold, self.query.grid) for threshold in said if threshold is not None)
+
+    @property
+    def numeric(self) -> bool:
+        return numbers_among(self._counted.keys)
 
     def plan(self, spine: Spine) -> Plan[answers.Classified]:
         event, run, forecast = self._mechanism(spine)

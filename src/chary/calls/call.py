@@ -4,10 +4,11 @@ import dataclasses
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from functools import cache
+from numbers import Real
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -104,6 +105,11 @@ class Call(ABC, Generic[AnswerT]):
         return Size(Fraction(epsilon), lambda epsilon: dataclasses.replace(own, epsilon=epsilon).plan(spine))
 
     @property
+    def numeric(self) -> bool:
+        """Whether its answer may tell one number, by which calls are ranked side by side."""
+        return False
+
+    @property
     def stored_kind(self) -> str:
         """Under which kind ledgers hold it."""
         return stored_kind(self.kind, vars(self))
@@ -157,6 +163,20 @@ class Shorthand(Call[AnswerT]):
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
         return self.stands_for().plan(spine)
+
+    @property
+    def numeric(self) -> bool:
+        return self.stands_for().numeric
+
+
+def numbers_among(values: Iterable[Any] | None) -> bool:
+    """Whether one of these values, or of keys of one column, is a number.
+
+    >>> numbers_among([("a",), (3,)]), numbers_among([True, "b"]), numbers_among(None)
+    (True, False, False)
+    """
+    own = (value[0] if isinstance(value, tuple) and len(value) == 1 else value for value in values or ())
+    return any(isinstance(value, Real) and not isinstance(value, bool) for value in own)
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

@@ -15,7 +15,7 @@ from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, in_json, scalar
 from chary.calls.algorithm import ScoreFunction, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
-from chary.calls.call import Call, Shorthand, call
+from chary.calls.call import Call, Shorthand, call, numbers_among
 from chary.calls.fields import (
     AnyQuery,
     ColumnName,
@@ -159,6 +159,10 @@ class Proportion(Call[NoisyNumber]):
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"where": body["query"]["where"]})
 
+    @property
+    def numeric(self) -> bool:
+        return True
+
     def plan(self, spine: Spine) -> Plan[NoisyNumber]:
         if not spine.rows.neighbor_relation.public_units:
             raise InvalidQuery(
@@ -263,6 +267,10 @@ class Choose(Call[ChosenKey | Winner]):
             )
         if self.lead and self.mechanism not in (None, "laplace"):
             raise InvalidParameter('a lead is published with mechanism="laplace" alone: leave mechanism= out')
+
+    @property
+    def numeric(self) -> bool:
+        return numbers_among(self.query.keys)
 
     def plan(self, spine: Spine) -> Plan[ChosenKey | Winner]:
         if self.mechanism is None and self.lead:
@@ -571,6 +579,10 @@ class ExponentialMechanism(Call[ChosenKey]):
         for candidate in self.candidates:
             exact(candidate, "each of the candidates")
 
+    @property
+    def numeric(self) -> bool:
+        return numbers_among(self.candidates)
+
     def plan(self, spine: Spine) -> Plan[ChosenKey]:
         candidates, brought = tuple(self.candidates), self.distance if self.score is None else self.score
         pick, short = (_by_distance if self.score is None else _by_score)(self, spine.rows.neighbor_relation)
@@ -763,6 +775,10 @@ class Label(Call[Labelled]):
     def __post_init__(self) -> None:
         if self.clear and (self.flip or self.guess is not None):
             raise InvalidParameter("a label that is free where it is clear takes no guess and no flip: leave them out")
+
+    @property
+    def numeric(self) -> bool:
+        return True
 
     def plan(self, spine: Spine) -> Plan[Labelled]:
         poll, low = polled(spine.rows, self.question), countable(self.low)

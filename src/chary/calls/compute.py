@@ -66,6 +66,10 @@ class RunAlgorithm(Call[answers.Outcome]):
         if self.q is not None and not said:
             raise InvalidParameter("q belongs to a target: give target= as well")
 
+    @property
+    def numeric(self) -> bool:
+        return True
+
     def plan(self, spine: Spine) -> Plan[answers.Outcome]:
         algorithm = operands.private(self.algorithm, spine)
         if algorithm.loss is not None and self.hits(algorithm) is algorithms.EVERYTHING:
@@ -237,6 +241,10 @@ class PublishIf(Call[Disclosure]):
     def __post_init__(self) -> None:
         if self.room > MOST_ROOM:
             raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
+
+    @property
+    def numeric(self) -> bool:
+        return True
 
     def plan(self, spine: Spine) -> Plan[Disclosure]:
         return publishing(self, operands.private(self.algorithm, spine), spine.filter)

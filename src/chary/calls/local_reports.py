@@ -157,6 +157,10 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
             return KRandomizedResponse(places, self.epsilon)
         return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
+    @property
+    def numeric(self) -> bool:
+        return self.condition is not None
+
     def plan(self, spine: Spine) -> Plan[RandomizedTable | RandomizedCounts]:
         if not spine.rows.neighbor_relation.public_units:
             raise InvalidQuery(

@@ -25,6 +25,11 @@ _ONE_OUTCOME: Final = (
     "not {title}, which {why}"
 )
 
+_NO_NUMBER: Final = (
+    "candidates are ranked by the number that they tell, and {title} tells none here: take a release of one query, one "
+    "quantile, a proportion, or an Algorithm that returns [score, solution]"
+)
+
 
 @dataclass(frozen=True)
 class CalledOnce(Algorithm):
@@ -139,7 +144,8 @@ def renamed(candidates: Any) -> Json:
 def named(candidates: Any) -> Mapping[str, Algorithm | Call[Any]]:
     """Algorithms and calls by their names: as a mapping says them, or each by its own.
 
-    Errors: `InvalidParameter` for an empty list, for what is neither, and for names that occur twice.
+    Errors: `InvalidParameter` for an empty list, for what is neither, for a call that tells no number, and for names
+    that occur twice.
     """
     found = candidates.values() if isinstance(candidates, Mapping) else candidates
     found = tuple(found) if isinstance(found, (list, tuple)) or isinstance(candidates, Mapping) else ()
@@ -150,4 +156,7 @@ def named(candidates: Any) -> Mapping[str, Algorithm | Call[Any]]:
     names = list(candidates) if isinstance(candidates, Mapping) else [each.name for each in found]
     if len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
         raise InvalidParameter('candidates must have different names: say them as {"north": call, "south": call}')
+    for brought in found:
+        if isinstance(brought, Call) and not brought.numeric:
+            raise InvalidParameter(_NO_NUMBER.format(title=brought.title))
     return dict(zip(names, found, strict=True))

@@ -23,10 +23,13 @@ from chary.data.queries.stored import STORED
 from chary.errors import InvalidQuery
 from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
-from chary.noise import Source
+from chary.mechanisms.choices import MOST_CANDIDATES
+from chary.noise import FiniteLaw, Source
 from chary.numbers import Number, plain, set_fields
 
 RARE: Final = Fraction(1, 20)
+# The law of a quantile is told of so many possible values at most.
+_LISTED: Final = 1000
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
 
 
@@ -242,6 +245,10 @@ class Quantile(Call[AnswerT]):
         """A ledger does not say whether one was asked alone or in a list."""
         return super().recorded(body | body["values"])
 
+    @property
+    def numeric(self) -> bool:
+        return self.alone and self.groups is None
+
     def plan(self, spine: Spine) -> Plan[Any]:
         return chosen(self, spine.rows.neighbor_relation, spine.filter, self.size(spine))
 
@@ -323,7 +330,20 @@ def chosen(
             told = f"intervals hold {sure} times in 100, and their ends are at most {reach} ranks farther off"
         return Forecast(rank_error=max(_rank_errors(answers, values.points)), interval=told)
 
-    return Plan(call.kind, ENCODER.encode(body | said), event, run, present, read, cost, forecast, size=size)
+    plan = Plan(call.kind, ENCODER.encode(body | said), event, run, present, read, cost, forecast, size=size)
+    return plan if isinstance(made, GuardedQuantiles) else _with_law(plan, call, made, values)
+
+
+def _with_law(plan: Plan[Any], call: Quantile[Any], made: HalvedQuantiles, values: Ordered) -> Plan[Any]:
+    """The same choice, whose law is known where it is one among not too many values, and no rows are drawn."""
+    listed = min(_LISTED, MOST_CANDIDATES if made.flip else _LISTED)
+    if not call.numeric or values.of_unit == "random" or values.points > listed:
+        return plan
+
+    def law(data: Data) -> FiniteLaw:
+        return made.law(_order(data.values[0], values, data.source))
+
+    return replace(plan, outcomes=[{"places": [place]} for place in range(values.points)], law=law)
 
 
 # What a body says only where the call does.

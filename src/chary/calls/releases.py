@@ -239,6 +239,10 @@ class Release(Call[AnsweredT]):
     def __post_init__(self) -> None:
         linear.check_sizes(self.epsilon, self.rho, self.delta)
 
+    @property
+    def numeric(self) -> bool:
+        return self.query.keys is None
+
     def plan(self, spine: Spine) -> Plan[AnsweredT]:
         return released(self, spine.rows.neighbor_relation)
 

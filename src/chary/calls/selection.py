@@ -266,9 +266,12 @@ class TopK(Call[Ranking]):
 
     Candidates are the keys of a query (a series has its positions), each with noise for `epsilon`, or private
     algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score
-    is more than this below the last one, `above` where it is below a bar, `until` after the first score with which the
-    list of those so far, which is public then, meets a condition: `until=When("sum", lambda scores: sum(scores) > 9)`.
-    `stop` is a condition on all that is public then, a list of `{"name": , "score": , "solution": }`.
+    is more than this below the last one, `above` where it is below a bar, `until` after the first candidate with which
+    what is public then meets a condition: the list of those so far, each `{"name": , "score": , "solution": }`.
+
+    With `room`, outcomes of algorithms and calls that are not published are held as secret state, of so many bytes each
+    in the ledger, and can be published later by a lower bar or another condition (`Widen`), charged as they are
+    published. One that does not fit has failed.
 
     Guarantee: each candidate is epsilon-DP on its own (`Extendable`); a hit is charged for each that is published,
     at most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
@@ -276,7 +279,8 @@ class TopK(Call[Ranking]):
 
     Errors: `InvalidParameter` for fewer than k candidates, equal names or a missing epsilon. An algorithm that
     raises or returns no finite score ranks below all others; if it is published all the same it is `failed`. If all
-    fail, or `until` or `stop` raises, which ends the list, `AlgorithmFailed`, charged.
+    fail, or `until` raises, which ends the list, `AlgorithmFailed`, charged. A call whose answer is no number is
+    refused, and so is `room` for keys of a query, whose values are not held.
     """
 
     candidates: Candidates
@@ -286,7 +290,20 @@ class TopK(Call[Ranking]):
     gap: Exact | None = None
     above: Exact | None = None
     until: Condition | None = None
-    stop: Condition | None = None
+    room: Whole | None = None
+
+    def __post_init__(self) -> None:
+        if self.room is None:
+            return
+        if isinstance(self.candidates, Query):
+            raise InvalidParameter("only outcomes of algorithms and calls are held: leave room= out")
+        check_room(self.room, len(operands.named(self.candidates)))
+
+    @classmethod
+    def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
+        if "room" not in original:
+            raise NotWithheld(f"call {widen.held} holds no outcomes: a list of the best keeps them with room= only")
+        return reselection(widen, original)
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -312,10 +329,17 @@ class TopK(Call[Ranking]):
 
         def run(outcome_of: Callable[[int], Scored], most: int | None) -> Result:
             outcomes = [outcome_of(position) for position in range(len(names))]
+            if self.room is not None:
+                outcomes = [fitting(outcome, self.room) for outcome in outcomes]
             ranked = self.rule.choose([None if outcome is None else outcome[0] for outcome in outcomes])
             kept, failed = self.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
             found = published({position: outcomes[position] for position in ranked[:kept]}, tests=len(names))
-            return replace(found, answer=found.answer | failed)
+            told = replace(found, answer=found.answer | failed)
+            if self.room is None:
+                return told
+            losers = set(range(len(names))) - set(ranked[:kept])
+            held = {place: outcome for place in sorted(losers) if (outcome := outcomes[place]) is not None}
+            return replace(told, secret=stored(held, self.room, len(names)))
 
         def present(answer: Json, number: int) -> Ranking:
             _check_ended(answer)
@@ -343,25 +367,20 @@ class TopK(Call[Ranking]):
 
     def told(self) -> Json:
         """The rule as the ledger tells it."""
-        rules = {"until": self.until, "stop": self.stop}
-        rule = {"gap": self.gap, "above": self.above} | {name: when.name for name, when in rules.items() if when}
-        return {"k": self.k} | {name: str(said) for name, said in rule.items() if said is not None}
+        until = None if self.until is None else self.until.name
+        rule = {"gap": self.gap, "above": self.above, "until": until}
+        held = {} if self.room is None else {"room": self.room}
+        return {"k": self.k} | {name: str(said) for name, said in rule.items() if said is not None} | held
 
     def ended(self, best: Sequence[Chosen]) -> tuple[int, Json]:
         """How many of the best are published, which follows from what is, and whether a condition failed."""
-        for place in range(1, len(best) + 1) if self.until or self.stop else ():
+        for place in range(1, len(best) + 1) if self.until is not None else ():
             try:
-                if self._met(best[:place]):
+                if self.until is not None and self.until([chosen._asdict() for chosen in best[:place]]):
                     return place, {}
             except AlgorithmFailed:
                 return place, {"failed": True}
         return len(best), {}
-
-    def _met(self, public: Sequence[Chosen]) -> bool:
-        """Whether the list ends where this much of it is public."""
-        if self.until is not None and self.until([chosen.score for chosen in public]):
-            return True
-        return self.stop is not None and self.stop([chosen._asdict() for chosen in public])
 
 
 def top_keys(

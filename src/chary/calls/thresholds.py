@@ -53,8 +53,8 @@ from chary.data.queries.bodies import query_of
 from chary.data.queries.query import AnsweredT
 from chary.data.queries.stored import current
 from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
-from chary.mechanisms import Additive, Held, Published, judge, revise
-from chary.mechanisms.threshold_tests import TwoSidedSampler
+from chary.mechanisms import Additive, Held, Laplace, Published, judge, revise
+from chary.mechanisms.threshold_tests import AdditiveTest, TwoSidedSampler
 from chary.numbers import Number, exact, positive, work_out
 
 # A value that is told again only when it has changed, by a two-sided sharp test against the last one that was told.
@@ -157,6 +157,10 @@ class OnChange(FreshlyValued[Tracked]):
     @classmethod
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"question": body.get("query")})
+
+    @property
+    def numeric(self) -> bool:
+        return True
 
     def plan(self, spine: Spine) -> Plan[Tracked]:
         first = self._after(spine, UNSAID)
@@ -368,6 +372,10 @@ class ReleaseIf(Valued[AnsweredT]):
         def __init__(self, query: Any, **terms: Any) -> None:
             """As its fields say."""
 
+    @property
+    def numeric(self) -> bool:
+        return self.query.keys is None
+
     def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
             return tested_keys(self, spine, keyed(self.query))
@@ -552,9 +560,14 @@ def tested_once(call: ThresholdTest[Any], spine: Spine, asked: Asked) -> Plan[Te
         hit = tests.reached(data.integer(), data.source)
         return Result({"hit": hit}, hits=int(hit), tests=1)
 
-    return against_threshold(
+    plan = against_threshold(
         call, spine, call.query, asked.threshold, asked.law, run, _tell, reads=asked.parts, text=asked.text
     )
+    noise = asked.law.noise
+    if not asked.law.decides or not isinstance(noise, Laplace):
+        return plan
+    test = AdditiveTest(noise, asked.threshold)
+    return replace(plan, outcomes=({"hit": False}, {"hit": True}), law=lambda data: test.law(data.integer()))
 
 
 def _tell(answer: Json, number: int) -> Tested:

@@ -315,7 +315,16 @@ class Spine:
         secret = self._secret(plan)
         plan.check(secret)
         running.touched = True
-        values = read_one_version(self.rows, running.readings)
+        try:
+            values = read_one_version(self.rows, running.readings)
+        except errors.AlgorithmFailed as failed:
+            # Only here is it known what a reading that failed has cost: the worst, which an opening may have paid.
+            worst = plan.worst(running.price, running.most)
+            told = f"{failed}; {'nothing was charged' if worst == Amount(0) else 'charged'}"
+        else:
+            told = ""
+        if told:
+            raise errors.AlgorithmFailed(told)
         self.on_step("evaluated")
         most = None if running.most >= plan.cost.most else running.most
         ran = plan.run(Data(values, self.source, secret, most, running.price))

@@ -394,6 +394,15 @@ class HalvedQuantiles:
         chooser = InverseSensitivity(share, whole=self.narrow(points))
         return choose_place(chooser, distance, Part(order.scattered(0, coins), 0, points - 1, more), coins)
 
+    def law(self, order: Order) -> noise.FiniteLaw:
+        """The exact law of the place of a quantile that is alone. It depends on data."""
+        (q,), points = self.at, order.points
+        share, stretches = positive(self.epsilon, "epsilon"), RankDistance(q, self.replace, self.moves).stretches(order)
+        distances = np.repeat(stretches.distances, stretches.widths)
+        if self.flip and 2 < points <= MOST_COINS:
+            return PermuteAndFlip(share, 1).law(-distances)
+        return noise.ExponentialLaw(distances, InverseSensitivity(share, whole=self.narrow(points)).unit)
+
     def margin(self, distance: RankDistance, share: Fraction, points: int) -> int:
         """How many values are put on the highest place before a choice of `share` among `points` places.
 

@@ -123,6 +123,19 @@ def test_a_failure_is_charged_and_tells_nothing(opened, run):
     assert not shows_data(json.dumps([entry.question for entry in session.history]))
 
 
+def test_what_an_opening_has_paid_for_is_not_charged_where_a_statistic_fails(opened):
+    session = opened(**ROOM)
+    run = session.start(SparseVector(above=5, hits=2, epsilon="0.1"))
+    before = spent(session)
+    with pytest.raises(AlgorithmFailed, match="no finite number; nothing was charged") as refused:
+        run.ask(statistic("bad", fails, sensitivity=1, direction="up"))
+    assert not shows_data(error_texts(refused.value))
+    assert spent(session) == before
+    with pytest.raises(AlgorithmFailed, match="no finite number; charged"):
+        session.ask(PublishIf(Release(statistic("bad", fails, sensitivity=1), epsilon="0.1"), when=When("any", bool)))
+    assert spent(session).main > before.main
+
+
 def test_values_are_clipped_and_rounded_down_to_the_grid(opened):
     session = opened(unsafe_noise=Seeded(1), budget=Budget(10**6, 1e-6))
     for value, told in ((7.9, 7.5), (-3, 0), (99, 60), (Fraction(1, 3), 0), (7, 7)):

@@ -1,15 +1,26 @@
 """Selection through a session: what it publishes, what it costs, and what it leaves alone."""
 
+import itertools
 import json
+import math
 from fractions import Fraction
 
 import pandas as pd
 import pytest
 
 import chary
-from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count
+from chary import (
+    Algorithm,
+    AlgorithmFailed,
+    Budget,
+    BudgetExceeded,
+    InvalidParameter,
+    InvalidQuery,
+    NotWithheld,
+    count,
+)
 from chary.accounting import Extendable, Targeted
-from chary.amounts import Amount
+from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import Greedy, Select, ThresholdTest, TopK, When, Widen
 from chary.mechanisms import Held
 from chary.noise import Seeded, discrete_laplace
@@ -440,7 +451,7 @@ def test_bad_input_is_refused_before_anything_is_charged(opened, ask, error):
 
 
 def at_least(bar):
-    return When(f"sum of at least {bar}", lambda scores: sum(scores) >= bar)
+    return When(f"sum of at least {bar}", lambda public: sum(entry["score"] for entry in public) >= bar)
 
 
 def test_a_list_ends_where_its_scores_meet_a_condition(opened):
@@ -458,29 +469,28 @@ def test_a_list_ends_where_all_that_is_public_of_it_meets_a_condition(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
     seen = []
     second = When("second", lambda public: seen.append(public) or len(public) == 2)
-    assert len(session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, stop=second))) == 2
+    assert len(session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, until=second))) == 2
     assert [[entry["score"] for entry in public] for public in seen] == [[5], [5, 4]]
     algorithms = [answering(name, [score, {"depth": score}]) for name, score in (("low", 1), ("high", 9), ("mid", 5))]
     shallow = When("shallow", lambda public: public[-1]["solution"]["depth"] < 9 and public[-1]["name"] == "mid")
-    assert session.ask(TopK(algorithms, k=3, stop=shallow)).names == ["high", "mid"]
-    assert session.history[-1].question["stop"] == "shallow"
-    assert session.ask(TopK(algorithms, k=3, stop=shallow, until=at_least(9))).names == ["high"]
+    assert session.ask(TopK(algorithms, k=3, until=shallow)).names == ["high", "mid"]
+    assert session.history[-1].question["until"] == "shallow"
     failing = When("fails", lambda public: public[5])
     with pytest.raises(AlgorithmFailed):
-        session.ask(TopK(algorithms, k=3, stop=failing))
+        session.ask(TopK(algorithms, k=3, until=failing))
     assert session.history[-1].hits == 1
 
 
 def test_what_ends_a_list_by_its_scores_is_paid_by_what_is_published(opened):
     session = opened(rows=stays(), unsafe_noise=Seeded(2), **ROOMY)
-    found = session.ask(TopK(by_ward(), k=5, epsilon="0.01", until=When("two", lambda scores: len(scores) == 2)))
+    found = session.ask(TopK(by_ward(), k=5, epsilon="0.01", until=When("two", lambda public: len(public) == 2)))
     assert len(found) == 2
     assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 
 
 def test_a_condition_that_raises_ends_the_list_and_what_is_on_it_is_paid(opened):
     session = opened(rows=stays(), **ROOMY)
-    second = When("second", lambda scores: bool([10 / (2 - len(scores))]) and False)
+    second = When("second", lambda public: bool([10 / (2 - len(public))]) and False)
     for candidates, epsilon in ((by_ward(), {"epsilon": "0.01"}), ([answering(n, [1, 1], "0.01") for n in "abc"], {})):
         before = spent(session)
         for _ in range(2):
@@ -511,3 +521,68 @@ def test_solutions_of_several_types_fit_into_one_column(opened):
     assert [json.loads(text) for text in found.to_arrow()["solution"].to_pylist()] == solutions
     assert found.to_arrow()["score"].to_pylist() == [0, -1, -2, -3]
     assert len(session.ask(TopK(algorithms, k=4, above=1)).to_arrow()) == 0
+
+
+def scores_of(names, script, epsilon="0.3", **options):
+    return [Algorithm(name, lambda rows, source, name=name: script[name], epsilon, **options) for name in names]
+
+
+def test_losers_are_held_and_published_later_by_another_condition(opened):
+    session = opened(rows=stays(), unsafe_noise=Seeded(2), **ROOMY)
+    script = {"a": [1, "one"], "b": [7, "seven"], "c": [4, "four"], "d": None, "e": [3, "x" * 90]}
+    asked = TopK(scores_of("abcde", script, "0.01"), k=1, room=64)
+    first = session.ask(asked, request="one")
+    assert [chosen.solution for chosen in first.best] == ["seven"]
+    assert session.ask(asked, request="one") == first
+    lower = session.ask(Widen(first.call, above=4))
+    assert [(chosen.name, chosen.solution) for chosen in lower.above] == [("c", "four")]
+    rest = session.ask(Widen(first.call, when=When("any", lambda outcome: outcome[1] != "seven")))
+    # What failed, or took more than its room, is not there any more.
+    assert [chosen.name for chosen in rest.above] == ["a"]
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(3)
+    secrets = {len(session.spine.ledger.secret(first.call) or b"")}
+    other = session.ask(TopK(scores_of("abcde", {name: [0, None] for name in "abcde"}, "0.01"), k=1, room=64))
+    assert secrets == {len(session.spine.ledger.secret(other.call) or b"")}
+
+
+def test_losers_that_nobody_asked_to_hold_are_gone(opened):
+    session = opened(rows=stays(), **ROOMY)
+    found = session.ask(TopK(scores_of("ab", {"a": [1, None], "b": [2, None]}), k=1))
+    with pytest.raises(NotWithheld, match="room="):
+        session.ask(Widen(found.call, above=0))
+    for wrong in (
+        lambda: TopK(by_ward(), k=1, epsilon=1, room=9),
+        lambda: TopK(scores_of("ab", {}), k=1, room=2**24),
+    ):
+        with pytest.raises(InvalidParameter, match="room"):
+            wrong()
+
+
+@pytest.mark.parametrize("bars", [(), (1,), (1, 0), (0,)])
+def test_all_that_is_told_of_the_best_and_later_of_the_losers_is_paid(opened, bars):
+    """Whole sessions: two candidates, each by a law of three scores; neighbours differ in both."""
+    ratio, a = math.exp(0.3), None
+    p = ratio / (1 + ratio)
+    pair = ([p / 2, p / 2, 1 - p], [(1 - p) / 2, (1 - p) / 2, p])
+    transcripts = {}
+    for outcome in itertools.product(range(3), repeat=2):
+        session = opened(rows=stays(), budget=Budget(epsilon=9, delta="1e-6"))
+        a = float(session.spine.filter.order)
+        script = dict(zip("ab", ([score, None] for score in outcome), strict=True))
+        first = session.ask(TopK(scores_of("ab", script), k=1, above=2, room=32))
+        told = [tuple(first.best)]
+        told += [tuple(session.ask(Widen(first.call, above=bar)).above) for bar in bars]
+        chances = [math.prod(law[score] for score in outcome) for law in pair]
+        known = transcripts.setdefault(tuple(told), [0.0, 0.0, spent(session).main / MAIN_STEPS])
+        assert known[2] == spent(session).main / MAIN_STEPS
+        known[0] += chances[0]
+        known[1] += chances[1]
+        session.close()
+
+    def moment(first, second, share=1.0):
+        return sum(
+            each[first] ** a * each[second] ** (1 - a) * math.exp(-share * each[2]) for each in transcripts.values()
+        )
+
+    assert max(moment(0, 1), moment(1, 0)) <= 1 + 1e-12
+    assert max(moment(0, 1, 0.3), moment(1, 0, 0.3)) > 1

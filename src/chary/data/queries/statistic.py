@@ -82,7 +82,7 @@ class Statistic(Query[NoisyNumber]):
             told: Any = self.run and self.run(rows, **json.loads(self.parameters))
             return exact(told.item() if isinstance(told, np.generic) else told, "a statistic")
 
-        value = brought(number, f"the statistic {self.name!r} raised, or returned no finite number; charged")
+        value = brought(number, f"the statistic {self.name!r} raised, or returned no finite number")
         return self._steps(value if self.bounds is None else min(max(value, self.bounds[0]), self.bounds[1]))
 
     def _steps(self, value: Fraction) -> int:
@@ -121,7 +121,7 @@ def statistic(
     above 0 or of more than 2**40 steps, and bounds in the wrong order; when it is asked `InvalidQuery` for an unknown
     column, for a series, and where more than its number is needed: individual accounting, growing averages, weights.
     `AlgorithmFailed`, which shows nothing of what was returned, where it raises or returns no finite number: the call
-    keeps its worst price.
+    keeps its worst price, which is nothing where a run has paid for it.
 
     >>> def longest(rows):
     ...     return max(rows["days"].to_pylist(), default=0)
