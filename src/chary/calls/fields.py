@@ -20,6 +20,7 @@ from chary.data.predicates.predicate import column_type
 from chary.data.queries.bodies import KINDS, body_of, parsed_body, query_of
 from chary.data.queries.keys import MOST, Written, key_text, split
 from chary.data.queries.query import AnsweredT
+from chary.data.queries.statistic import Statistic
 from chary.data.universe import axes, counts
 from chary.data.universe.linear import linear_of
 from chary.data.universe.regions import Region, located
@@ -29,7 +30,7 @@ from chary.numbers import Number, exact, flag, positive, probability, whole
 # Queries over a universe as callers write them: one, all rows, or a list to make an answer for.
 
 LinearPart = Predicate | Linear
-AskedShare = Predicate | Linear | Count | str | None
+AskedShare = Predicate | Linear | Count | Statistic | str | None
 AskedQueries = Sequence[Predicate | Linear | Count | str] | Predicate | Linear | Count | str
 _WANTED: Final = (
     "each query is a condition, such as \"age >= 65 AND sex = 'f'\", a count of one, or a linear query: "

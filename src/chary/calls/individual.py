@@ -1,6 +1,7 @@
 """Tests with individual privacy accounting: each unit pays for itself until it is exhausted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -14,11 +15,12 @@ from chary.calls.call import call
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import Data, Json, Plan, Question, Result, Whole, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine
-from chary.data import Count, NeighborRelation, Neighbors, Query, Reading, Rows, Sum
+from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Reading, Rows, Sum
 from chary.data.engines.protocol import LivingReading
+from chary.data.queries.statistic import Statistic
 from chary.data.rows import Rooms
-from chary.data.table import living, table_of_units
-from chary.errors import InvalidQuery
+from chary.data.table import LivingStatistic, living, table_of_units
+from chary.errors import AlgorithmFailed, InvalidQuery
 from chary.filters import RenyiFilter
 from chary.mechanisms import sketches
 from chary.numbers import Number, exact
@@ -39,6 +41,7 @@ class CounterMemory:
 
     def __init__(self, rows: Rows) -> None:
         self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
+        self.statistic = lru_cache(PLANS)(lambda asked, where: LivingStatistic(rows, asked, where))
         self._last: tuple[bytes, sketches.Counters, Rooms] | None = None
 
     def standing(self, secret: bytes) -> tuple[sketches.Counters, Rooms]:
@@ -151,6 +154,18 @@ def _of_units(rows: Rows) -> Sequence[Reading]:
     return ()
 
 
+@contextmanager
+def _unpaid() -> Iterator[None]:
+    """The opening has paid, and what fails later costs nothing more."""
+    try:
+        yield
+    except AlgorithmFailed as failed:
+        told = f"{failed}; nothing was charged"
+    else:
+        return
+    raise AlgorithmFailed(told)
+
+
 class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState]):
     """`run.ask(query, above=500)`: the noisy count of living units, or `sum` of what they contribute, if it is at or
     above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
@@ -160,7 +175,11 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
     query one such number for each key, in one scan: a unit with r hits left takes part in its first r keys, in the
     order of the list, and pays for those of them that are published.
 
-    Errors: `InvalidQuery` for anything but a `count` or a `sum`.
+    A `statistic` is the function of all rows of the living units that take part: those with a row that meets `where`,
+    all of them without it. Each of these pays for a whole hit. Its sensitivity bounds what any of them moves.
+
+    Errors: `InvalidQuery` for anything but a `count`, a `sum` or a `statistic`, for `where` of the first two, and for a
+    statistic where units are replaced or their ids are neither texts nor whole numbers.
     """
 
     kind = "individual_stream"
@@ -173,12 +192,25 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
         """What is kept from question to question."""
         return CounterMemory(self._spine.rows)
 
-    def plan(self, query: Question, *, above: Number) -> Plan[Any]:
+    def plan(self, query: Question | Statistic, *, above: Number, where: str | None = None) -> Plan[Any]:
+        if isinstance(query, Statistic):
+            predicate = Predicate.of(where)
+            return self._test(query, exact(above, "above"), self._spine.rows.neighbor_relation, predicate)
+        if where is not None:
+            raise InvalidQuery("a count or a sum has its condition itself: where= is for a statistic")
         if not isinstance(query, (Count, Sum)) or (isinstance(query, Count) and query.without is not None):
-            raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or sum')
+            raise InvalidQuery(
+                'a stream counts living units: ask count("age >= 65"), with by(...) for a watch, sum, or a statistic'
+            )
         return self._test(query, exact(above, "above"), self._spine.rows.neighbor_relation)
 
-    def _test(self, query: Count | Sum, above: Fraction, neighbor_relation: NeighborRelation) -> Plan[Any]:
+    def _test(
+        self,
+        query: Count | Sum | Statistic,
+        above: Fraction,
+        neighbor_relation: NeighborRelation,
+        where: Predicate | None = None,
+    ) -> Plan[Any]:
         """One query of the stream, or one for each group: free, it was paid when the stream was opened.
 
         Answer and counters come from one state of the rows and are stored in one transaction. An outcome on counters
@@ -195,7 +227,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
             secret = data.secret or b""
             counters, rooms = memory.standing(secret)
             reading: LivingReading = data.values[0]
-            with reading.at(rooms) as units:
+            with reading.at(rooms) as units, _unpaid():
                 found = law.machine(threshold, None).step(units.answers(), data.source)
                 took = units.of(found.positions) if found.positions else None
             new = secret if took is None else counters.raised(took).dump()
@@ -215,13 +247,16 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
                 number, query.columns, keys, values, len(keys), shown, publication=told, silence=silence
             )
 
+        said = {} if where is None else {"where": where.text}
         return self._plan(
             "individual_ask",
-            {"query": query.body(), "above": str(above), "parallel": query.reach(neighbor_relation)} | self._size,
+            {"query": query.body(), "above": str(above), "parallel": query.reach(neighbor_relation)}
+            | said
+            | self._size,
             law.event,
             ask,
             present,
-            reads=lambda rows: [memory.plan(query)],
+            reads=lambda rows: [memory.statistic(query, where) if isinstance(query, Statistic) else memory.plan(query)],
             forecast=lambda: Forecast(bar, law.decides, query.grid, law.wrong, within=law.within),
         )
 

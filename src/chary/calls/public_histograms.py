@@ -22,8 +22,9 @@ from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import BETA, Data, Json, laplace_for, reading
 from chary.core.quote import NOT_KEPT
 from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, columns, count
+from chary.data.queries.statistic import Statistic
 from chary.data.universe import axes, counts
-from chary.data.universe.linear import linear_of
+from chary.data.universe.linear import by_cells, linear_of
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, SparseVectorMachine
@@ -442,6 +443,8 @@ class HistogramMemory:
 
     def asked(self, where: AskedShare, size: int) -> ShareQuestion:
         """The question, validated: `InvalidQuery` for what the universe cannot tell, and where there are no rows."""
+        if isinstance(where, Statistic):
+            where = by_cells(where, self._law.universe, self._schema)
         said = condition(where)
         text = EVERYTHING if said is None else said.text
         cells, read = self._located(text)

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count, statistic
+from chary import AlgorithmFailed, Bins, Budget, InvalidParameter, InvalidQuery, count, statistic
 from chary.calls import (
+    PMW,
     Classify,
     GaussianAboveThreshold,
     GrowingTests,
@@ -23,7 +24,7 @@ from chary.calls import (
     ThresholdTest,
     When,
 )
-from chary.data import NeighborRelation
+from chary.data import NeighborRelation, weighted
 from chary.data.queries.bodies import body_of, query_of
 from chary.noise import Seeded
 from chary.session import findings
@@ -96,12 +97,123 @@ def test_what_needs_more_than_its_number_refuses_it(opened):
     growing = session.start(GrowingTests(above="0.5", epsilon="0.1"))
     with pytest.raises(InvalidQuery, match="no part of each row"):
         growing.ask(as_a_count(), above=0)
-    stream = opened(**ROOM).start(IndividualTests(epsilon="0.02", hits=2))
-    with pytest.raises(InvalidQuery, match="counts living units"):
-        stream.ask(as_a_count(), above=0)
     series = chary.open_counts(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=Budget(1))
     with pytest.raises(InvalidQuery):
         series.release(as_a_count(), epsilon="0.1")
+
+
+STREAM = {"grain": "0.02", "budget": Budget(epsilon=400, delta=1e-6)}
+
+
+def of_patients(run, **more):
+    return statistic("of patients", run, sensitivity=1, columns=["patient"], **more)
+
+
+@pytest.mark.parametrize("opening", [{"epsilon": "0.5"}, {"price": "0.001"}])
+@pytest.mark.parametrize("where", [None, "age >= 44"])
+def test_in_a_stream_it_is_of_the_living_units_that_take_part(opened, opening, where):
+    """The number of patients is the count of them: the same answers, the same units that pay, until all are gone."""
+    found = []
+    for query, said in ((count(where), {}), (of_patients(patients), {"where": where} if where else {})):
+        session = opened(unsafe_noise=Seeded(3), **STREAM)
+        stream = session.start(IndividualTests(hits=2, **opening))
+        told = []
+        for above in (60, 5, 5, 5, 40, 5):
+            answer = stream.ask(query, above=above, **said)
+            told.append((answer.value, session.spine.ledger.secret(stream.call)))
+        found.append((told, spent(session)))
+        assert session.spine.ledger.verify().ok
+    assert found[0] == found[1]
+    assert len({secret for _, secret in told}) > 2
+
+
+def test_in_a_stream_it_sees_no_row_of_a_unit_that_has_dropped_out(opened):
+    seen = []
+
+    def looking(rows):
+        seen.append(set(rows["patient"].to_pylist()))
+        return 10**6
+
+    session = opened(unsafe_noise=Seeded(3), **STREAM)
+    stream = session.start(IndividualTests(epsilon="0.5", hits=1))
+    statistic_ = of_patients(looking)
+    young = session.spine.rows.snapshot(["patient", "age"]).run().to_pylist()
+    old = {row["patient"] for row in young if row["age"] >= 60}
+    assert stream.ask(statistic_, above=5, where="age >= 60", request="one").value is not None
+    assert stream.ask(statistic_, above=5).value is not None
+    assert seen == [old, {row["patient"] for row in young} - old]
+    again = session.resume(stream.call).ask(statistic_, above=5, where="age >= 60", request="one")
+    assert again.value is not None
+    assert len(seen) == 2
+    assert session.history[1].question["where"] == "age >= 60"
+
+
+def test_in_a_stream_it_is_refused_where_nothing_bounds_it(opened):
+    stream = opened(neighbors="replace", **STREAM).start(IndividualTests(epsilon="0.5", hits=1))
+    with pytest.raises(InvalidQuery, match="come and go"):
+        stream.ask(of_patients(patients), above=5)
+    session = opened(**STREAM)
+    stream = session.start(IndividualTests(epsilon="0.5", hits=1))
+    with pytest.raises(InvalidQuery, match="itself"):
+        stream.ask(count(), above=5, where="age >= 60")
+    with pytest.raises(InvalidQuery, match="no column"):
+        stream.ask(statistic("odd", len, sensitivity=1, columns=["nowhere"]), above=5)
+    before, kept = spent(session), session.spine.ledger.secret(stream.call)
+    with pytest.raises(AlgorithmFailed, match="no finite number; nothing was charged") as refused:
+        stream.ask(statistic("bad", fails, sensitivity=1), above=5)
+    assert not shows_data(error_texts(refused.value))
+    assert (spent(session), session.spine.ledger.secret(stream.call)) == (before, kept)
+
+
+LETTERS = pa.table({"word": ["a", "b", "b", None] * 50, "size": [1, 2, 3, 4] * 50})
+CELLS = {"word": ["a", "b"], "size": [1, 2, 3]}
+
+
+def weight(rows):
+    return {"a": 0.25, "b": 0.5}[rows["word"][0].as_py()] * (rows["size"][0].as_py() == 2) + 0.25
+
+
+def test_in_a_public_histogram_it_is_the_linear_query_of_what_it_makes_of_a_row():
+    asked = statistic("weight", weight, sensitivity=1, grid="1/4", columns=["word", "size"])
+    cells = [(word, size) for word in ("a", "b") for size in (1, 2, 3)]
+    rows = [pa.table({"word": [word], "size": [size]}) for word, size in cells]
+    where = [f"word = '{word}' AND size = {size}" for word, size in cells]
+    same = weighted([(case, weight(row)) for case, row in zip(where, rows, strict=True)])
+    found = []
+    for query in (same, asked):
+        source = {"ledger": ":memory:", "budget": Budget(9, 1e-6), "unsafe_noise": Seeded(1), **PUBLIC}
+        with chary.open(LETTERS, **source) as session:
+            run = session.start(PMW(universe=CELLS, alpha="0.1", epsilon="0.5"))
+            answer = run.ask(query)
+            found.append((answer.share, answer.hard, spent(session), session.history[-1].question))
+            # The ledger has the weights of all cells, so that nothing is needed to go on from it.
+            assert session.resume(run.call).ask(same).share == run.ask(same).share
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "error"),
+    [
+        (weight, {}, "each cell"),
+        (
+            weight,
+            {"columns": ["word", "size"], "grid": "1/4", "universe": {"word": ["a"], "size": Bins([0, 2, 4])}},
+            "bins",
+        ),
+        (lambda rows: 2, {"columns": ["word"]}, "from 0 to 1"),
+        (lambda rows: -1, {"columns": ["word"]}, "from 0 to 1"),
+        (lambda rows: 1, {"columns": ["other"]}, "other"),
+        (lambda rows: 1 / 0, {"columns": ["word"]}, "raised"),
+    ],
+)
+def test_what_is_no_linear_query_is_refused_by_a_histogram(run, options, error):
+    universe = options.pop("universe", CELLS)
+    with chary.open(LETTERS, ledger=":memory:", budget=Budget(9, 1e-6), **PUBLIC) as session:
+        histogram = session.start(PMW(universe=universe, alpha="0.1", epsilon="0.5"))
+        before = spent(session)
+        with pytest.raises((InvalidQuery, AlgorithmFailed), match=error):
+            histogram.ask(statistic("odd", run, sensitivity=1, **options))
+        assert spent(session) == before
 
 
 def fails(rows):

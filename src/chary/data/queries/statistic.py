@@ -73,10 +73,10 @@ class Statistic(Query[NoisyNumber]):
             raise InvalidQuery(f"no JSON states a function: only a program asks the statistic {self.name!r}")
         found = rows.snapshot(self.columns_read)
 
-        return Deferred(self, lambda: self._value(found.run()))
+        return Deferred(self, lambda: self.of_rows(found.run()))
 
-    def _value(self, rows: Any) -> int:
-        """In steps; outside of what reads, whose failure is none of the function."""
+    def of_rows(self, rows: Any) -> int:
+        """What it is of a table of rows, in steps; `AlgorithmFailed`, which shows nothing of them, if it is nothing."""
 
         def number() -> Fraction:
             told: Any = self.run and self.run(rows, **json.loads(self.parameters))
@@ -119,7 +119,10 @@ def statistic(
 
     Errors: `InvalidParameter` for what is no name or function, parameters that are no JSON, a sensitivity that is not
     above 0 or of more than 2**40 steps, and bounds in the wrong order; when it is asked `InvalidQuery` for an unknown
-    column, for a series, and where more than its number is needed: individual accounting, growing averages, weights.
+    column, for a series, and where more than its number is needed, as for growing averages. In individual accounting it
+    is a function of the rows of the units that take part, and in a public histogram a linear query: each row weighs
+    what the function makes of it alone.
+
     `AlgorithmFailed`, which shows nothing of what was returned, where it raises or returns no finite number: the call
     keeps its worst price, which is nothing where a run has paid for it.
 

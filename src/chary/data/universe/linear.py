@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, Final, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema
 from chary.data.predicates import terms
 from chary.data.predicates.predicate import Predicate
+from chary.data.queries.statistic import Statistic
+from chary.data.queries.sums import count
 from chary.data.universe import axes, regions
 from chary.errors import InvalidQuery
 from chary.numbers import Number, exact
@@ -176,6 +180,30 @@ def weighted(cases: Mapping[str, Number] | Sequence[tuple[Predicate | str, Numbe
     if not all(0 <= weight <= 1 for _, weight in read):
         raise InvalidQuery("weights of a linear query lie from 0 to 1")
     return CaseWeights(tuple((case, weight) for case, weight in read if case is not None))
+
+
+def by_cells(asked: Statistic, universe: axes.Universe, schema: Schema) -> CaseWeights:
+    """The linear query of which each row weighs what a statistic makes of that row alone, from 0 to 1.
+
+    Its function is given tables of one row each, made of the public values of the columns that it names, and none of
+    the data: so nothing is to be vouched for. Rows without declared values weigh 0.
+
+    Errors: `InvalidQuery` without `columns=`, for bins, for more than 1,000 cells of its columns, and for weights that
+    are none; `AlgorithmFailed` where the function raises.
+    """
+    named = () if asked.columns_read is None else asked.columns_read
+    axes_of = {name: universe.columns[universe.place(name)][1] for name in named}
+    values = [axis.values for axis in axes_of.values() if isinstance(axis, axes.Categories)]
+    if not named or len(values) < len(named) or math.prod(map(len, values)) > MOST_CASES:
+        raise InvalidQuery(
+            f"a histogram asks a statistic about each cell of its columns=[...], which are {MOST_CASES:,} at most and "
+            "of declared values, not bins"
+        )
+    keys = list(product(*values))
+    rows = [pa.table({name: [value] for name, value in zip(named, key, strict=True)}) for key in keys]
+    weights = [asked.of_rows(row) * asked.grid for row in rows]
+    where = count().by(list(named), keys).conditions()
+    return weighted([(case, weight) for case, weight in zip(where, weights, strict=True) if weight] or [(where[0], 0)])
 
 
 def linear_of(text: str) -> Linear | None:
