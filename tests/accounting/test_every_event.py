@@ -12,6 +12,7 @@ from chary.accounting import (
     Asymmetric,
     BestOf,
     BoundaryCall,
+    BoundedRange,
     Concentrated,
     DiscreteLaplace,
     ExPost,
@@ -34,7 +35,7 @@ from chary.numbers import SMALLEST_EPSILON
 
 EPSILON, ORDER = Fraction(1, 20), Fraction(9, 2)
 CLOSE = Fraction(1, 10**25)
-OF_ONE_SIZE = [Pure, Targeted, Extendable, BoundaryCall, NarrowChoice, TwiceCall]
+OF_ONE_SIZE = [Pure, Targeted, Extendable, BoundaryCall, BoundedRange, NarrowChoice, TwiceCall]
 
 
 def arb(number):
@@ -173,7 +174,15 @@ def test_copies_of_copies_multiply():
 
 @pytest.mark.parametrize(
     "event",
-    [Pure(1), Asymmetric(1, 2), Approximate(1, "1e-9"), ZeroConcentrated(1), ExPost(1), DiscreteLaplace(9, 1)],
+    [
+        Pure(1),
+        Asymmetric(1, 2),
+        Approximate(1, "1e-9"),
+        BoundedRange("0.01"),
+        ZeroConcentrated(1),
+        ExPost(1),
+        DiscreteLaplace(9, 1),
+    ],
 )
 def test_what_has_no_target_has_no_price_of_a_hit(event):
     assert event.hit_price_up(Fraction(3, 2)) is None

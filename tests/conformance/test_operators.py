@@ -1,13 +1,15 @@
 """Operators on every kind of call: each cell works, or is refused for a stated reason before anything is charged."""
 
+import itertools
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, count, mean
-from chary.accounting import BoundaryCall, Extendable
+from chary.accounting import BoundaryCall, Extendable, NarrowChoice, Targeted
 from chary.calls import (
     Boundary,
     Choose,
@@ -192,6 +194,40 @@ def test_a_choice_brings_its_law_to_the_boundary(opened, mechanism):
     for call in (Choose(query, epsilon="0.1", mechanism="laplace"), CALLS["release"]()):
         with pytest.raises(InvalidParameter, match="how likely"):
             session.ask(Boundary(call))
+
+
+@pytest.mark.parametrize(("mechanism", "narrow"), [("exponential", True), ("permute_and_flip", False)])
+def test_a_target_of_the_exponential_mechanism_is_paid_by_its_bounded_range(opened, mechanism, narrow):
+    """Half of what a target of any call of its epsilon costs, and no less would do for a prior that is nearly sure."""
+    session, query = opened(grain="0.02"), count().by("clinic", CLINICS, max_groups_per_unit=1)
+    call = Choose(query, epsilon="0.02", mechanism=mechanism)
+    event = NarrowChoice("0.02") if narrow else Targeted("0.02")
+    race = session.start(MultiTarget(["a", "b"]))
+    asked = race.plan(call, targets={"a": {"prior": "north"}, "b": {"prior": "east"}})
+    price = session.spine.filter.price(event)
+    assert RunAlgorithm(call, prior="north").plan(session.spine).event == event
+    assert asked.price(session.spine.filter).hit == price.hit
+    # Always charged, it is the release that it was.
+    released = RunAlgorithm(call).plan(session.spine).price(session.spine.filter)
+    assert released.hit == released.miss
+    if not narrow:
+        return
+    assert 2 * price.hit.main < session.spine.filter.price(Targeted("0.02")).hit.main
+    session.ask(OnChange(call))
+    before = spent(session).main
+    while session.ask(OnChange(call)).changed is False:
+        pass
+    assert spent(session).main - before == price.hit.main
+    order, psi = float(session.spine.filter.order), price.hit.main / session.spine.filter.steps
+    found = []
+    for first, second in itertools.permutations(([300, 5, 0], [301, 5, 0], [300, 6, 0], [300, 5, 1], [40, 31, 30]), 2):
+        if sum(abs(x - y) for x, y in zip(first, second, strict=True)) != 1:
+            continue
+        laws = [CalledOnce.of(call, session.spine).law([values]).probabilities() for values in (first, second)]
+        parts = [p**order * q ** (1 - order) for p, q in zip(*laws, strict=True)]
+        found.append([parts[0] + math.exp(-share * psi) * (parts[1] + parts[2]) for share in (1, 0.8)])
+    assert max(full for full, _ in found) <= 1 + 1e-12
+    assert max(less for _, less in found) > 1 + 1e-6
 
 
 def test_a_test_brings_its_law_to_the_boundary(opened):

@@ -757,11 +757,24 @@ class BoundaryCall(_Bounded):
 
 
 @dataclass(frozen=True)
-class NarrowChoice(_Bounded):
-    """An epsilon-DP choice whose log-likelihood ratios lie in an interval of length epsilon; a hit is not the prior.
+class BoundedRange(_Bounded):
+    """An epsilon-DP choice whose log-likelihood ratios lie in an interval of length epsilon, always charged.
 
-    The exponential mechanism is one (Durfee, Rogers 2019); permute-and-flip is not. As an ordinary release it is
-    (epsilon^2/8)-zCDP; both prices are below those of any epsilon-DP call.
+    The exponential mechanism is one (Durfee, Rogers 2019); permute-and-flip is not. It is (epsilon^2/8)-zCDP.
+
+    >>> order, choice = Fraction(15), BoundedRange("0.02")
+    >>> 3 * choice.log_moment_up(order) < Pure("0.02").log_moment_up(order), choice.hit_price_up(order)
+    (True, None)
+    """
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        narrow = order * (order - 1) * self.epsilon**2 / 8
+        return min(narrow, randomized_response_log_moment_up(order, self.epsilon))
+
+
+@dataclass(frozen=True)
+class NarrowChoice(BoundedRange):
+    """Such a choice with a target: a hit is not the prior, which costs less than for any epsilon-DP call.
 
     >>> order, choice = Fraction(15), NarrowChoice("0.02")
     >>> 2 * choice.hit_price_up(order) < Targeted("0.02").hit_price_up(order)
@@ -777,10 +790,6 @@ class NarrowChoice(_Bounded):
 
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return hit_prices.narrow_laws(self.epsilon)
-
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        narrow = order * (order - 1) * self.epsilon**2 / 8
-        return min(narrow, randomized_response_log_moment_up(order, self.epsilon))
 
 
 @dataclass(frozen=True)

@@ -303,13 +303,13 @@ class Choose(Call[ChosenKey | Winner]):
 
 
 def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
-    """What bounds an exponential mechanism: `Pure(epsilon)`, and (epsilon^2/8)-zCDP.
+    """What bounds an exponential mechanism: `BoundedRange(epsilon)`, of which (epsilon^2/8)-zCDP is a part.
 
     The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair of neighbours in
     an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
     """
     size = exact(epsilon, "epsilon")
-    return events.ZeroConcentrated(size**2 / 8), events.Pure(size)
+    return events.ZeroConcentrated(size**2 / 8), events.BoundedRange(size)
 
 
 # What chooses a position of values, how far it may fall short but with this chance, and whether all log-likelihood

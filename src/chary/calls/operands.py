@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from chary import noise
-from chary.accounting import Event, NarrowChoice, ZeroConcentrated
+from chary.accounting import BoundedRange, Event, NarrowChoice, ZeroConcentrated
 from chary.answers import in_json
 from chary.calls.algorithm import Algorithm, canonical_outcome
 from chary.calls.call import Call
@@ -38,7 +38,7 @@ class CalledOnce(Algorithm):
     Guarantee: all that the call tells is within its epsilon, for each part in which neighbours can differ; so as a
     whole it is an Algorithm of that epsilon, times the parts, and of its delta, or of its rho. What it would keep as
     secret state is thrown away, and its own target is forgotten: the operator says what hits. A choice whose ratios
-    lie in an interval (`NarrowChoice`) keeps them so, whatever is told of what was chosen.
+    lie in an interval (`BoundedRange`) keeps them so, whatever is told of what was chosen.
 
     Errors: `InvalidParameter` for a call that goes on from an earlier one, that opens a run, that is several questions,
     or that has neither an epsilon nor a rho.
@@ -74,8 +74,8 @@ class CalledOnce(Algorithm):
         return self.asked
 
     def targeted(self, q: Number | None) -> Event:
-        narrow = [event for event in _events(self.plan) if isinstance(event, NarrowChoice) and q is None]
-        return narrow[0] if narrow and self.plan.cost.parts == 1 else super().targeted(q)
+        narrow = [NarrowChoice(event.bound) for event in _events(self.plan) if isinstance(event, BoundedRange)]
+        return narrow[0] if narrow and q is None and self.plan.cost.parts == 1 else super().targeted(q)
 
     def law(self, rows: Any) -> noise.FiniteLaw:
         if self.plan.law is None:
