@@ -7,6 +7,11 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chary.accounting import Event, Targeted
 from chary.answers import Answer
 from chary.calls import answers, fields, run
@@ -15,11 +20,12 @@ from chary.calls.call import call
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import Data, Json, Plan, Question, Result, Whole, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine
-from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Reading, Rows, Sum
-from chary.data.engines.protocol import LivingReading
+from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Reading, Rows, Sum, count
+from chary.data.columns import TypeClass, known_columns
+from chary.data.engines.protocol import LivingReading, LivingUnits
 from chary.data.queries.statistic import Statistic
 from chary.data.rows import Rooms
-from chary.data.table import LivingStatistic, living, table_of_units
+from chary.data.table import living, table_of_units
 from chary.errors import AlgorithmFailed, InvalidQuery
 from chary.filters import RenyiFilter
 from chary.mechanisms import sketches
@@ -34,6 +40,61 @@ PLANS = 64
 class LivingCount(answers.NumberOrNothing):
     """A noisy count of the units that still live, or sum of what they contribute, if it reached the bar, which raised
     the counters of the units in it; otherwise nothing (`value` is None)."""
+
+
+# A statistic of one's own among the living units.
+
+
+class LivingStatistic:
+    """A statistic of the rows of the living units that take part, which are those that a condition counts.
+
+    A unit takes part as it does in that count: so what it does follows from its own rows and its own room. The function
+    is given all rows of such units, and none of any other.
+    """
+
+    def __init__(self, rows: Rows, asked: Statistic, where: Predicate | str | None) -> None:
+        """`InvalidQuery` where units are replaced, and for ids that are neither texts nor whole numbers."""
+        table, unit = table_of_units(rows), str(rows.neighbor_relation.unit)
+        if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
+            raise InvalidQuery(
+                "a statistic of living units needs units that come and go: open with neighbors=add_remove"
+            )
+        if table.schema.get(unit) not in (TypeClass.INTEGER, TypeClass.STRING):
+            raise InvalidQuery("a statistic of living units needs a privacy unit of texts or whole numbers")
+        names = list(known_columns(asked.columns_read, table.schema))
+        self._asked, self._unit, self._names = asked, unit, names
+        self._counted, self._rows = living(rows, count(where)), table.snapshot([*names, unit])
+
+    def run(self) -> "LivingStatistic":
+        """Reading waits for `at`, since who is alive is known only then."""
+        return self
+
+    @contextmanager
+    def at(self, rooms: Rooms) -> Iterator["LivingStatistic.Units"]:
+        """One state of the rows; `EngineError`, naming no value, if the engine fails."""
+        with self._counted.at(rooms) as units:
+            yield self.Units(self, units)
+
+    def __repr__(self) -> str:
+        return f"LivingStatistic({self._asked.describe()})"
+
+    class Units:
+        """See `LivingUnits`. All of it is secret."""
+
+        def __init__(self, of: "LivingStatistic", units: LivingUnits) -> None:
+            self._of, self._units = of, units
+
+        def answers(self) -> npt.NDArray[Any]:
+            """What the statistic is of them, in steps."""
+            of = self._of
+            self._units.answers()
+            self._took, rows = self._units.of([0]), of._rows.run()
+            kept = rows.filter(pc.is_in(rows[of._unit], value_set=self._took["unit"].combine_chunks()))
+            return np.array([of._asked.of_rows(kept.select(of._names))])
+
+        def of(self, positions: Sequence[int]) -> pa.Table:
+            """The units that take part."""
+            return self._took
 
 
 class CounterMemory:

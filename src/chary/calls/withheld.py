@@ -52,6 +52,10 @@ class Widen(Call[Any]):
         if (self.above is None) == (self.when is None):
             raise InvalidParameter("give a lower threshold, above=, or another condition, when=")
 
+    @property
+    def numeric(self) -> bool:
+        return True
+
     def plan(self, spine: Spine) -> Plan[Any]:
         earlier = numbered(spine, self.held)
         known = kinds().get(earlier.kind, Call)

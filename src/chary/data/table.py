@@ -2,14 +2,11 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
@@ -17,12 +14,11 @@ from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines import protocol, registry
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.partition import Part
-from chary.data.predicates.predicate import Predicate
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
 from chary.data.queries.statistic import Statistic
 from chary.data.queries.sums import Count, Sum, count
-from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rooms, Rows, fingerprint_of
+from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 
@@ -292,58 +288,6 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     if not isinstance(query, (Count, Sum)):
         raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
     return table.held.living(query, table.part)
-
-
-class LivingStatistic:
-    """A statistic of the rows of the living units that take part, which are those that a condition counts.
-
-    A unit takes part as it does in that count: so what it does follows from its own rows and its own room. The function
-    is given all rows of such units, and none of any other.
-    """
-
-    def __init__(self, rows: Rows, asked: Statistic, where: Predicate | str | None) -> None:
-        """`InvalidQuery` where units are replaced, and for ids that are neither texts nor whole numbers."""
-        table, unit = table_of_units(rows), str(rows.neighbor_relation.unit)
-        if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
-            raise InvalidQuery(
-                "a statistic of living units needs units that come and go: open with neighbors=add_remove"
-            )
-        if table.schema.get(unit) not in (TypeClass.INTEGER, TypeClass.STRING):
-            raise InvalidQuery("a statistic of living units needs a privacy unit of texts or whole numbers")
-        names = list(known_columns(asked.columns_read, table.schema))
-        self._asked, self._unit, self._names = asked, unit, names
-        self._counted, self._rows = table.held.living(count(where)), table.snapshot([*names, unit])
-
-    def run(self) -> "LivingStatistic":
-        """Reading waits for `at`, since who is alive is known only then."""
-        return self
-
-    @contextmanager
-    def at(self, rooms: Rooms) -> Iterator["LivingStatistic.Units"]:
-        """One state of the rows; `EngineError`, naming no value, if the engine fails."""
-        with self._counted.at(rooms) as units:
-            yield self.Units(self, units)
-
-    def __repr__(self) -> str:
-        return f"LivingStatistic({self._asked.describe()})"
-
-    class Units:
-        """See `LivingUnits`. All of it is secret."""
-
-        def __init__(self, of: "LivingStatistic", units: protocol.LivingUnits) -> None:
-            self._of, self._units = of, units
-
-        def answers(self) -> npt.NDArray[Any]:
-            """What the statistic is of them, in steps."""
-            of = self._of
-            self._units.answers()
-            self._took, rows = self._units.of([0]), of._rows.run()
-            kept = rows.filter(pc.is_in(rows[of._unit], value_set=self._took["unit"].combine_chunks()))
-            return np.array([of._asked.of_rows(kept.select(of._names))])
-
-        def of(self, positions: Sequence[int]) -> pa.Table:
-            """The units that take part."""
-            return self._took
 
 
 def table_of_units(rows: Rows) -> RowTable:
