@@ -1,6 +1,6 @@
 """Neighbouring datasets: how they differ, and the privacy unit in which they do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -56,7 +56,8 @@ class NeighborRelation:
 
     neighbors: Neighbors
     unit: str | None
-    in_part: bool = False
+    # What is on the wire of relations is that of all rows.
+    in_part: bool = field(default=False, init=False)
 
     def __init__(self, neighbors: Neighbors | str, unit: str | None, in_part: bool = False) -> None:
         set_fields(self, neighbors=_neighbors(neighbors), unit=unit, in_part=in_part)

@@ -52,7 +52,7 @@ class FirstParts:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowPart:
     """The rows of one part: those that satisfy `where`, of all units or of those whose `first` parts it is among."""
 
     name: str
@@ -81,7 +81,7 @@ class Partition:
     'region'
     """
 
-    parts: Mapping[Any, Part]
+    parts: Mapping[Any, RowPart]
     text: str
     most: int
 
@@ -184,7 +184,7 @@ class _Found:
         among = tuple(each for _, each in self.where.values()) if self.among is None else (self.among,)
         owns = self.values if self.column is not None else range(len(self.where))
         parts = {
-            key: Part(name, where, None if kept is None else FirstParts(kept, self.column, among, own))
+            key: RowPart(name, where, None if kept is None else FirstParts(kept, self.column, among, own))
             for (key, (name, where)), own in zip(self.where.items(), owns, strict=True)
         }
         return Partition(parts, text, most)

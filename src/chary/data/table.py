@@ -13,7 +13,7 @@ from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines import protocol, registry
 from chary.data.neighbors import NeighborRelation, Neighbors
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.queries.ordered import Elements, Ordered
 from chary.data.queries.query import Query
 from chary.data.queries.statistic import Statistic
@@ -53,7 +53,7 @@ class RowTable:
         source: RowSource,
         neighbor_relation: NeighborRelation,
         limit: EntryLimit | None,
-        part: Part | None = None,
+        part: RowPart | None = None,
     ) -> None:
         """Use `RowTable.open`, and `RowTable.of_part` for a part."""
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
@@ -106,7 +106,7 @@ class RowTable:
             registry.engine_of(found).open(found, neighbor_relation.unit, pair, limit), found, neighbor_relation, limit
         )
 
-    def of_part(self, part: Part) -> "RowTable":
+    def of_part(self, part: RowPart) -> "RowTable":
         """The rows of a part as a table, as if there were no others; it ends with this one.
 
         `InvalidQuery` where the first parts of units are kept, and the order in which rows came is not known.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chary.data.columns import Schema, TypeClass, declare
-from chary.data.partition import FirstParts, Part
+from chary.data.partition import FirstParts, RowPart
 from chary.data.predicates.conditions import Compare, Operand, double, read_date
 from chary.data.predicates.predicate import Predicate, column, kind_of
 from chary.data.queries.histogram import Binned
@@ -99,7 +99,7 @@ class QueryPlace:
     rows: str
     keys: str
     dialect: Dialect
-    part: Part | None = None
+    part: RowPart | None = None
 
     def table(self, name: str, schema: Mapping[str, str]) -> Any:
         """An unbound Ibis table; columns of other types stand in as binary, since nothing is computed on them."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chary.data.columns import Unparsed
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
@@ -106,29 +106,29 @@ class EngineRows(Protocol):
         """
         ...
 
-    def compile(self, query: Query, part: Part | None = None) -> ReadingPlan:
+    def compile(self, query: Query, part: RowPart | None = None) -> ReadingPlan:
         """The plan of a query; `InvalidQuery` for an unknown column, a type that does not fit or another query.
 
         Of a `part` nothing but its rows is read, as if there were no others; so it is of all readings.
         """
         ...
 
-    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Reading:
+    def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Reading:
         """Reads these columns of all rows, in no particular order, into an Arrow table."""
         ...
 
-    def ordered(self, asked: Ordered, part: Part | None = None) -> Reading:
+    def ordered(self, asked: Ordered, part: RowPart | None = None) -> Reading:
         """Reads, in one scan, which values of the grid occur and how often: `Occurring`.
 
         Where values of a unit are drawn at random it reads them all, unit by unit: `UnitValues`. Engines draw nothing.
         """
         ...
 
-    def elements(self, asked: Elements, part: Part | None = None) -> ElementReading:
+    def elements(self, asked: Elements, part: RowPart | None = None) -> ElementReading:
         """Reads elements as words; `InvalidQuery` for a column whose values cannot be told apart."""
         ...
 
-    def living(self, query: Count | Sum, part: Part | None = None) -> LivingReading:
+    def living(self, query: Count | Sum, part: RowPart | None = None) -> LivingReading:
         """Counts living units, or adds up what they contribute; only of rows with a unit column."""
         ...
 

@@ -19,7 +19,7 @@ from chary.data.columns import SQL_TYPES, Schema, TypeClass, Unparsed, classify,
 from chary.data.engines import compiler
 from chary.data.engines.compiler import POSITION, Dialect, QueryPlace
 from chary.data.engines.protocol import EngineRows
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Sum
@@ -176,25 +176,25 @@ class SQLRows(Backend):
     def knows_arrival(self) -> bool:
         return False
 
-    def compile(self, query: Query, part: Part | None = None) -> "EnginePlan":
+    def compile(self, query: Query, part: RowPart | None = None) -> "EnginePlan":
         return EnginePlan(self, query, part)
 
-    def ordered(self, asked: Ordered, part: Part | None = None) -> Deferred:
+    def ordered(self, asked: Ordered, part: RowPart | None = None) -> Deferred:
         return _ordering(self, asked, part)
 
-    def elements(self, asked: Elements, part: Part | None = None) -> "ElementReader":
+    def elements(self, asked: Elements, part: RowPart | None = None) -> "ElementReader":
         return ElementReader(self, asked, part)
 
-    def living(self, query: Count | Sum, part: Part | None = None) -> "Living":
+    def living(self, query: Count | Sum, part: RowPart | None = None) -> "Living":
         return Living(self, query, self._rooms, part)
 
-    def relation(self, part: Part | None, rows: str = ROWS) -> str:
+    def relation(self, part: RowPart | None, rows: str = ROWS) -> str:
         """SQL of the rows, or of those of a part, to be read from."""
         if part is None:
             return rows
         return f"({self._of(part)}) AS part"
 
-    def _of(self, part: Part) -> str:
+    def _of(self, part: RowPart) -> str:
         place = QueryPlace(ROWS, "", self.dialect, part)
         return place.sql(place.read(self.schema, self.unit))
 
@@ -243,7 +243,7 @@ class _Compiled:
 
 @lru_cache(maxsize=_PLANS)
 def _compiled(
-    query: Query, schema: tuple[tuple[str, str], ...], unit: str | None, dialect: Dialect, part: Part | None
+    query: Query, schema: tuple[tuple[str, str], ...], unit: str | None, dialect: Dialect, part: RowPart | None
 ) -> _Compiled:
     place = QueryPlace(ROWS, _ANY_KEYS, dialect, part)
     found = compiler.evaluate(query, dict(schema), unit, place)
@@ -259,7 +259,7 @@ def _statement(place: QueryPlace, expression: Any, length: int | None) -> str:
 class EnginePlan:
     """SQL compiled once from a query; each `run` is one scan of one state of the rows, or less: see `remembering`."""
 
-    def __init__(self, backend: Backend, query: Query, part: Part | None = None) -> None:
+    def __init__(self, backend: Backend, query: Query, part: RowPart | None = None) -> None:
         """Compile; `InvalidQuery` where the query does not fit the schema."""
         self.query, self._backend = query, backend
         self._place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query), part)
@@ -303,7 +303,7 @@ class EnginePlan:
 # Reading the values of a column in order.
 
 
-def _ordering(backend: Backend, asked: Ordered, part: Part | None) -> Deferred:
+def _ordering(backend: Backend, asked: Ordered, part: RowPart | None) -> Deferred:
     def compiled(place: QueryPlace) -> compiler.Evaluation:
         return compiler.ordered_rows(asked, backend.schema, backend.unit, place)
 
@@ -334,7 +334,7 @@ _LETTERS: Final = {
 class ElementReader:
     """Reads the words of elements: see `ElementReading`. `run` returns the reader itself: nothing is read yet."""
 
-    def __init__(self, backend: Backend, asked: Elements, part: Part | None) -> None:
+    def __init__(self, backend: Backend, asked: Elements, part: RowPart | None) -> None:
         """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
 
         def written(place: QueryPlace) -> str:
@@ -501,7 +501,7 @@ class Living:
     """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
 
     def __init__(
-        self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable], part: Part | None
+        self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable], part: RowPart | None
     ) -> None:
         """`rooms` are those that have a table already."""
         place = QueryPlace(ROWS, fresh("living"), backend.dialect, part)

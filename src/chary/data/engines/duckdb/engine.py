@@ -19,7 +19,7 @@ from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import Access, Database, fetched
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.queries.ordered import Mark, Occurring, Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
@@ -257,7 +257,7 @@ class DuckRows(SQLRows):
     def knows_arrival(self) -> bool:
         return self._loader.knows_arrival
 
-    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Deferred:
+    def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Deferred:
         sql = f"SELECT {', '.join(map(quote, columns))} FROM {self.relation(part, f'temp.main.{ROWS}')}"
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 

@@ -19,7 +19,7 @@ from chary.data.engines.postgresql.append import ServerBatches, append, check_en
 from chary.data.engines.postgresql.catalog import StoredRows
 from chary.data.engines.postgresql.connection import Cursor, Server, fetched
 from chary.data.engines.sql import ARROW, ROWS, SmallTable, SQLRows
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.predicates.conditions import double
 from chary.data.queries.ordered import Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps, check_steps
@@ -288,7 +288,7 @@ class ServerRows(SQLRows):
         rows = self.server.ask(lambda cursor: self.rows.execute(cursor, sql, more=[key]), "read the elements")
         return np.array(rows, dtype=np.int64).reshape(len(rows)).view(np.uint64)
 
-    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Deferred:
+    def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Deferred:
         schema = self.schema
         cells = ", ".join(f"{_cell(schema, name)} AS {quote(name)}" for name in columns)
         sql = f"SELECT {cells} FROM {self.relation(part)}"

@@ -18,7 +18,7 @@ from chary.data.engines.spark import storage
 from chary.data.engines.spark.dialect import SPARK
 from chary.data.engines.spark.session import BATCH, CANDIDATE, SparkWork, session_of
 from chary.data.engines.sql import ROWS, SmallTable, SQLRows, fresh
-from chary.data.partition import Part
+from chary.data.partition import RowPart
 from chary.data.queries.ordered import Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
@@ -80,7 +80,7 @@ class SparkRows(SQLRows):
         high, low = (found[half].astype(np.uint64) for half in ("w1", "w9"))
         return (high << np.uint64(32)) | low
 
-    def snapshot(self, columns: Sequence[str], part: Part | None = None) -> Deferred:
+    def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Deferred:
         sql = f"SELECT {', '.join(map(storage.backquoted, columns))} FROM {self.relation(part)}"
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
