@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from numbers import Real
 from typing import Any, Final, Self
 
@@ -202,7 +202,12 @@ def numbered(values: Any, known: Sequence[Any]) -> Cells:
     [0, 1, 0]
     """
     places = {value: place for place, value in enumerate(known, start=1)}
-    return np.array([_place(value, places) for value in listed(values)], dtype=np.int64)
+    found = listed(values)
+    try:
+        numbers = list(map(places.get, found, repeat(0)))
+    except TypeError:  # a value without a hash is not in the list
+        numbers = [_place(value, places) for value in found]
+    return np.array(numbers, dtype=np.int64)
 
 
 def listed(values: Any) -> list[Any]:
