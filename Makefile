@@ -34,7 +34,7 @@ changed: $(VENV)/dev.stamp
 
 # Needs Java 17 for Spark, and programs of PostgreSQL for PostgreSQL; what is missing is skipped, and said.
 test-engines: $(VENV)/engines.stamp
-	$(BIN)/python -m pytest -m engines tests/engines tests/data/engines -k "$(ENGINES)"
+	$(BIN)/python -m pytest -m engines tests/engines tests/conformance/test_engines.py tests/data/engines -k "$(ENGINES)"
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check src research tests benchmarks

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import runpy
+import signal
 import sys
 import tempfile
 import threading
@@ -58,3 +59,25 @@ def _run(tells, errors, option, what, *arguments):
         runpy.run_module(what, run_name="__main__")
     else:
         exec(what, {"__name__": "__main__"})
+
+
+def killing(step):
+    """An `on_step` that kills its process at one step."""
+    return lambda reached: os.kill(os.getpid(), signal.SIGKILL) if reached == step else None
+
+
+def started(work, *arguments):
+    """A process forked from one that has imported everything and opened nothing."""
+    child = FORKED.Process(target=work, args=arguments)
+    child.start()
+    return child
+
+
+def ended(child, patience=120):
+    """How it ended; it is not left behind."""
+    child.join(patience)
+    if child.is_alive():
+        child.kill()
+        child.join()
+        raise AssertionError("the process took too long")
+    return child.exitcode

@@ -59,25 +59,18 @@ def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, p
 
 
 @pytest.mark.parametrize("place", ["visits.csv", "parts"])
-def test_a_line_without_a_budget_either_is_refused_with_one_that_works(call, visits, place):
+@pytest.mark.parametrize(
+    ("size", "wrong"), [("", "test has no usual cost"), (" --hits 20", "a new ledger needs a budget")]
+)
+def test_a_line_without_a_budget_is_refused_with_one_that_works(call, visits, place, size, wrong):
+    """Whether it says what it may cost or not."""
     parts = visits.with_name("parts")
     parts.mkdir()
     pq.write_table(pa.table({"patient_id": list(range(100))}), parts / "a.parquet")
-    code, _, err = call(f"test {place} --unit patient_id --count --above 5")
-    better = err.strip().partition(", as in: ")[2]
-    assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in better) == (2, True)
-    code, _, err = call("", *shlex.split(better)[1:])
-    assert code == 0, err
-
-
-@pytest.mark.parametrize("place", ["visits.csv", "parts"])
-def test_a_new_ledger_without_a_budget_is_refused_with_a_line_that_works(call, visits, place):
-    parts = visits.with_name("parts")
-    parts.mkdir()
-    pq.write_table(pa.table({"patient_id": list(range(100))}), parts / "a.parquet")
-    code, _, err = call(f"test {place} --unit patient_id --count --above 5 --hits 20")
+    code, _, err = call(f"test {place} --unit patient_id --count --above 5{size}")
     told, _, better = err.strip().partition(", as in: ")
-    assert (code, told) == (2, "chary: a new ledger needs a budget")
+    assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in better) == (2, True)
+    assert told.startswith(f"chary: {wrong}")
     code, _, err = call("", *shlex.split(better)[1:])
     assert code == 0, err
 

@@ -28,7 +28,8 @@ def units(*ids):
 def line(upto, raised):
     sketch = Distinct("0.01", 64).start(Seeded(1))
     registers = bytes([sketch.distinct.least + raised] * 64)
-    return Line(replace(sketch, registers=registers), 3, paid=True, mark=Mark("rows", upto))
+    secret = replace(sketch, registers=registers, key=sketch.key[:: -1 if raised else 1])
+    return Line(secret, 3, paid=True, mark=Mark("rows", upto))
 
 
 def tree_state(noise):

@@ -15,7 +15,8 @@ from chary.cli.app import app
 from chary.cli.forms import forms
 from chary.cli.output import is_table
 from tests.cli.kit import BUDGET, SMALL, typed
-from tests.conformance.samples import BROUGHT, NEIGHBORS, TYPED, USUAL
+from tests.conformance.sample import NEIGHBORS
+from tests.conformance.samples import BROUGHT, TYPED, USUAL
 from tests.session.kit import WORDS_OF_ACCOUNTING, shows_data
 
 
@@ -101,7 +102,7 @@ def test_bad_input_leaves_with_2_in_one_line(call, patients, kind):
     assert not patients.with_name("patients.csv.ledger").exists()
 
 
-@pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "release_if", "quantiles"])
+@pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "release_if", "quantiles", "choose"])
 def test_a_budget_that_is_too_small_leaves_with_3(call, patients, kind):
     large = TYPED[kind].typed.replace(SMALL, "--epsilon 90")
     code, out, err = call(line_of(kind, options=large))

@@ -1,10 +1,8 @@
-"""kill -9 within a question to each form of run, and processes that ask one run at once: see runs.py.
+"""kill -9 within a question to each form of run, and processes that ask one run at once: see samples.py.
 
 The processes are forked from one that has imported everything and opened nothing: importing takes each a second.
 """
 
-import multiprocessing
-import os
 import pickle
 import signal
 
@@ -16,11 +14,12 @@ from chary import BudgetExceeded, LedgerLocked, NotWithheld
 from chary.amounts import Amount
 from chary.calls import growing_tests
 from chary.ledger import SecretMoved
-from tests.conformance.samples import NEIGHBORS, RUNS
+from tests.children import FORKED, ended, killing, started
+from tests.conformance.sample import NEIGHBORS
+from tests.conformance.samples import RUNS
 from tests.conformance.test_runs import ROOM, check_accounts, resumed, secret, stored
 from tests.session.kit import spent, visits
 
-FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])
 PROCESSES, ASKS, PATIENCE = 2, 4, 120
 # Enough for the next run of a schedule, and for no other after it.
@@ -33,27 +32,6 @@ pytestmark = pytest.mark.usefixtures("any_threshold")
 def opened(folder, form, on_step=None, rows=GROWN):
     given = {"ledger": folder / "visits.ledger", "dataset": "data"} | ROOM | NEIGHBORS[form.rows]
     return chary.open(rows, on_step=on_step, **given)
-
-
-def killing(step):
-    """An `on_step` that kills its process at one step."""
-    return lambda reached: os.kill(os.getpid(), signal.SIGKILL) if reached == step else None
-
-
-def started(work, *arguments):
-    child = FORKED.Process(target=work, args=arguments)
-    child.start()
-    return child
-
-
-def ended(child):
-    """How it ended; it is not left behind."""
-    child.join(PATIENCE)
-    if child.is_alive():
-        child.kill()
-        child.join()
-        pytest.fail("the process took too long")
-    return child.exitcode
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -8,7 +8,8 @@ import pytest
 from chary import Budget
 from chary.calls.run import Opening
 from chary.data.queries.stored import current_kind
-from tests.conformance.samples import AFTER, ALL, CALLS, ROWS, answering
+from tests.conformance.sample import ROWS
+from tests.conformance.samples import AFTER, ALL, CALLS, answering
 
 
 def sample(kind, session):

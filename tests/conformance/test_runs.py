@@ -1,4 +1,4 @@
-"""What every kind of run must do, whatever it asks: see runs.py."""
+"""What every kind of run must do, whatever it asks: see samples.py."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +28,8 @@ from chary.ledger import SecretMoved
 from chary.noise import Seeded
 from chary.report import report
 from chary.session import STEPS, findings
-from tests.conformance.samples import EXTREME, NEIGHBORS, ROWS, RUNS
+from tests.conformance.sample import NEIGHBORS, ROWS
+from tests.conformance.samples import EXTREME, RUNS
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import ADDRESS, error_texts, recorded, shows_data, spent, visits
 

@@ -9,7 +9,8 @@ from chary.calls import read
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.service.core.requests import readable_kinds
-from tests.conformance.samples import ALL, KINDS, ROWS
+from tests.conformance.sample import ROWS
+from tests.conformance.samples import ALL, KINDS
 from tests.service.kit import serve_visits
 from tests.session.kit import shows_data
 

@@ -3,7 +3,6 @@
 import random
 import signal
 import time
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -14,7 +13,6 @@ from tests.children import Python
 from tests.crash.append_child import BATCH, PLACES, PUBLIC, SECRET, make, open_session
 from tests.session.kit import recorded
 
-CHILD = Path(__file__).with_name("append_child.py")
 AFTER_THE_COMMIT = {"committed", "noting", "noted"}
 
 

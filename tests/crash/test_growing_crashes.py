@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import multiprocessing
 import os
 import signal
 
@@ -17,10 +16,10 @@ from chary.cli import run
 from chary.growth import CountsBox
 from chary.ledger import Ledger, open_ledger
 from chary.session import STEPS
+from tests.children import FORKED, ended, killing, started
 
 # Processes are copies of one that has read the modules, and done nothing else.
-PROCESS = multiprocessing.get_context("forkserver")
-PROCESS.set_forkserver_preload([__name__])
+FORKED.set_forkserver_preload([__name__])
 START, ARRIVING = 300, 100
 EPSILON, ROWS = 1, 3000
 REQUEST = "the one question"
@@ -31,22 +30,6 @@ PUBLIC = {
     "dataset": "wards",
     "budget": chary.Budget(epsilon=1000, delta=1e-6),
 }
-
-
-def killer(step):
-    return lambda reached: os.kill(os.getpid(), signal.SIGKILL) if reached == step else None
-
-
-def started(work, folder, *arguments):
-    child = PROCESS.Process(target=work, args=(folder, *arguments))
-    child.start()
-    return child
-
-
-def ended(child):
-    """Its exit code."""
-    child.join(timeout=120)
-    return child.exitcode
 
 
 def killed(work, folder, *arguments):
@@ -169,7 +152,7 @@ def test_a_killed_command_goes_on_when_it_is_repeated(tmp_path, capsys, notes):
 
 
 def ask(folder, call, step):
-    weights = asked_rows(folder, killer(step)).resume(call)
+    weights = asked_rows(folder, killing(step)).resume(call)
     weights.ask("half = 0", request=REQUEST)
 
 
@@ -179,7 +162,7 @@ def look(folder, call):
 
 def append(folder, call, step):
     """The steps of the append's run only: the opening has none."""
-    session = stored_session(folder, killer(step))
+    session = stored_session(folder, killing(step))
     schedule = session.resume(call, bring=BOX)
     session.append(pa.table({"ward": [i % 3 for i in range(ARRIVING)]}), request="batch")
     schedule.ask()

@@ -1,7 +1,6 @@
 """kill -9 at every step of reserve - run - settle, and races of real processes, through the whole stack."""
 
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.children import Python
 from tests.crash.session_child import FREE_MISSES, ask, open_session
 from tests.session.kit import spent
 
-CHILD = Path(__file__).with_name("session_child.py")
 PRICE = 0.1 / 50
 
 

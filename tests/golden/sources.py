@@ -6,7 +6,8 @@ import duckdb
 
 import chary
 from chary import Budget
-from tests.conformance.samples import FIRST, PATIENTS, REPLACED, ROWS, VOTES
+from tests.conformance.sample import PATIENTS, REPLACED, ROWS, VOTES
+from tests.conformance.samples import FIRST
 from tests.session.kit import PUBLIC, USUAL, open_teachers, visits
 
 ROOM = Budget(epsilon=2, delta=1e-6)

@@ -29,7 +29,8 @@ from chary.client.wire import in_typed
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.report import report
-from tests.conformance.samples import EVERY, LATER, PATIENTS, REPLACED, ROWS, VOTES, names_of
+from tests.conformance.sample import PATIENTS, REPLACED, ROWS, VOTES
+from tests.conformance.samples import EVERY, LATER, names_of
 from tests.golden.make import told as told_of
 from tests.net import kept
 from tests.net.kept import RECORDED, told

@@ -20,7 +20,8 @@ from chary.calls.run import RunKind
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.session import findings, plain_composition
-from tests.conformance.samples import EVERY, VOTES
+from tests.conformance.sample import VOTES
+from tests.conformance.samples import EVERY
 from tests.net.kept import masked, told
 from tests.session.kit import PUBLIC, open_teachers, visits
 

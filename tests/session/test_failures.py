@@ -178,21 +178,10 @@ def test_a_failed_revision_keeps_the_outcome(opened):
     assert held.widen(above=SURE).published
 
 
-def test_a_revision_overtaken_by_another_is_given_back(opened):
-    """Between looking and running another session publishes the outcome."""
-    at = At("reserved", lambda: held.widen(above=SURE, request="other"))
-    session = opened(on_step=at, grain="0.02")
-    held = session.release_if(count(), above=NEVER, epsilon="0.01")
-    at.armed = True
-    with pytest.raises(chary.NotWithheld):
-        held.widen(above=SURE)
-    assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
-    assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
-
-
-def test_two_revisions_at_the_same_moment_publish_once(opened, place):
-    """The one that settles later is run again, finds nothing held, and gives its reservation back."""
-    at = At("ran", lambda: held.widen(above=SURE, request="other"))
+@pytest.mark.parametrize("step", ["reserved", "ran"])
+def test_of_two_revisions_at_once_one_publishes_and_the_other_is_given_back(opened, place, step):
+    """The one that settles later has run for nothing, or is run again, and finds nothing held."""
+    at = At(step, lambda: held.widen(above=SURE, request="other"))
     session = opened(on_step=at, grain="0.02", ledger=place)
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     at.armed = True

@@ -1,6 +1,5 @@
 """The kinds of calls on growing tables in one session and one ledger, as an office runs them."""
 
-import json
 import math
 import warnings
 from fractions import Fraction
@@ -13,8 +12,6 @@ from chary.accounting import Targeted
 from chary.calls import MWEM, PMW, ContinualCount, GrowingTests, Rerun, RunAlgorithm, SmallDatabase
 from chary.errors import BudgetExceeded, InvalidParameter, NotWithheld
 from chary.growth import AlgorithmBox, CountsBox
-from chary.mechanisms.additive import unpadded
-from chary.noise import Seeded
 from chary.session import plain_composition
 from tests.session.growing_office import (
     BETA,
@@ -215,22 +212,6 @@ def test_one_follower_that_fails_leaves_the_others_their_turn(office):
         warnings.simplefilter("error")
         session.append(people(2700, 2701))
     assert [run.size for run in broken.state.results] == [900, 2701]
-
-
-def test_what_is_public_shows_no_secret_state(office):
-    session = office(unsafe_noise=Seeded(1))
-    above = session.start(GrowingTests(above="0.5", epsilon="1e-5"))
-    above.ask()
-    rounds = session.start(PMW(prepaid=True, universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
-    while rounds.ask("ill").hard:
-        continue
-    shown = json.dumps(list(session.spine.ledger.export("people"))) + repr(
-        [session.history, above, above.state, rounds, rounds.state]
-    )
-    kept = [unpadded(session.spine.ledger.secret(opened.call)) for opened in (above, rounds)]
-    hidden = [json.loads(state.splitlines()[0])[-1] for state in kept]
-    assert all(type(shift) is int and abs(shift) > 10_000 for shift in hidden)
-    assert not [shift for shift in hidden if str(abs(shift)) in shown]
 
 
 def test_a_tiny_price_is_never_told_as_nothing(office):

@@ -5,11 +5,11 @@ from fractions import Fraction
 import pytest
 
 import chary
-from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean
+from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count
 from chary.amounts import Amount
-from chary.calls import Release, Widen
+from chary.calls import Release
 from chary.ledger import open_ledger
-from tests.session.kit import CLINICS, USUAL, spent, visits
+from tests.session.kit import USUAL, spent
 
 NEVER, SURE = 10**9, -(10**6)
 
@@ -76,59 +76,11 @@ def test_a_share_below_what_was_spent_is_refused(pair):
         alice.set_quota("bob", "0.4")
 
 
-QUESTIONS = {
-    "release": lambda s, key: s.release(count(), epsilon="0.1", request=key),
-    "gaussian": lambda s, key: s.release(count(), rho="0.001", request=key),
-    "keyed": lambda s, key: s.release(count().by("clinic", CLINICS), epsilon="0.1", request=key),
-    "mean": lambda s, key: s.release(mean("cost", bounds=(0, 9), max_rows_per_unit=1), epsilon="0.1", request=key),
-    "grid": lambda s, key: s.release(
-        chary.sum("cost", bounds=(0, 9), grid="0.1", max_rows_per_unit=1), epsilon="0.1", request=key
-    ),
-    "test": lambda s, key: s.test(count(), above=51, epsilon="0.02", request=key),
-    "published": lambda s, key: s.release_if(count(), above=SURE, epsilon="0.02", request=key),
-    "held": lambda s, key: s.release_if(count(), above=NEVER, epsilon="0.02", request=key),
-    "watch": lambda s, key: s.release_if(
-        count().by("clinic", CLINICS), above=15, epsilon="0.02", below_margin=True, request=key
-    ),
-}
-
-
-@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS.keys())
-def test_a_repeated_request_is_answered_identically_free_and_unread(opened, tmp_path, ask):
-    path, seen = tmp_path / "visits.ledger", []
-    first = opened(ledger=path, on_step=seen.append)
-    answer = ask(first, "key")
-    charged, length = spent(first), len(first.history)
-    seen.clear()
-    assert ask(first, "key") == answer
-    assert seen == ["asked"]
-    first.close()
-    again = opened(rows=visits().head(3), ledger=path, budget=None, on_step=seen.append)
-    assert ask(again, "key") == answer
-    assert set(seen) == {"asked"}
-    assert (spent(again), len(again.history)) == (charged, length)
-
-
 def test_without_a_key_every_question_is_new(opened):
     session = opened()
     answers = {session.release(count(), epsilon="0.01").value for _ in range(10)}
     assert len(answers) > 1
     assert len(session.history) == 10
-
-
-def test_a_repeated_revision_is_answered_identically(opened, tmp_path):
-    path = tmp_path / "visits.ledger"
-    first = opened(ledger=path)
-    held = first.release_if(count(), above=NEVER, epsilon="0.02", request="first")
-    lower = held.widen(above=NEVER - 1, request="second")
-    published = held.widen(above=SURE, request="third")
-    charged = spent(first)
-    first.close()
-    again = opened(ledger=path)
-    assert again.release_if(count(), above=NEVER, epsilon="0.02", request="first") == held
-    assert again.ask(Widen(held.call, above=NEVER - 1), request="second") == lower
-    assert again.ask(Widen(held.call, above=SURE), request="third") == published
-    assert spent(again) == charged
 
 
 def test_a_key_belongs_to_one_question(opened, tmp_path):

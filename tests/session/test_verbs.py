@@ -7,7 +7,7 @@ import pytest
 from chary.calls import kinds
 from chary.client import AsyncRemote, Remote, connect_async
 from chary.session import Session
-from tests.calls.test_values import ordered
+from tests.conformance.test_values import ordered
 
 CALLS = {name: kinds()[name] for name in ("release", "test", "release_if")}
 CODE = ("Annotated", "Validator", "Serializer", "Schema", "<function", "decimal.")

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session
-from tests.conformance.samples import EVERY, PATIENTS, REPLACED, ROWS, VOTES, names_of
+from tests.conformance.sample import PATIENTS, REPLACED, ROWS, VOTES
+from tests.conformance.samples import EVERY, names_of
 from tests.session.kit import PUBLIC, open_teachers, visits
 
 VISITS = pa.Table.from_pandas(visits(), preserve_index=False)

@@ -261,18 +261,3 @@ def test_bad_questions_cost_nothing(opened, ask):
         ask(session)
     assert session.history == []
     assert not shows_data(error_texts(caught.value))
-
-
-def test_answers_are_repeated_after_a_restart(opened, tmp_path):
-    asks = {
-        "a": lambda s: s.ask(Choose(BY_CLINIC, epsilon="0.01"), request="a"),
-        "b": lambda s: s.ask(MostCommon("age", among=range(20, 90), epsilon="0.01"), request="b"),
-        "c": lambda s: s.ask(Majority("age >= 47", epsilon="0.01"), request="c"),
-    }
-    first = opened(ledger=tmp_path / "visits.ledger")
-    answers = {key: ask(first) for key, ask in asks.items()}
-    paid = spent(first)
-    first.close()
-    again = opened(ledger=tmp_path / "visits.ledger")
-    assert all(ask(again) == answers[key] for _ in range(5) for key, ask in asks.items())
-    assert spent(again) == paid

@@ -47,16 +47,6 @@ def test_each_condition_that_hits_is_charged_and_a_selection_halts(opened):
     assert (second.tested, second.untested) == (2, (CONDITIONS[2],))
 
 
-def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
-    place, how = tmp_path / "visits.ledger", {"above": 10, "hits": 9, "below_margin": True}
-    first = opened(budget=DELTA, ledger=place)
-    found = [first.ask(Select(asked, **how), request=str(asked)) for asked in (CONDITIONS, EVERY)]
-    first.close()
-    again = opened(ledger=place)
-    assert [again.ask(Select(asked, **how), request=str(asked)) for asked in (CONDITIONS, EVERY)] == found
-    assert again.history[0].question == {"candidates": CONDITIONS, "above": "10", "hits": 9, "parallel": 3}
-
-
 def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
     session = opened(budget=FINE)
     by_laplace = session.ask(Greedy(CONDITIONS, above=9, epsilon=500))

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from fractions import Fraction
 
 import pandas as pd
 import pytest
@@ -23,7 +22,7 @@ from chary.accounting import Extendable, Targeted
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import Greedy, Select, ThresholdTest, TopK, When, Widen
 from chary.mechanisms import Held
-from chary.noise import Seeded, discrete_laplace
+from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, hit_of, shows_data, spent, visits
 
 WARDS = ["a", "b", "c", "d", "e"]
@@ -271,38 +270,6 @@ def test_coverage_stops_where_the_budget_does(opened):
 
 
 # Requests, restarts, other calls
-
-
-def test_a_repeated_request_is_free_and_identical_after_a_restart(opened, tmp_path):
-    path = tmp_path / "stays.ledger"
-    noisy = Algorithm(
-        "noisy", lambda rows, source: [int(discrete_laplace(source, Fraction(100), 1)[0]), None], epsilon="0.01"
-    )
-    candidates = [noisy, answering("other", [3, None], "0.01")]
-
-    def asked(session):
-        return (
-            session.ask(TopK(by_ward(), k=2, epsilon="0.01"), request="top"),
-            session.ask(TopK(candidates, k=2), request="algorithms"),
-            session.ask(Select(candidates, above=-(10**9)), request="select"),
-            session.ask(Greedy(by_ward(), above=3, epsilon="0.01"), request="cover"),
-        )
-
-    session = opened(rows=stays(), ledger=path, **ROOMY)
-    first, before = asked(session), spent(session)
-    session.close()
-    again = opened(rows=stays(), ledger=path, budget=None)
-    assert asked(again) == first
-    assert spent(again) == before
-    for other in (
-        lambda: again.ask(TopK(by_ward(), k=3, epsilon="0.01"), request="top"),
-        lambda: again.ask(TopK(by_ward(), k=2, epsilon="0.01", gap=1), request="top"),
-        lambda: again.ask(TopK(by_ward(), k=2, epsilon="0.01", above=1), request="top"),
-        lambda: again.ask(TopK(candidates[:1], k=1), request="algorithms"),
-        lambda: again.ask(Select(candidates, above=1), request="select"),
-    ):
-        with pytest.raises(chary.RequestConflict):
-            other()
 
 
 def test_an_interrupted_coverage_goes_on_where_it_was(opened, place):

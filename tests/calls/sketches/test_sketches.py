@@ -26,7 +26,7 @@ from chary.errors import EngineError
 from chary.mechanisms import Distinct, Phantoms, words
 from chary.noise import Seeded
 from tests.mechanisms.sketch_laws import trajectories
-from tests.session.kit import NO_NOISE, SECRET_NAME, SECRET_NUMBER, USUAL, error_texts, shows_data, spent, visits
+from tests.session.kit import NO_NOISE, USUAL, error_texts, spent
 
 KEY = "0f" * 32
 ROOMY = {"budget": USUAL, "grain": "0.02"}
@@ -389,20 +389,6 @@ def test_only_tables_are_sketched(opened):
     series = chary.open_counts(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=USUAL)
     with series, pytest.raises(InvalidQuery):
         series.start(DistinctSketch(epsilon="0.02"))
-
-
-def test_nothing_secret_is_shown(opened):
-    session = opened(visits(), **ROOMY)
-    sketch = session.start(DistinctSketch(**FEW))
-    sketch.ask(above=10**9)
-    line = line_of(session, sketch)
-    shown = "\n".join([repr(sketch), repr(line), str(line.mark), str(session.history), session.statement()])
-    assert line.sketch.key not in shown
-    assert line.sketch.registers.hex() not in shown
-    assert not shows_data(shown)
-    assert str(SECRET_NUMBER) not in shown
-    assert SECRET_NAME not in shown
-    assert str(line.mark.upto) not in str(line.mark)
 
 
 def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):

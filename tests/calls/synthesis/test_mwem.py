@@ -203,12 +203,6 @@ def test_a_secret_size_and_no_rows_are_refused(opened, rows):
         made(rows(rows=visits().iloc[:0].astype({"clinic": "string", "age": "int64"})))
 
 
-def test_nothing_shows_a_row(rows):
-    session = rows(unsafe_noise=Seeded(1))
-    found = made(session, epsilon="0.5")
-    assert not shows_data(repr(found) + repr(session.history) + repr(found.rounds))
-
-
 def test_the_answer_is_a_function_of_counts_and_noise_alone(rows):
     """Two tables with the same counts of all queries give the same answer from the same noise."""
     frame = visits()

@@ -11,13 +11,13 @@ import chary
 from chary import Bins, Budget, BudgetExceeded, InvalidParameter, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.synthesis import coarseness_up
-from chary.calls import SmallDatabase, SyntheticDatabase
+from chary.calls import SmallDatabase
 from chary.calls.synthesis import Workload
 from chary.data import Predicate
 from chary.noise import Seeded
 from tests.calls.synthesis.small_database_kit import QUERIES, small
 from tests.calls.weights.weighting_kit import UNIVERSE, true_share
-from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent, visits
 
 
 def error(made, frame):
@@ -175,11 +175,3 @@ def test_a_row_that_moves_changes_each_count_by_one_at_most(rows):
         counts.append([session.spine.rows.prepare(query).run() for query in (*workload.counts, count())])
         session.close()
     assert np.ptp(np.array(counts), axis=0).tolist() == [1, 1, 1, 0]
-
-
-def test_nothing_shows_a_row(rows):
-    session = rows(unsafe_noise=Seeded(1))
-    made = small(session, queries=["clinic = 'north'"])
-    assert isinstance(made, SyntheticDatabase)
-    assert set(session.history[-1].answer) == {"cells", "size"}
-    assert SECRET_NAME not in repr(made) + repr(session.history) + repr(made.table())

@@ -141,12 +141,3 @@ def test_what_this_budget_or_filter_cannot_answer_is_refused(opened, kind):
         opened(budget=DELTA).ask(CALLS[kind](within=1, tests=10**6))
     with pytest.raises(InvalidParameter, match="at least"):
         opened(budget=DELTA).ask(CALLS[kind](hits=10**12))
-
-
-@pytest.mark.parametrize("kind", CALLS)
-def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path, kind):
-    place, call = tmp_path / "visits.ledger", CALLS[kind](hits=9)
-    first = opened(budget=DELTA, ledger=place)
-    answer = first.ask(call, request="monday")
-    first.close()
-    assert opened(ledger=place).ask(call, request="monday") == answer

@@ -125,21 +125,3 @@ def test_streams_tell_the_same(opened):
     assert ask(count()).interval[0] is None or ask(count()).interval[0] > -1100
     rows = [row for row in ask(EVERY) if row["hit"]]
     assert all(row["low"] is not None for row in rows)
-
-
-def test_intervals_are_the_same_when_a_request_is_repeated(opened, tmp_path):
-    place = tmp_path / "visits.ledger"
-    first = opened(ledger=place, budget=BUDGET)
-    held = first.release_if(count(), above=10**6, epsilon=EPSILON)
-    asked = (
-        first.ask(Widen(held.call, above=-(10**6)), request="lower"),
-        first.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
-    )
-    first.close()
-    again = opened(ledger=place, budget=BUDGET)
-    repeated = (
-        again.ask(Widen(held.call, above=-(10**6)), request="lower"),
-        again.release_if(EVERY, above=-1000, epsilon=EPSILON, request="all"),
-    )
-    assert [found.interval for found in repeated] == [found.interval for found in asked]
-    assert repeated[1].rows() == asked[1].rows()

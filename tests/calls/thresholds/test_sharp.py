@@ -212,21 +212,6 @@ def test_a_value_without_a_sharp_test_is_refused(opened):
         opened(budget=DELTA).ask(ReleaseIf(EVERY, above=5, epsilon=1, value="0.5"))
 
 
-def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
-    place = tmp_path / "visits.ledger"
-    first = opened(budget=DELTA, ledger=place)
-    found = first.release_if(EVERY, above=10, hits=9, request="monday", below_margin=True)
-    first.close()
-    again = opened(ledger=place)
-    assert again.release_if(EVERY, above=10, hits=9, request="monday") == found
-    assert again.history[-1].question == {
-        "query": EVERY.body(),
-        "above": "10",
-        "hits": 9,
-        "parallel": 3,
-    }
-
-
 def test_a_conditional_release_has_a_fresh_value_and_holds_nothing(opened):
     session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
     costs, average = chary.sum("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))

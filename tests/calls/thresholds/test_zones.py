@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 import chary
@@ -158,19 +157,6 @@ def test_bad_questions_cost_nothing(opened, ask):
     with pytest.raises((InvalidParameter, InvalidQuery)):
         ask(session)
     assert session.history == []
-
-
-def test_answers_are_repeated(opened, place):
-    session = opened(ledger=place, unsafe_noise=Seeded(1))
-    asks = {
-        "a": lambda: session.ask(Classify(count(), low=45, high=55, epsilon="0.02"), request="a"),
-        "b": lambda: session.ask(Classify(count(), above=50, epsilon="0.02"), request="b"),
-        "c": lambda: session.ask(Classify(count().by("clinic", CLINICS), epsilon="0.02"), request="c"),
-    }
-    first = {key: ask() for key, ask in asks.items()}
-    assert all(ask() == first[key] for _ in range(5) for key, ask in asks.items())
-    assert len(session.history) == 3
-    assert np.all([entry.tests == 1 for entry in session.history])
 
 
 @pytest.mark.parametrize(("neighbors", "monotone"), [("add_remove", True), ("replace", False)])

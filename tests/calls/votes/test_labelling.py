@@ -18,7 +18,7 @@ from chary.calls.call import of_record
 from chary.calls.choices import agreement_test, label_choice, label_event
 from chary.calls.run import titled
 from chary.data import Votes
-from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict
+from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
 from chary.session import open_votes
@@ -267,23 +267,6 @@ def test_only_the_unexpected_level_is_paid(opened, expect):
     assert [high.hit for high in found] == [high.value != (expect == "high") for high in found]
     assert 0 < paid < 30
     assert spent(session).main == paid * session.spine.filter.price(Targeted("0.02")).hit.main
-
-
-def test_a_repeated_request_is_answered_from_the_ledger(tmp_path):
-    calls = [
-        lambda session: session.ask(Label(0, epsilon="0.02"), request="a"),
-        lambda session: session.ask(Label(1, epsilon="0.02", low=20, clear=True), request="b"),
-        lambda session: session.ask(Label(2, epsilon="0.02", guess="dog"), request="c"),
-        lambda session: session.ask(Agreement(2, above=20, epsilon="0.02"), request="d"),
-    ]
-    place = {"dataset": "votes", "ledger": tmp_path / "ledger"}
-    with open_votes(ballots(), budget=USUAL, **place) as session:
-        first, before = [call(session) for call in calls], spent(session)
-    with open_votes(ballots(), **place) as session:
-        assert [call(session) for call in calls] == first
-        assert spent(session) == before
-        with pytest.raises(RequestConflict):
-            session.ask(Label(2, epsilon="0.02", guess="cat"), request="c")
 
 
 def test_ledgers_hold_a_label_that_is_free_where_it_is_clear_by_a_kind_of_its_own(opened):

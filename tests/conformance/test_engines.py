@@ -9,10 +9,13 @@ from chary import Budget
 from chary.data import NeighborRelation, RowTable
 from chary.noise import Seeded
 from chary.session.opening import BudgetChoice, Place, session_of
-from tests.conformance.samples import EVERY, NEIGHBORS, PATIENTS, REPLACED, ROWS, names_of
+from tests.conformance.sample import NEIGHBORS, PATIENTS, REPLACED, ROWS
+from tests.conformance.samples import EVERY, names_of
+from tests.engines.conftest import engine, opened, tally
 from tests.engines.openers import ENGINES
 from tests.session.kit import visits
 
+__all__ = ["engine", "opened", "tally"]
 ROOM = BudgetChoice(Budget(epsilon=2, delta=1e-6), grain="0.02")
 pytestmark = pytest.mark.parametrize(
     "engine",

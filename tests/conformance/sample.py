@@ -1,4 +1,4 @@
-"""How a form of run is opened and asked, what it uses up, and what nothing may show: see samples.py."""
+"""What a sample is: a way of asking a kind, how its run is asked, what it uses up and what nothing may show."""
 
 import json
 from collections.abc import Callable
@@ -6,8 +6,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chary.accounting import Targeted
+from chary.calls.run import Opening
 from chary.mechanisms.additive import unpadded
 from chary.mechanisms.sketches import Counters
+from tests.cli.kit import typed
+from tests.session.kit import PUBLIC
+
+PATIENTS, REPLACED, ROWS, VOTES = "patients", "replaced", "rows", "votes"
+# Of which rows a sample is asked: how they are opened, and how a command says it.
+NEIGHBORS = {PATIENTS: {"privacy_unit": "patient"}, REPLACED: {"privacy_unit": "patient", "neighbors": "replace"},
+             ROWS: PUBLIC}  # fmt: skip
+SAID = {PATIENTS: "--unit patient --infer-types", REPLACED: "--unit patient --neighbors replace --infer-types",
+        ROWS: "--each-row --neighbors replace --infer-types"}  # fmt: skip
 
 
 class Question(NamedTuple):
@@ -60,6 +70,70 @@ class Run:
     box: Any = None
     """What is brought again."""
     followed: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A way of asking a kind of call.
+
+    `call` makes the call, which is asked as it is. Of questions to runs, and of what goes on from an earlier call,
+    `prepared` takes a session and a name, does what comes first, and returns how to ask under a request key. Where
+    there are both, ledgers that are kept ask what is prepared.
+    """
+
+    call: Callable[[], Any] | None = None
+    prepared: Callable[[Any, str], Callable[[str | None], Any]] | None = None
+    rows: str = PATIENTS
+    typed: str | None = None
+    """The options of its command."""
+    free: bool = False
+    """Whether it never costs anything itself."""
+    code: bool = False
+    """Whether it brings code of its author's, which no service runs."""
+    public: bool = False
+    """Whether all of the state that it keeps is public, or of a length that is that of numbers of a fixed size."""
+    run: Run | None = None
+
+    @property
+    def kind(self):
+        return self.call().kind
+
+    def command(self, options=None):
+        """What is typed: its kind, its rows, and its options or others."""
+        return f"{typed(self.kind)} {SAID[self.rows]} {self.typed if options is None else options}"
+
+    def __call__(self, session, name):
+        """Do what comes first; how to ask then."""
+        if self.prepared is not None:
+            return self.prepared(session, name)
+        return lambda key: asked(session, self.call(), key)
+
+
+def asked(session, call, key):
+    """An answer; of what stays open its number."""
+    return session.start(call, request=key).call if isinstance(call, Opening) else session.ask(call, request=key)
+
+
+def question(word, opening, *said, rounds=False, **options):
+    """A question to a run that is open, and in a round."""
+
+    def prepared(session, name):
+        run = session.start(opening(), request=f"{word} {name}")
+        if rounds:
+            run.ask(request=f"round {name}")
+        return lambda key: run.ask(*said, **options, request=key)
+
+    return prepared
+
+
+def after(held, word="before"):
+    """What goes on from an earlier call."""
+
+    def prepared(session, name):
+        call = held(session, f"{word} {name}")
+        return lambda key: session.ask(call, request=key)
+
+    return prepared
 
 
 def published(answers):
