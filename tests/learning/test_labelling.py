@@ -274,8 +274,15 @@ def taught():
     return data, Teachers.train(data.rows, data.labels, teachers=40, **given)
 
 
+@pytest.fixture(scope="module")
+def votes(taught):
+    """Of these teachers on all points."""
+    data, teachers = taught
+    return teachers.votes(data.points)
+
+
 @pytest.mark.parametrize("strategy", CERTAIN, ids=str)
-def test_without_noise_the_student_is_nearly_as_good_as_its_teachers(taught, strategy):
+def test_without_noise_the_student_is_nearly_as_good_as_its_teachers(taught, votes, strategy):
     data, teachers = taught
     learned = teach(
         teachers,
@@ -288,7 +295,6 @@ def test_without_noise_the_student_is_nearly_as_good_as_its_teachers(taught, str
         progress=False,
     )
     report, released = learned.report, learned.released.labels
-    votes = teachers.votes(data.points)
     most = votes == votes.max(axis=1, keepdims=True)
     tied = set(np.flatnonzero(most.sum(axis=1) > 1).tolist())
     assert len(tied) < 15
