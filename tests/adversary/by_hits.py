@@ -15,7 +15,7 @@ import numpy as np
 
 from chary import count
 from chary.calls import PMW, Alert, GrowingRun, GrowingTests, IndividualTests
-from chary.calls.alerts import AlertLaw, AlertRun, Watched
+from chary.calls.alerts import AlertLaw, AlertMemory, AlertRun
 from chary.calls.growing_tests import GrowingRoundState, HitsLaw
 from chary.calls.individual import CounterMemory, IndividualRun
 from chary.calls.public_histograms import HistogramMemory, SharpHits
@@ -190,7 +190,7 @@ def growing(filter_, price, size=40, **how):
 def alert(filter_, price, counts=(20, 21), clear_below=20, value="0.25"):
     """An alert at 21, or quiet below another number, of a count that one row moves."""
     call = Alert(count(), above=21, clear_below=clear_below, price=price)
-    return ByHits(filter_, [Alerted(call, terms(filter_, price, value))], Watched().dump(), counts)
+    return ByHits(filter_, [Alerted(call, terms(filter_, price, value))], AlertMemory().dump(), counts)
 
 
 class SharpStream(Stream):

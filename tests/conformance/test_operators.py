@@ -101,6 +101,7 @@ OPENINGS = {name for name, sample in CALLS.items() if isinstance(sample(), Openi
 WHY = dict.fromkeys(OPENINGS, "stays open") | {
     "greedy": "asks several questions",
     "greedy of algorithms": "asks several questions",
+    "greedy of keys": "asks several questions",
     "greedy by rounds": "asks several questions",
     "call of a rho": "has a rho",
     "linear_regression": "has a rho",
@@ -113,6 +114,7 @@ WHY = dict.fromkeys(OPENINGS, "stays open") | {
     "classify by draws": "has no epsilon",
     "select of conditions": "has no epsilon",
     "test of keys by sharp tests": "has no epsilon",
+    "watch by sharp tests": "has no epsilon",
 }
 NUMBERS = {
     "release",

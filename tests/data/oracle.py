@@ -8,7 +8,7 @@ from fractions import Fraction
 from chary.data import Count, Sum
 from chary.data.predicates.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.data.predicates.predicate import derived
-from chary.data.predicates.terms import Case, Clipped, Coalesced, Constant, Operation, Part, Truncated
+from chary.data.predicates.terms import Case, Clipped, Coalesced, Constant, Operation, TimePart, Truncated
 from chary.data.queries.moments import RowCount
 
 
@@ -58,7 +58,7 @@ def valued(term, row):
             return None if missing(row[name]) else row[name]
         case Constant(value=value):
             return value
-        case Part(part=part, of=of):
+        case TimePart(part=part, of=of):
             moment = valued(of, row)
             return None if moment is None else moment.isoweekday() if part == "weekday" else getattr(moment, part)
         case Truncated(unit=unit, of=of):

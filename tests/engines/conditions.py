@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from chary.data import Predicate
 from chary.data.predicates.conditions import Compare, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
-from chary.data.predicates.terms import PARTS, UNITS, Case, Clipped, Coalesced, Constant, Operation, Part, Truncated
+from chary.data.predicates.terms import PARTS, UNITS, Case, Clipped, Coalesced, Constant, Operation, TimePart, Truncated
 from chary.errors import InvalidQuery
 from tests.data.oracle import valued
 from tests.engines.cells import BOOLEANS, DATES, DOUBLES, INTEGERS, MOMENTS, TEXTS
@@ -190,7 +190,7 @@ def integer(drawn, depth):
     part = drawn.choice(list(PARTS))
     match drawn.randint(0, 6):
         case 0 | 1:
-            return Part(part, moment(drawn, depth, part == "hour"))
+            return TimePart(part, moment(drawn, depth, part == "hour"))
         case 2:
             divisor = drawn.choice([1, 2, 3, 7, 10, 2**31, 2**53 + 1, 2**62])
             return Operation("%", inner(drawn, "int64", depth), Constant(divisor))

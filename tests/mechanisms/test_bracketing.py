@@ -14,7 +14,7 @@ from scipy import stats
 from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance, Stretches
 from chary.mechanisms import quantiles as order_statistics
 from chary.mechanisms.choices import LevelLaw
-from chary.mechanisms.quantiles import Coins, Part, Scattered, choose_place
+from chary.mechanisms.quantiles import Coins, Scattered, Stretch, choose_place
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
 from tests.mechanisms.test_quantiles import databases, order_of, values_of
@@ -68,7 +68,7 @@ def law_of(work):
 
 def chosen(chooser, distance, order, first, last, more, coins):
     """A place of a part of the grid, in which the values stay where they are."""
-    return choose_place(chooser, distance, Part(order.scattered(0, coins), first, last, more), coins)
+    return choose_place(chooser, distance, Stretch(order.scattered(0, coins), first, last, more), coins)
 
 
 def plain_law(chooser, distance, order, more=0):
@@ -91,8 +91,8 @@ def test_places_are_refused_and_within_a_part_others_do_not_count(monkeypatch):
     chooser, distance = InverseSensitivity(2), RankDistance("1/2", replace=False)
     order = order_of([0, 2, 3, 3, 5], 6)
     part = order_of([0, 1, 1], 3)
-    for brackets in (Part.brackets, lambda part, wanted: [part.first, part.last + 1]):
-        monkeypatch.setattr(Part, "brackets", brackets)
+    for brackets in (Stretch.brackets, lambda part, wanted: [part.first, part.last + 1]):
+        monkeypatch.setattr(Stretch, "brackets", brackets)
         found = law_of(partial(chosen, chooser, distance, order, 2, 4, 0))
         assert found == pytest.approx(plain_law(chooser, distance, part), rel=1e-9)
 
@@ -100,7 +100,7 @@ def test_places_are_refused_and_within_a_part_others_do_not_count(monkeypatch):
 def test_a_choice_that_refused_nothing_would_be_seen(monkeypatch):
     """The negative control."""
     monkeypatch.setattr(Walk, "accepts", lambda *_: True)
-    monkeypatch.setattr(Part, "brackets", lambda part, wanted: [part.first, part.last + 1])
+    monkeypatch.setattr(Stretch, "brackets", lambda part, wanted: [part.first, part.last + 1])
     chooser, distance, order = InverseSensitivity(2), RankDistance("1/2", replace=False), order_of([0, 1, 1], 3)
     found = law_of(partial(chosen, chooser, distance, order, 0, 2, 0))
     assert found != pytest.approx(plain_law(chooser, distance, order), rel=0.01)

@@ -130,7 +130,7 @@ class AlertAnswers(Table):
 
 
 @dataclass(frozen=True)
-class Watched:
+class AlertMemory:
     """The version that was looked at last (-1 before the first), and the positions of the groups that are active."""
 
     version: int = -1
@@ -141,7 +141,7 @@ class Watched:
         return json.dumps({"version": self.version, "active": self.active}).encode()
 
     @classmethod
-    def load(cls, held: bytes) -> "Watched":
+    def load(cls, held: bytes) -> "AlertMemory":
         """What `dump` wrote."""
         told = json.loads(held)
         return cls(told["version"], tuple(told["active"]))
@@ -150,7 +150,7 @@ class Watched:
 class AlertState:
     """What is public of an alert: which groups are active, what it told so far, and what it is expected to tell."""
 
-    def __init__(self, keys: tuple[Key, ...] | None, now: Watched, told: AnswerLog[Any], law: "AlertLaw") -> None:
+    def __init__(self, keys: tuple[Key, ...] | None, now: AlertMemory, told: AnswerLog[Any], law: "AlertLaw") -> None:
         self._keys, self._now, self._told, self._law = keys, now, told, law
 
     @property
@@ -316,7 +316,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             self,
             spine,
             law.tests.event,
-            lambda data: Watched().dump(),
+            lambda data: AlertMemory().dump(),
             answer=told,
             cost=PREPAID,
             reads=checked,
@@ -422,7 +422,7 @@ class AlertLaw:
         said.append(f"and fewer than one false clearing at truths from {high} on")
         return "; ".join(said)
 
-    def step(self, values: Any, now: Watched, data: Data) -> tuple[int, list[int], list[int]]:
+    def step(self, values: Any, now: AlertMemory, data: Data) -> tuple[int, list[int], list[int]]:
         """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""
         active = np.zeros(len(values), dtype=bool)
         active[list(now.active)] = True
@@ -481,10 +481,10 @@ class AlertRun(RunKind[Any, AlertState]):
         body = {} if at is None else {"at": at.isoformat(" ", "seconds")}
 
         def run(data: Data) -> Result:
-            before = Watched.load(data.secret or b"")
+            before = AlertMemory.load(data.secret or b"")
             tested, changed, noisy = law.step(data.integers(), before, data)
             active = tuple(sorted(set(before.active) ^ set(changed)))
-            after = Watched(max(version, before.version), active)
+            after = AlertMemory(max(version, before.version), active)
             answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
@@ -520,8 +520,8 @@ class AlertRun(RunKind[Any, AlertState]):
             number, query.columns, keys, states, found, answer["tested"], version, bar, publications=publications
         )
 
-    def _watched(self) -> Watched:
-        return Watched.load(self._secret())
+    def _watched(self) -> AlertMemory:
+        return AlertMemory.load(self._secret())
 
     def _follow(self) -> Any:
         """One question if there is a version that it has not looked at, otherwise None."""

@@ -123,7 +123,7 @@ class Distances(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class Stretch:
     """The fine places from `first` to `last`, the values there, and `more` values, a public number, on the last."""
 
     values: Scattered
@@ -156,7 +156,7 @@ class Part:
             low, high = (low, middle) if self.upto(middle) > wanted else (middle, high)
 
 
-def choose_place(chooser: InverseSensitivity, distances: Distances, part: Part, coins: Coins) -> int:
+def choose_place(chooser: InverseSensitivity, distances: Distances, part: Stretch, coins: Coins) -> int:
     """A place of the part, counted from its first, by the law of the chooser over the distances of all of them.
 
     The part is divided into intervals. A place within one has at least its values below the interval below it, and at
@@ -392,7 +392,7 @@ class HalvedQuantiles:
             stretches = distance.stretches(order.topped(more))
             return PermuteAndFlip(share, 1).step(-np.repeat(stretches.distances, stretches.widths), source)
         chooser = InverseSensitivity(share, whole=self.narrow(points))
-        return choose_place(chooser, distance, Part(order.scattered(0, coins), 0, points - 1, more), coins)
+        return choose_place(chooser, distance, Stretch(order.scattered(0, coins), 0, points - 1, more), coins)
 
     def law(self, order: Order) -> noise.FiniteLaw:
         """The exact law of the place of a quantile that is alone. It depends on data."""
@@ -427,7 +427,7 @@ class HalvedQuantiles:
             place = first - 1
             if first <= last:
                 distance, own = self.choice(choice, share)
-                part = Part(values, first, last, self.margin(distance, own, values.points))
+                part = Stretch(values, first, last, self.margin(distance, own, values.points))
                 place = first + choose_place(InverseSensitivity(own), distance, part, coins)
             found[choice.position] = place
             parts[choice.position, False] = first, place

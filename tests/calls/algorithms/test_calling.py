@@ -16,6 +16,7 @@ from chary.calls import Boundary, OnChange, RunAlgorithm, TopK, When
 from chary.calls.algorithm import MOST_BYTES
 from chary.calls.history import History
 from chary.calls.run import titled
+from chary.errors import NotPriced
 from chary.noise import Seeded, discrete_laplace
 from tests.conformance.samples import fixed
 from tests.session.kit import NO_NOISE, SECRET_NUMBER, answers, error_texts, shows_data, spent, visits
@@ -206,8 +207,8 @@ def test_a_run_of_two_that_fails_is_charged(session):
     assert spent(session) == price(session, TwiceCall("0.01")).hit
 
 
-def test_two_runs_need_an_algorithm_without_delta(session):
-    with pytest.raises(InvalidParameter):
+def test_two_runs_pay_a_delta_twice_and_one_or_three_are_not_published(session):
+    with pytest.raises(NotPriced, match="2e-09"):
         session.ask(twice(fixed(1, delta="1e-9")))
     for runs in (None, 1, 3):
         with pytest.raises(InvalidParameter, match="runs=2, publish=True"):

@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count
 from chary.calls import Alert, AlertAnswer
-from chary.calls.alerts import Watched, span_of
+from chary.calls.alerts import AlertMemory, span_of
 from chary.errors import BudgetExceeded, NotPriced
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
@@ -152,7 +152,7 @@ def test_both_sides_change_by_the_law_of_the_sharp_test(metered, side, distance)
     run = session.start(Alert(HIGH, above=100, clear_below=80, hits=4, below_margin=True))
     law, times = run.law, 4000
     truth = 100 + distance if side == "fires" else 79 - distance
-    before = Watched(0, () if side == "fires" else (0,))
+    before = AlertMemory(0, () if side == "fires" else (0,))
     plan = run.plan()
     data = chary.core.plan.Data([np.full(1, truth)], Seeded(7), before.dump(), None, plan.price(session.spine.filter))
     hits = sum(plan.run(data).hits for _ in range(times))
@@ -184,7 +184,7 @@ def test_intervals_of_both_changes_cover_as_they_say(metered):
         plan = run.plan()
         price = plan.price(session.spine.filter)
         for active, truth in ((False, 95), (True, 105)):
-            source, kept, missed, seen = Seeded(3), Watched(0, (0,) * active).dump(), 0, 0
+            source, kept, missed, seen = Seeded(3), AlertMemory(0, (0,) * active).dump(), 0, 0
             for _ in range(3000):
                 ran = plan.run(chary.core.plan.Data([np.full(1, truth)], source, kept, None, price))
                 if ran.hits:

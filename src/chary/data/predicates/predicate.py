@@ -461,7 +461,10 @@ def _clipped(of: exp.Expr, *bounds: exp.Expr) -> conditions.Term:
 
 
 _FUNCTIONS: dict[str, tuple[str, int, Callable[..., conditions.Term]]] = {
-    **{name: (f"{name}(day)", 1, partial(lambda name, of: terms.Part(name, _term(of)), name)) for name in terms.PARTS},
+    **{
+        name: (f"{name}(day)", 1, partial(lambda name, of: terms.TimePart(name, _term(of)), name))
+        for name in terms.PARTS
+    },
     "date_trunc": ("date_trunc('month', day)", 2, _truncated),
     "clip": ("clip(cost, 0, 5000)", 3, _clipped),
     "coalesce": ("COALESCE(cost, 0)", 2, lambda first, second: terms.Coalesced(_term(first), _part(second))),

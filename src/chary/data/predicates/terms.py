@@ -79,7 +79,7 @@ def _whole(value: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Part:
+class TimePart:
     """`year`, `month`, `day`, `weekday` (Monday is 1, Sunday 7) or `hour`, whole numbers; NULL beyond the years 1 to
     9999, and of infinite moments."""
 
@@ -365,7 +365,7 @@ def weight(node: Any) -> int:
     return times * max(inner, 1)
 
 
-_THRICE: Final = (Part, Truncated, Clipped)
+_THRICE: Final = (TimePart, Truncated, Clipped)
 
 
 def _parts(node: Any) -> Iterator[Any]:
