@@ -140,7 +140,7 @@ def _spare_engine() -> duckdb.DuckDBPyConnection | None:
 
 def _is_spare(engine: duckdb.DuckDBPyConnection, process: int) -> None:
     # It may run in any thread at any moment, so it takes no lock: appending to a list needs none.
-    if process == os.getpid() and len(_spare[process]) < _MOST_SPARE:
+    if len(_spare[process]) < _MOST_SPARE:
         _spare[process].append(engine)
 
 
