@@ -38,17 +38,6 @@ def test_a_series_with_labels(call, tmp_path):
     assert (figures["key"], figures["label"]) == (1, "Tu")
 
 
-def test_a_repeated_request_is_free(call, file):
-    line = f"{ASKED.format(file)} --epsilon 0.1 --request once --json"
-    assert call(line)[1] == call(line)[1]
-
-
-def test_what_does_not_fit_leaves_with_3(call, file):
-    code, out, err = call(f"{ASKED.format(file)} --epsilon 50")
-    assert (code, out) == (3, "")
-    assert "would fit" in err
-
-
 @pytest.mark.parametrize(
     "line",
     ["", "--epsilon nan", "--epsilon 0.1 --mechanism best", "--epsilon 0.1 --sum patient"],

@@ -38,11 +38,6 @@ def test_the_best_keys(call, visits):
     assert "4" in call(f"{ASKED.format(visits)} --k 1 --hits 10")[1]
 
 
-def test_a_repeated_request_is_free(call, visits):
-    asked = f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon 0.02 --request once --json"
-    assert call(asked)[1] == call(asked)[1]
-
-
 def test_a_series_with_labels(call, tmp_path):
     path = tmp_path / "days.csv"
     path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
@@ -50,12 +45,6 @@ def test_a_series_with_labels(call, tmp_path):
     code, out, _ = call(f"{line} --json")
     assert (code, [row["label"] for row in json.loads(out)["best"]]) == (0, ["Tu", "We"])
     assert "Tu" in call(line)[1]
-
-
-def test_what_does_not_fit_leaves_with_3(call, visits):
-    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon 5")
-    assert (code, out) == (3, "")
-    assert "would fit" in err
 
 
 @pytest.mark.parametrize("line", ["", "--k 0", "--k 5", "--k x", "--k 2 --gap -1", "--k 2 --above nan"])

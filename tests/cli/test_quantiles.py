@@ -65,12 +65,6 @@ def test_histogram(call, visits):
     assert "error bar" in out
 
 
-def test_a_repeated_request_is_free(call, visits):
-    for line in (QUANTILES, HISTOGRAM):
-        asked = f"{line.format(visits)} {BUDGET} --request {line.split()[0]} --json"
-        assert call(asked)[1] == call(asked)[1]
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -9,7 +9,6 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
-from chary.amounts import Amount
 from chary.calls import Classify, Release, ReleaseIf, ThresholdTest, TopK
 from chary.core.quote import warns
 from chary.numbers import percent
@@ -50,17 +49,6 @@ def test_a_quote_for_gaussian_noise_and_for_a_mean(opened):
         expected = charged_share(session, lambda query=query, size=size: session.release(query, **size))
         assert quote.most_charged == pytest.approx(expected, rel=1e-12)
         assert quote.epsilon == (None if "rho" in size else 0.1)
-
-
-def test_a_quote_neither_charges_nor_reads(opened, place):
-    seen = []
-    session = opened(ledger=place, on_step=seen.append)
-    session.spine.rows.close()
-    for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), max_rows_per_unit=1)):
-        session.quote(Release(query, epsilon="0.02"))
-    session.quote(ThresholdTest(count(), above=5, epsilon="0.02"), distance=3)
-    assert seen == []
-    assert (spent(session), session.history) == (Amount(0), [])
 
 
 def test_hits_left_counts_down_to_the_refusal(opened):
