@@ -16,7 +16,7 @@ TIMES = [datetime(2026, 1, 1), datetime(2026, 1, 1, 12), datetime(2026, 2, 1), N
 ROWS = [
     {"n": n, "x": x, "sex": sex, "ok": ok, "day": day, "at": at, "id": 0}
     for n, (x, sex), ok, (day, at) in itertools.product(
-        [-5, 0, 1, 2**60, None],
+        [-5, 0, 1, 2**53 + 3, 2**60, None],
         [(0.1, "f"), (0.30000000000000004, "m"), (0.3, "x"), (1e300, None), (None, "F"), (float("inf"), "")],
         [True, False, None],
         zip(DAYS, TIMES, strict=True),
@@ -49,6 +49,13 @@ CONDITIONS = [
     "at = DATE '2026-01-01'",
     "n < x",
     "n >= 1152921504606846976",
+    # As integers and as doubles: two questions, whose literals are equal in Python.
+    "n < 9007199254740996",
+    "n < 9007199254740996.0",
+    "n IN (9007199254740996, 1)",
+    "n IN (9007199254740996.0, 1)",
+    "CASE WHEN n < 9007199254740996 THEN 1 ELSE 0 END = 1",
+    "CASE WHEN n < 9007199254740996.0 THEN 1 ELSE 0 END = 1",
     "n < 1 OR sex = 'f'",
     "NOT (n < 1 AND sex = 'f')",
     "month(day) = 1",

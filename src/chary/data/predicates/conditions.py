@@ -275,8 +275,22 @@ _RANGES: dict[TypeClass, tuple[int | float, int | float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Compare:
+class Said:
+    """What is equal where it says the same: 1, 1.0 and TRUE are three literals, other than in Python."""
+
+    def text(self) -> str:
+        """Canonical SQL."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.text() == other.text()
+
+    def __hash__(self) -> int:
+        return hash(self.text())
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Said):
     """`column op literal` or `column op column`."""
 
     column: Column
@@ -318,8 +332,8 @@ class Compare:
             raise InvalidQuery(f"texts of COALESCE and CASE have no order: write = or IN instead of {self.sign}")
 
 
-@dataclass(frozen=True)
-class OneOf:
+@dataclass(frozen=True, eq=False)
+class OneOf(Said):
     """`column IN (literals)`."""
 
     column: Column

@@ -13,7 +13,18 @@ from typing import Any, Final
 import ibis
 
 from chary.data.columns import Schema, TypeClass, declare
-from chary.data.predicates.conditions import Condition, Name, Scalar, Scope, Term, Typed, double, literal_of, show
+from chary.data.predicates.conditions import (
+    Condition,
+    Name,
+    Said,
+    Scalar,
+    Scope,
+    Term,
+    Typed,
+    double,
+    literal_of,
+    show,
+)
 from chary.errors import InvalidQuery
 
 _SMALLEST: Final = -(2**63)
@@ -31,16 +42,10 @@ _NUMBERS: Final = frozenset({TypeClass.INTEGER, TypeClass.FLOAT})
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
-    """A literal. 1, 1.0 and TRUE are three of them, other than in Python."""
+class Constant(Said):
+    """A literal."""
 
     value: Scalar
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self.text() == other.text()
-
-    def __hash__(self) -> int:
-        return hash(self.text())
 
     def text(self) -> str:
         return show(self.value)
