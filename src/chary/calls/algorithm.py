@@ -43,9 +43,9 @@ class Algorithm:
     `name` and `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
     `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order: exact rationals that add
     up to 1; or a law of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or floats. That is
-    what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset, and of floats that none is
-    farther than 2^-44 from the chance of an epsilon-DP law: so much of the uniform law is mixed in that what is drawn
-    from is epsilon-DP.
+    what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset, in one of these ways for
+    all, and of floats that none is farther than 2^-44 from the chance of an epsilon-DP law: so much of the uniform law
+    is mixed in that what is drawn from is epsilon-DP.
 
     `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
     that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
@@ -93,6 +93,8 @@ class Algorithm:
         for kept in (dict(self.parameters), self.outcomes):
             if not _is_plain(plain_outcome(kept)):
                 raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
+        if self.laws is not None and len(declared(self) or ()) < len(self.outcomes or ()):
+            raise InvalidParameter("laws are of outcomes that are listed once each")
         if self.laws is not None and self.stated([True] * len(self.outcomes or ())).epsilon > self.size[0]:
             raise InvalidParameter("the laws of an algorithm are less private than its epsilon: give a larger epsilon")
 
@@ -228,10 +230,12 @@ def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
     chances = list(told)
     if not any(isinstance(chance, float) for chance in chances):
         return noise.RationalLaw(chances)
-    many = len(chances)
-    exactly = [Fraction(chance) if isinstance(chance, (float, int)) else chance for chance in chances]
-    total, mixed = sum(exactly), 2 * (many + 1) * many * _FLOATS_ERR * (1 + 2 / epsilon)
-    if min(exactly) < 0 or abs(total - 1) > many * _FLOATS_ERR or mixed > _MOST_MIXED:
+    exactly: list[Fraction] = [Fraction(chance if isinstance(chance, float) else _number(chance)) for chance in chances]
+    many, least = len(chances), min(exactly)
+    # 1 less the sum of the others may be a little below 0: to fail there would tell one dataset from its neighbour.
+    exactly = [max(chance, Fraction(0)) for chance in exactly]
+    total, mixed = sum(exactly, Fraction(0)), 2 * (many + 1) * many * _FLOATS_ERR * (1 + 2 / epsilon)
+    if least < -_FLOATS_ERR or abs(total - 1) > many * _FLOATS_ERR or mixed > _MOST_MIXED:
         raise InvalidParameter("floats are no law: they add up to something else, or are too many for this epsilon")
     return noise.RationalLaw([(chance / total + mixed / many) / (1 + mixed) for chance in exactly])
 

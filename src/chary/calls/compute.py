@@ -263,8 +263,8 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
 
     def run(data: Data) -> Result:
         answer, kept = _judged(algorithm.outcome(data.values[0], data.source), when, room)
-        # By its laws what is withheld would be free if it were published at once: so is what widens it.
-        by_laws = stated is not None and data.price.hit == filter_.price(stated).hit
+        # By its laws what is withheld would be paid if it were published at once: so is what widens it.
+        by_laws = stated is not None and _pays(filter_, data.price, stated)
         return Result(answer | ({"laws": True} if by_laws else {}), int(answer["published"]), 1, secret=kept)
 
     def tell(answer: Json, number: int) -> Disclosure:
@@ -275,6 +275,15 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
     epsilon, delta = algorithm.size
     plan = running(call, algorithm, target.told, Targeted(epsilon, None, delta), run, tell)
     return plan if stated is None else bounded(plan, stated)
+
+
+def _pays(filter_: Filter, price: Price, event: Event) -> bool:
+    """Whether this price pays for the event as well, hit and miss."""
+    try:
+        known = filter_.price(event)
+    except NotPriced:
+        return False
+    return (price.hit, price.miss) == (known.hit, known.miss)
 
 
 def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event | None:

@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, nan
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.errors import InvalidParameter, brought
+from chary.errors import AlgorithmFailed, InvalidParameter, brought
 from chary.numbers import Number, positive, set_fields
 
 # Convex losses of linear models: what they cost, how they bend, and the bounds that privacy rests on.
@@ -294,8 +294,9 @@ class OwnLoss(Loss):
     `slope` bounds the derivative, `curvature` how much it changes per unit of the prediction. Only descents train with
     it. Their guarantee rests on this: the function depends on nothing but its arguments and treats them one by one.
     Whatever else is declared wrongly costs accuracy alone: each row's slope is clipped to `slope`, and one that is no
-    finite number counts as 0. That it is convex, and the bounds, is what the law of a `TrainingBox` rests on; they are
-    tried on made-up numbers before any row is read. `name` stands for the function in ledgers.
+    finite number, or for which it raises, counts as 0. That it is convex, and the bounds, is what the law of a
+    `TrainingBox` rests on; they are tried on made-up numbers before any row is read. `name` stands for the function in
+    ledgers.
 
     Errors: `InvalidParameter` where a trial shows that a declaration cannot be right, `AlgorithmFailed` if it raises.
 
@@ -342,8 +343,11 @@ class OwnLoss(Loss):
         raise InvalidParameter(DESCENTS_ONLY)
 
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
-        told = f"the loss {self.name!r} raised, or gave other than one number for each row"
-        found = brought(lambda: self._called(predictions, targets), told)
+        try:
+            found = brought(lambda: self._called(predictions, targets), self.name)
+        except AlgorithmFailed:  # to stop at one row would tell that it is there
+            pairs = zip(predictions, targets, strict=True)
+            found = np.array([self._single(prediction, target) for prediction, target in pairs], dtype=np.float64)
         # A NaN would reach the sum of all rows, and no noise hides that.
         return np.clip(np.where(np.isfinite(found), found, 0.0), -float(self.slope), float(self.slope))
 
@@ -353,6 +357,13 @@ class OwnLoss(Loss):
         if found.shape != predictions.shape:
             raise InvalidParameter("a slope for each row")
         return found
+
+    def _single(self, prediction: float, target: float) -> float:
+        """The slope of one row; NaN where it raises or gives other than one number."""
+        try:
+            return float(brought(lambda: self._called(np.array([prediction]), np.array([target]))[0], self.name))
+        except AlgorithmFailed:
+            return nan
 
     def try_out(self, most: float, bound: float) -> None:
         """Try it on predictions up to `most` and targets up to `bound` that are made up."""

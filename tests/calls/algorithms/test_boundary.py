@@ -136,6 +136,20 @@ def softmax(utilities, epsilon):
     return (weights / weights.sum()).tolist()
 
 
+@pytest.mark.parametrize("least", [-1e-17, -0.99 * 2.0**-44])
+def test_a_float_a_little_below_zero_is_a_chance_as_good_as_zero(least):
+    """Rounding makes such ones of chances near 0: to fail there would tell a dataset from its neighbour for certain."""
+    rest = 1 - 0.25 - least
+    below, zero = (
+        chances_of(stated(*"123", probabilities=lambda rows, told=told: told))
+        for told in ([0.25, rest, least], [0.25, rest, np.int64(0)])
+    )
+    assert below == zero
+    assert min(below) > 0
+    with pytest.raises(AlgorithmFailed):
+        stated(*"12", probabilities=lambda rows: [1.0, -(2.0**-43)]).law(None)
+
+
 @pytest.mark.parametrize("epsilon", ["0.01", "0.3", "2"])
 def test_floats_are_drawn_from_a_law_that_is_as_private_as_was_said(epsilon):
     """Whatever the roundings were, also of chances that floats lose: here they are as bad as they may be."""

@@ -94,6 +94,30 @@ def test_what_widens_what_laws_have_paid_for_keeps_the_sum(order):
             assert paid <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("least", [Fraction(1, 100), Fraction(1, 3)])
+def test_what_was_withheld_under_a_menu_without_free_misses_for_its_laws_is_widened_at_a_price(opened, least):
+    """On a menu a release by laws may take as many tokens as the target that pays: its misses are not free for that."""
+    session = opened(filter="exact", grain="0.02")
+    third, more = Fraction(1, 3), Fraction(1, 3) * (1 + least / 100)
+    laws = [[[third] * 3, [2 * third - more, third, more]]]
+    made = Algorithm("stated", lambda rows, source: "b", "0.02", outcomes=OUTCOMES, laws=laws)
+    target, by_laws = Targeted("0.02"), StatedLaws.of(laws, [True, False, False])
+    prices = [session.spine.filter.price(event) for event in (target, by_laws)]
+    assert prices[0].hit == prices[1].hit
+    assert [price.free_miss for price in prices] == [True, False]
+    for number in (1, 2):
+        withheld = session.ask(PublishIf(made, when=When("a", lambda outcome: outcome == "a")))
+        assert not withheld.published
+        assert session.ask(Widen(withheld.held, when=When("all", lambda outcome: True))).value == "b"
+        assert spent(session).main >= number
+
+
+def test_outcomes_of_laws_are_listed_once_each():
+    """Two places of one outcome would be a disagreement, which is a hit, by the laws, and agree, free, in the runs."""
+    with pytest.raises(InvalidParameter, match="once each"):
+        Algorithm("stated", lambda rows, source: "a", "0.05", outcomes=["a", "a", "b"], laws=((THIRD, NEAR),))
+
+
 def test_two_runs_have_the_products_of_laws():
     """Any mixture of the pairs, in either order, run twice, is a mixture of what is listed."""
     told, far = StatedLaws.of([(THIRD, NEAR), (NEAR[::-1], THIRD)], [True, True, False]), Fraction(1, 4)

@@ -63,6 +63,23 @@ def test_whatever_a_loss_says_a_row_moves_the_sum_by_no_more_than_declared(slope
             assert np.linalg.norm((total - without).astype(float)) <= made.longest
 
 
+def test_a_row_for_which_a_loss_raises_counts_as_zero_and_stops_no_other():
+    """An error of the whole training would tell, for certain and at any rho, that such a row is there."""
+
+    def slopes(predictions, targets):
+        if (targets > 0.9).any():
+            raise ValueError(SECRET)
+        return np.clip(predictions - targets, -0.2, 0.2)
+
+    def shorter(predictions, targets):
+        return slopes(predictions[targets <= 0.9], targets[targets <= 0.9])
+
+    for made in (slopes, shorter):
+        loss = OwnLoss("huber", made, slope="0.2", curvature=1)
+        found = loss.slopes(np.array([0.0, 0.1, 0.25]), np.array([0.1, 0.95, 0.125]))
+        assert found.tolist() == [-0.1, 0.0, 0.125]
+
+
 def test_without_clipping_the_same_loss_would_move_it_further():
     """A negative control of the test above."""
     steep = np.abs(LIARS["steep"](np.array([0.5]), np.array([-0.5])))
