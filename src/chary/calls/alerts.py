@@ -275,9 +275,14 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             raise InvalidQuery("a window is of the rows of a count or a sum: leave window= out")
         began, ended = span_of(self.window, at)
         inside = f"\"{self.time}\" >= '{began}' AND \"{self.time}\" < '{ended}'"
-        where = inside if query.where is None else f"({query.where.text}) AND {inside}"
-        found: Any = replace(query, where=Predicate.of(where))
-        return cast("Query", found)
+
+        def there(condition: Predicate | None) -> Predicate | None:
+            return Predicate.of(inside if condition is None else f"({condition.text}) AND {inside}")
+
+        found: Any = replace(query, where=there(query.where))
+        # Rows outside of the window do not rule a unit out either.
+        without = getattr(found, "without", None)
+        return cast("Query", found if without is None else replace(found, without=there(without)))
 
     def plan(self, spine: Spine) -> Plan[Any]:
         told: Json = {}
@@ -347,7 +352,7 @@ def span_of(window: str, at: datetime) -> tuple[str, str]:
         last = at.date() + timedelta(days=1)
         return (last - timedelta(days=number * (7 if unit == "week" else 1))).isoformat(), last.isoformat()
     except OverflowError:
-        raise InvalidParameter("this window begins before the year 1: give a shorter one") from None
+        raise InvalidParameter("this window leaves the years 1 to 9999: give a shorter one, or another time") from None
 
 
 def _read_time(said: Any) -> datetime:
@@ -470,15 +475,18 @@ class AlertRun(RunKind[Any, AlertState]):
             if at is not None:
                 raise InvalidParameter("this alert has no window: ask() sees all rows of now")
             return self._at(self._version(), None)
-        return self._at(self._version(), datetime.now(UTC).replace(tzinfo=None) if at is None else _read_time(at))
+        if at is None:
+            # A request that says no time is the same question whenever it is repeated: when it was is told by the answer.
+            return self._at(self._version(), datetime.now(UTC).replace(tzinfo=None), said=False)
+        return self._at(self._version(), _read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
         """Which version it was is told by the answer."""
         return self._at(0, _read_time(body["at"]) if "at" in body else None)
 
-    def _at(self, version: int, at: datetime | None) -> Plan[Any]:
+    def _at(self, version: int, at: datetime | None, *, said: bool = True) -> Plan[Any]:
         law, query = self.law, self.opened.seen(at)
-        body = {} if at is None else {"at": at.isoformat(" ", "seconds")}
+        ended = {} if at is None else {"at": at.isoformat(" ", "seconds")}
 
         def run(data: Data) -> Result:
             before = AlertMemory.load(data.secret or b"")
@@ -486,11 +494,12 @@ class AlertRun(RunKind[Any, AlertState]):
             active = tuple(sorted(set(before.active) ^ set(changed)))
             after = AlertMemory(max(version, before.version), active)
             answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
+            answer |= {} if said else ended
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
         return self._plan(
             "alert_ask",
-            body,
+            ended if said else {},
             law.tests.event,
             run,
             self._present,

@@ -1,7 +1,7 @@
 """Alerts: states that change once each way, what a change is charged, windows, groups, and that none is told twice."""
 
 import math
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,9 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count
-from chary.calls import Alert, AlertAnswer
+from chary.calls import Alert, AlertAnswer, alerts
 from chary.calls.alerts import AlertMemory, span_of
-from chary.errors import BudgetExceeded, NotPriced
+from chary.errors import BudgetExceeded, NotPriced, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
@@ -226,7 +226,7 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
         ({"time": "day"}, "give both"),
         ({"time": "day", "window": "a week"}, "so many hours, days or weeks"),
         ({"time": "day", "window": "0 days"}, "so many hours, days or weeks"),
-        ({"time": "day", "window": "999999 weeks"}, "before the year 1"),
+        ({"time": "day", "window": "999999 weeks"}, "leaves the years 1 to 9999"),
         ({"severity": "loud"}, "severity"),
         ({"epsilon": "0.1"}, "how sharply is said 2 times"),
     ],
@@ -249,6 +249,39 @@ def test_what_this_table_cannot_answer_is_refused(metered):
         session.start(weekly(above=400)).ask(at="tomorrow")
     with pytest.raises(NotPriced, match="epsilon= for Laplace noise"):
         metered(budget=Budget(epsilon=1)).start(Alert(HIGH, above=400, hits=5))
+
+
+def test_a_request_that_says_no_time_is_told_again_at_any_time(metered, monkeypatch):
+    """So that whoever repeats it after a crash is charged nothing, and another time is another question."""
+    run = metered(900, budget=NO_NOISE).start(weekly(above=400))
+    told = run.ask(request="nightly")
+    assert not told.changed
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2024, 1, 7, 12, tzinfo=tz)
+
+    monkeypatch.setattr(alerts, "datetime", Later)
+    assert run.ask(request="nightly") == told
+    assert run.ask(request="that Sunday").changed
+    assert [kept.outcome["at"][:10] for kept in asked_of(run)][1:] == ["2024-01-07"]
+    with pytest.raises(RequestConflict):
+        run.ask(at="2024-01-07", request="nightly")
+
+
+def asked_of(run):
+    return list(run._spine.ledger.calls("data", after=run.call))
+
+
+def test_a_window_hides_what_would_rule_units_out(metered):
+    """Rows before it are not seen, whatever the question looks at them for."""
+    twice = pa.concat_tables([load(900, zone="north"), load(900, zone="south", week=5)])
+    session = metered(privacy_unit="kwh", neighbors="add_remove", budget=NO_NOISE)
+    assert session.append(twice) == 1
+    run = session.start(Alert(count(without="zone = 'south'"), above=1, hits=20, time="day", window="7 days"))
+    assert run.ask(at=sunday(0)).active
+    assert not run.ask(at=sunday(5)).active
 
 
 def test_windows_end_with_the_day_or_at_the_hour():
