@@ -476,7 +476,7 @@ class AlertRun(RunKind[Any, AlertState]):
                 raise InvalidParameter("this alert has no window: ask() sees all rows of now")
             return self._at(self._version(), None)
         if at is None:
-            # A request that says no time is the same question whenever it is repeated: when it was is told by the answer.
+            # A request that says no time is the same question whenever it is repeated; the answer tells when it was.
             return self._at(self._version(), datetime.now(UTC).replace(tzinfo=None), said=False)
         return self._at(self._version(), _read_time(at))
 
