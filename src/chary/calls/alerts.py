@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 
+from chary import noise
 from chary.accounting import Publication, Support
 from chary.accounting.findings import Finding, Findings
 from chary.answers import Ends, Key, Table, Value, around, in_row, scalar
@@ -387,8 +388,7 @@ class AlertLaw:
         query, neighbor_relation = asked.counted, spine.rows.neighbor_relation
         change = query.sensitivity(neighbor_relation)
         if asked.epsilon is not None:
-            noise = Laplace.for_epsilon(asked.epsilon, sensitivity=change)
-            tests = sharpness.TestLaw.laplace(noise, asked.epsilon)
+            tests = sharpness.TestLaw.laplace(Laplace.for_epsilon(asked.epsilon, sensitivity=change), asked.epsilon)
         else:
             filter_ = spine.filter.for_sharp_tests("start another one with epsilon=")
             chance = sharpness.Wanted.said(asked).chance
@@ -431,8 +431,9 @@ class AlertLaw:
         """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""
         active = np.zeros(len(values), dtype=bool)
         active[list(now.active)] = True
-        # How far each is from where its state changes: 0 or more is a change.
-        beyond = np.where(active, self.clear - 1 - values, values - self.fire)
+        # How far each is from where its state changes: 0 or more is a change. Thresholds may be of any size, and
+        # where 64 bits wrapped around one unit would decide. What is inverted is the number below 0, -1 - number.
+        beyond = np.where(active, ~noise.add(values, -self.clear), noise.add(values, -self.fire))
         found = self.tests.machine(0, data.most_hits).step(beyond, data.source)
         noisy = [
             self.clear - 1 - steps if active[position] else steps + self.fire

@@ -11,6 +11,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count
 from chary.calls import Alert, AlertAnswer, alerts
 from chary.calls.alerts import AlertMemory, span_of
+from chary.core.plan import FREE, Data
 from chary.errors import BudgetExceeded, NotPriced, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
@@ -142,6 +143,20 @@ def test_a_run_that_follows_looks_at_each_version_once(metered):
     assert [told.version for told in run.state.results] == [1, 2, 3, 4]
     assert [told.state for told in run.state.results] == ["quiet", "quiet", "quiet", "active"]
     assert run.follow() is None
+
+
+@pytest.mark.parametrize("size", [{"epsilon": "0.1"}, {"hits": 20}], ids=str)
+@pytest.mark.parametrize("beyond", [-(2**63), 2**63, -(10**30), 10**30])
+def test_thresholds_beyond_64_bits_are_as_far_as_they_are(metered, beyond, size):
+    """One more reading never decides by itself, as it would where numbers wrapped around."""
+    session = metered(unsafe_noise=Seeded(1))
+    for near in (-12, -10, -1, 0, 1, 10, 12):
+        run = session.start(Alert(count(), above=beyond + near, below_margin=True, **size))
+        for values in (9, 10, 11):
+            for held in ((), (0,)):
+                seen = Data([np.array([values])], Seeded(1), None, None, FREE)
+                _, changed, _ = run.law.step(seen.integers(), AlertMemory(0, held), seen)
+                assert bool(changed) == ((beyond < 0) != bool(held)), (near, values)
 
 
 @pytest.mark.parametrize("side", ["fires", "clears"])
