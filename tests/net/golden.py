@@ -15,6 +15,7 @@ import tempfile
 from contextlib import chdir, closing, contextmanager, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -199,8 +200,9 @@ def rows_of_commands(folder):
 
 
 def commanded(line):
-    """What a command prints, as JSON."""
-    with redirect_stdout(StringIO()) as printed:
+    """What a command prints, as JSON. What it asks anew is answered with the same noise every time."""
+    source = Seeded(5)
+    with redirect_stdout(StringIO()) as printed, patch.object(chary.noise, "OperatingSystem", lambda: source):
         code = run(line)
     assert code == 0, line
     return json.loads(printed.getvalue())
