@@ -2,12 +2,14 @@
 
 import math
 import random
+from functools import lru_cache
 
 import ibis
 import pyarrow as pa
 import pytest
 
 from chary.data import NeighborRelation, RowTable
+from chary.data.engines import sql
 from chary.data.engines.duckdb.engine import DuckDialect
 from tests.engines import meanings
 from tests.engines.asked import ANSWERED, Picker
@@ -94,6 +96,8 @@ def test_rows_that_are_read_otherwise(what):
 
 @pytest.mark.parametrize("what", COMPUTED)
 def test_numbers_that_are_rounded_otherwise(monkeypatch, what):
+    # What is compiled here is of no other test.
+    monkeypatch.setattr(sql, "_compiled", lru_cache(sql._compiled.__wrapped__))
     monkeypatch.setattr(DuckDialect, "nearest", COMPUTED[what])
     table = RowTable.open(frame(ROWS), neighbor_relation=BY_ROW)
     assert differs(table, "total of rows", BY_ROW)

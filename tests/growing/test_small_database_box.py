@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from chary import Bins, Budget, InvalidParameter, InvalidQuery, NeighborRelation, count
-from chary.accounting import Pure, ZeroConcentrated
+from chary.accounting import BoundedRange, ZeroConcentrated
 from chary.calls import Rerun
 from chary.growth import SmallDatabaseBox, draw_schedule
 from tests.session.kit import PUBLIC, sessions, spent
@@ -76,7 +76,7 @@ def test_a_law_of_a_smaller_factor_would_not_hold(concentrated):
 
 
 def test_calls_are_as_private_as_asked_and_the_same_question_at_every_epsilon():
-    assert box().plan(Fraction(1, 7), ROWS).event == Pure(Fraction(1, 7))
+    assert box().plan(Fraction(1, 7), ROWS).event == BoundedRange(Fraction(1, 7))
     assert box(concentrated=True).plan(Fraction(1, 7), ROWS).event == ZeroConcentrated(Fraction(1, 98))
     assert box().body(ROWS) == box(queries=[count(query) for query in QUERIES]).body(ROWS)
     others = [box(rows=7), box(queries=QUERIES[:2]), box(measure="databases"), box(concentrated=True)]

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
-from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
+from chary.accounting import BestOf, BoundaryCall, NarrowChoice, Pure, Targeted, TwiceCall, hit_price_up
 from chary.calls import (
     Boundary,
     Choose,
@@ -107,7 +107,7 @@ def test_each_target_counts_at_its_own_price(opened, name):
     assert counters(session, race) == [price * (name in hits) for name, price in zip("ab", prices, strict=True)]
     assert spent(session).main == opening
     race.ask(fixed(1), priors={"a": 2, "b": 2})
-    assert spent(session).main - opening == hit(session, Targeted("0.01"))
+    assert spent(session).main - opening == hit(session, NarrowChoice("0.01"))
 
 
 @pytest.mark.parametrize("seed", range(3))
