@@ -107,7 +107,7 @@ def test_each_target_counts_at_its_own_price(opened, name):
     assert counters(session, race) == [price * (name in hits) for name, price in zip("ab", prices, strict=True)]
     assert spent(session).main == opening
     race.ask(fixed(1), priors={"a": 2, "b": 2})
-    assert spent(session).main - opening == hit(session, NarrowChoice("0.01"))
+    assert spent(session).main - opening == hit(session, Targeted("0.01"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -437,4 +437,4 @@ def test_a_score_that_raises_hits_all_targets(opened):
     for _ in range(2):
         with pytest.raises(AlgorithmFailed, match="what was raced raised"):
             race.ask(call, priors={"a": "north", "b": "south"}, request="one")
-    assert spent(session).main - opening == hit(session, Targeted("0.01"))
+    assert spent(session).main - opening == hit(session, NarrowChoice("0.01"))
