@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import chary
 from chary import Budget, count
 from chary.accounting import compose_unequal, gaussian_sigma, optimal_total
+from chary.accounting.gaussian_runs import capped_moment_up
 from chary.mechanisms import HalvedQuantiles, Laplace, Order, PermuteAndFlip
 from chary.noise import OperatingSystem
 from measuring import Work, announce, duration, show, side_by_side
@@ -129,6 +130,26 @@ def totals() -> Iterator[list[str]]:
     theirs = None if library is None else lambda: root * float(library.get_sigma_gaussian(1, DELTA))
     sigma = partial(gaussian_sigma, epsilon=1, delta=DELTA, sensitivity=root)
     yield from accounted("100 of Gaussian noise: sigma for epsilon 1", sigma, {"dp-accounting": theirs})
+    for run in ((10, 1000, 5, 20), (18, 1000, 20, 10), (2, 100, 2, 10)):
+        yield from several_hits(*run)
+
+
+def several_hits(order: int, tests: int, hits: int, noise: int) -> Iterator[list[str]]:
+    """The Renyi epsilon of a run of Gaussian tests against one noisy threshold that ends after so many hits.
+
+    autodp takes ln C(tests, hits) for hits ln(tests / hits), which is less; ours holds without that.
+    """
+    bank = module("autodp.rdp_bank")
+    size: dict[str, Any] = {"sensitivity": 1, "threshold_noise": noise, "query_noise": 2 * noise}
+    theirs = None
+    if bank is not None:
+        said = {"sigma": noise, "c": hits, "k": tests}
+        theirs = lambda: float(bank.RDP_gaussian_svt_cgreater1(said, order))  # noqa: E731
+
+    def ours() -> float:
+        return capped_moment_up(order, tests=tests, hits=hits, **size) / (order - 1)
+
+    yield from accounted(f"{hits} hits in {tests:,} Gaussian tests: order {order}", ours, {"autodp": theirs})
 
 
 # Releases
