@@ -22,6 +22,7 @@ from chary.calls.call import call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core import forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, reading, steps_at_least
+from chary.core.quote import NOT_FREE
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
 from chary.data import Mean, Predicate, Query, Reading, Rows
@@ -207,8 +208,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     below `clear_below` (default: `above`). A distance between the two keeps a value near the threshold from going to
     and fro. Opening is free; `run.ask()` tests the rows of now, and `session.start(..., follow=True)` does so after
     each append. How sharply is said as for `ThresholdTest`: `hits` is the number of changes that fit into the whole
-    budget, an episode takes two, and `tests` the number of versions that are expected. A change comes with a noisy
-    value, for the part `value` of its price (default: a quarter).
+    budget, an episode takes two, and `tests` the number of versions that are expected, each of which tests all groups.
+    A change comes with a noisy value, for the part `value` of its price (default: a quarter).
 
     Guarantee: each answer is one call whose NotPrior target is "the state changes", of each group, and the state is
     public: with `epsilon` an epsilon-DP test, otherwise a `SharpTest` with a value of its own. A change is charged like
@@ -267,6 +268,16 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         """What is watched."""
         return cast("Query", self.query)
 
+    @property
+    def groups(self) -> int:
+        """How many tests a version is."""
+        return len(self.counted.keys or ((),))
+
+    @property
+    def wanted(self) -> sharpness.Wanted:
+        """How sharply it tests: each version tests every group."""
+        return sharpness.Wanted.said(self, tests=None if self.tests is None else self.tests * self.groups)
+
     def seen(self, at: datetime | None) -> Query:
         """What is asked at that time: the query, of the rows in the window that ends there."""
         query = self.counted
@@ -290,8 +301,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         if self.epsilon is None:
             change = self.counted.sensitivity(spine.rows.neighbor_relation)
             filter_ = spine.filter.for_sharp_tests("start it with epsilon= for Laplace noise")
-            wanted = sharpness.Wanted.said(self)
-            found = sharpness.HitTerms.found(wanted, filter_, change * self.counted.grid, self.value_share)
+            found = sharpness.HitTerms.found(self.wanted, filter_, change * self.counted.grid, self.value_share)
             # The price of a change may have been found in floats, so it is read again and never found anew.
             told = {"price": str(found.price)}
         law = AlertLaw.of(self, spine, told)
@@ -314,7 +324,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
                 wrong=law.tests.wrong,
                 tests=expected,
                 within=within,
-                foreseen=None if within is None else sharpness.together(self, within),
+                foreseen=None if within is None else sharpness.together(self.wanted, within),
                 interval=law.told(spine),
             )
 
@@ -391,8 +401,7 @@ class AlertLaw:
             tests = sharpness.TestLaw.laplace(Laplace.for_epsilon(asked.epsilon, sensitivity=change), asked.epsilon)
         else:
             filter_ = spine.filter.for_sharp_tests("start another one with epsilon=")
-            chance = sharpness.Wanted.said(asked).chance
-            terms = sharpness.HitTerms(filter_, Fraction(told["price"]), asked.value_share, chance)
+            terms = sharpness.HitTerms(filter_, Fraction(told["price"]), asked.value_share, asked.wanted.chance)
             found = terms.sharpness(change, query.grid)
             tests = sharpness.TestLaw.sharp(found, found.value_noise(change) if found.value_rho else None)
         fire = steps_at_least(asked.above, query.grid)
@@ -404,8 +413,8 @@ class AlertLaw:
                 ACTIVE: tests.published(query, neighbor_relation, fire),
                 QUIET: published(tests.noise, query, neighbor_relation, below),
             }
-        groups, parts = len(query.keys or ((),)), query.reach(neighbor_relation)
-        return cls(asked, tests, fire, clear, publications, groups, parts, forecast.least_of(query, neighbor_relation))
+        parts, least = query.reach(neighbor_relation), forecast.least_of(query, neighbor_relation)
+        return cls(asked, tests, fire, clear, publications, asked.groups, parts, least)
 
     def expected(self) -> forecast.TestForecast:
         """What quiet groups are expected to report at so many versions."""
@@ -418,7 +427,11 @@ class AlertLaw:
         price, expected = spine.filter.price(self.tests.event), self.expected()
         fit = price.hits_left(spine.accounts(), price.basic)
         said = ["an episode costs two hits, one as it fires and one as it clears"]
-        if fit is not None:
+        if fit is not None and (spine.accounts().alone or not price.free_miss):
+            fitting = counted(fit // self.parts, "version fits", "versions fit")
+            said = [f"{NOT_FREE}: each version is charged, changed or not, and {fitting}"]
+            said.append("in a budget with a delta give hits= instead of epsilon=, or a smaller epsilon")
+        elif fit is not None:
             said.append(f"{counted(fit // 2, 'episode fits', 'episodes fit')}")
         margin = expected.margin_of_one()
         ends = (self.fire - margin, self.clear + margin)

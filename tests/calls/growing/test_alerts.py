@@ -1,6 +1,7 @@
 """Alerts: states that change once each way, what a change is charged, windows, groups, and that none is told twice."""
 
 import math
+import re
 from datetime import date, datetime, timedelta
 
 import numpy as np
@@ -220,6 +221,34 @@ def test_a_threshold_within_the_noise_is_refused_unless_it_is_meant(metered):
     fine = session.quote(Alert(HIGH, above=400, hits=10))
     assert "5 episodes fit" in str(fine)
     assert "fewer than one false firing is expected at truths up to" in str(fine)
+
+
+def test_each_version_tests_every_group_and_the_bar_is_placed_for_all_of_them(metered):
+    session = metered(budget=USUAL)
+    by_zone = session.quote(Alert(HIGH.by("zone", ZONES), above=400, hits=20, tests=52))
+    alone = session.quote(Alert(HIGH, above=400, hits=20, tests=3 * 52))
+    fewer = session.quote(Alert(HIGH, above=400, hits=20, tests=52))
+    assert by_zone.within == alone.within
+    assert by_zone.within.tests == 3 * 52
+    assert by_zone.within.error > fewer.within.error
+    terms = {"above": 400, "within": 120, "sure": "0.9"}
+    grouped = session.start(Alert(HIGH.by("zone", ZONES), tests=52, **terms))
+    single = session.start(Alert(HIGH, tests=3 * 52, **terms))
+    assert grouped.law.tests.event == single.law.tests.event
+
+
+def test_a_quote_says_that_every_version_is_charged_where_misses_are_not_free(metered):
+    session = metered(budget=Budget(epsilon=2, delta="1e-6"))
+    dear = session.quote(Alert(HIGH, above=400, epsilon="0.1"))
+    assert "MISSES ARE NOT FREE" in dear.interval
+    assert "episode" not in dear.interval
+    run = session.start(Alert(HIGH, above=400, epsilon="0.1"))
+    fit = int(re.search(r"(\d+) versions fit", dear.interval)[1])
+    for _ in range(fit):
+        run.ask()
+    with pytest.raises(BudgetExceeded):
+        run.ask()
+    assert "MISSES ARE NOT FREE" not in session.quote(Alert(HIGH, above=400, hits=20)).interval
 
 
 def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
