@@ -123,3 +123,26 @@ def test_a_folder_that_is_watched_takes_files_as_they_come(meters, tmp_path):
         watching.terminate()
         watching.communicate(timeout=60)
     assert rows(meters) == 12
+
+
+def test_an_alert_is_asked_of_the_window_that_ends_when_it_is_said(call, meters, tmp_path):
+    with duckdb.connect(str(meters)) as made:
+        made.execute("INSERT INTO readings SELECT i, DATE '2024-01-01', 300.0 FROM range(10, 5000) t(i)")
+    alert = "--count --where kwh>=250 --above 1000 --time day --hits 10 --window"
+    run = json.loads(call(f"ask meters.duckdb alert {OPTIONS} --json {alert}", "7 days")[1])["run"]
+    resume = f"resume meters.duckdb {run} {OPTIONS} --json"
+    states = [json.loads(call(f"{resume} --at {at}")[1])["state"] for at in ("2023-12-31", "2024-01-07")]
+    assert states == ["quiet", "active"]
+    # Without a time it is the window of today.
+    assert json.loads(call(resume)[1])["state"] == "quiet"
+    lines = tmp_path / "weeks.txt"
+    lines.write_text("--at 2024-01-02\n--at 2024-01-09\n")
+    code, out, _ = call(f"{resume} --questions weeks.txt")
+    assert (code, [json.loads(line)["state"] for line in out.splitlines()]) == (0, ["active", "quiet"])
+    code, _, err = call(f"{resume} --at yesterday")
+    assert (code, "at is a day or a time" in err) == (2, True)
+    code, _, err = call(f"{resume} --questions weeks.txt --at 2024-01-02")
+    assert (code, "leave --count, --above and --at out" in err) == (2, True)
+    opened = json.loads(call(f"ask meters.duckdb sparse-vector --above 9 --hits 1 --epsilon 0.1 {OPTIONS} --json")[1])
+    code, _, err = call(f"resume meters.duckdb {opened['run']} {OPTIONS} --count --at 2024-01-02")
+    assert (code, "has no window of time: leave --at out" in err) == (2, True)

@@ -40,6 +40,7 @@ Number = Annotated[int, typer.Argument(help="The run: the number that its openin
 Lines = Annotated[
     str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
 ]
+At = Annotated[str | None, typer.Option(help="When the window of an alert ends: a day or a time (default: now).")]
 OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run alone (default: of all calls).")]
 Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
 Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
@@ -110,27 +111,28 @@ def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
     yield Shown(stated.told(found) | more | stated.charged(None, run.spent))
 
 
-def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:
+def _resume(stated: Stated, *, run: Number, above: Above = None, at: At = None, questions: Lines = None) -> Found:
     """Ask what stays open, such as a sparse vector that `chary ask FILE sparse-vector` opened.
 
     Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
     """
     query = stated.query
-    asked: Iterable[tuple[QueryOptions, str | None, str | None]]
+    said = _said(above, at)
+    asked: Iterable[tuple[QueryOptions, dict[str, str], str | None]]
     if questions is None:
-        asked = [(query, above, stated.request)]
-    elif query.named or above is not None:
-        raise InvalidParameter("each line of --questions says what is asked: leave --count and --above out")
+        asked = [(query, said, stated.request)]
+    elif query.named or said:
+        raise InvalidParameter("each line of --questions says what is asked: leave --count, --above and --at out")
     else:
         asked = _asked(stated, questions)
     if not query.named:
         stated.words = QueryOptions(count=True)
     opened = stated.session.resume(run)
-    for words, bar, request in asked:
+    for words, options, request in asked:
         named = words.named or stated.source.series is not None
-        _check(opened, named, bar)
-        said = [session.question(stated.session, stated.source, words)] if named else []
-        answer = opened.ask(*said, **({} if bar is None else {"above": bar}), request=request)
+        _check(opened, named, options)
+        question = [session.question(stated.session, stated.source, words)] if named else []
+        answer = opened.ask(*question, **options, request=request)
         yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
 
 
@@ -174,7 +176,12 @@ def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Fi
     return findings(stated.session, run=run), stated.asked.labels
 
 
-def _check(opened: Run[Any, Any], asks: bool, above: str | None) -> None:
+def _said(above: str | None, at: str | None) -> dict[str, str]:
+    """What is said beside the question."""
+    return {name: value for name, value in (("above", above), ("at", at)) if value is not None}
+
+
+def _check(opened: Run[Any, Any], asks: bool, said: dict[str, str]) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
     if asks and word is None:
@@ -182,13 +189,15 @@ def _check(opened: Run[Any, Any], asks: bool, above: str | None) -> None:
     if not asks and word is not None and word.default is word.empty:
         raise InvalidParameter(f"say what to ask the {named(opened.kind)}, such as --count")
     bar = opened.words.get("above")
-    if above is not None and bar is None:
+    if "at" in said and "at" not in opened.words:
+        raise InvalidParameter(f"{named(opened.kind)} has no window of time: leave --at out")
+    if "above" in said and bar is None:
         raise InvalidParameter(f"{named(opened.kind)} has no bar for each question: leave --above out")
-    if above is None and bar is not None and bar.default is bar.empty:
+    if "above" not in said and bar is not None and bar.default is bar.empty:
         raise InvalidParameter(f"a question to the {named(opened.kind)} has a bar, such as --above 500")
 
 
-def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | None, str | None]]:
+def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, dict[str, str], str | None]]:
     """The questions of the lines, each with a key of its own."""
     for number, line in enumerate(session.lines_of(place), 1):
         try:
@@ -196,16 +205,19 @@ def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | Non
         except ValueError:
             raise InvalidParameter(f"question {number} has a quote that does not end") from None
         said = _line().main(args=words, prog_name=f"question {number}", standalone_mode=False)
-        above = said.pop("above")
-        yield QueryOptions(**stated.settings.keyed(said)), above, stated.part(str(number))
+        options = _said(said.pop("above"), said.pop("at"))
+        yield QueryOptions(**stated.settings.keyed(said)), options, stated.part(str(number))
 
 
 @cache
 def _line() -> Any:
     """What reads one line: a command of the options of a question, that has them."""
-    bar = inspect.Parameter("above", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Above)
+    beside = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in (("above", Above), ("at", At))
+    ]
     app = typer.Typer(add_completion=False)
-    app.command()(signed(lambda **said: said, [*parameters_of(QueryOptions), bar], "question", ""))
+    app.command()(signed(lambda **said: said, [*parameters_of(QueryOptions), *beside], "question", ""))
     return typer.main.get_command(app)
 
 
