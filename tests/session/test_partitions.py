@@ -117,6 +117,13 @@ def test_parts_by_the_unit_itself_need_no_limit(opened):
     assert session.spent.share == 0.5
 
 
+def test_a_missing_limit_is_told_with_what_each_leaves_out(opened):
+    with pytest.raises(
+        InvalidQuery, match=r"max_parts_per_unit=1, and .* leaves out its rows in all others, or assumed_parts"
+    ):
+        opened(budget=Budget(epsilon=1)).partition("clinic", CLINICS)
+
+
 def test_another_partition_adds_its_own_dearest_part(opened):
     session = opened(monthly(), privacy_unit=None, budget=Budget(epsilon=2))
     for by in ("month", {"child": "age < 18", "adult": "age >= 18"}):

@@ -122,7 +122,7 @@ class Partition:
         if limit is None:
             raise InvalidQuery(
                 f"one {unit} may have rows in several parts: say max_parts_per_unit=1, and chary keeps the first ones "
-                "that it was in, or assumed_parts_per_unit=1, if you assert that"
+                "that it was in and leaves out its rows in all others, or assumed_parts_per_unit=1, if you assert that"
             )
         said = f"{'max' if keep else 'assumed'}_parts_per_unit={limit}"
         kept = keep if keep is not None and keep < listed else None

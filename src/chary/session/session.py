@@ -455,8 +455,10 @@ class Session(Verbs, Growing):
         else one of these is needed:
 
         - `max_parts_per_unit=k`: chary keeps of each unit its first k parts, in the order in which their rows came, and
-          leaves out the rows of all others, for ever. The order is that of the source: of a frame, of CSV files, of
-          Parquet files that are listed, of a DuckDB file. Where rows live elsewhere it is not known, and this refused.
+          leaves out the rows of all others, for ever. So it suits units that rarely move, such as homes by region; of
+          homes by month all but the first k months are nearly empty, and no answer tells. The order is that of the
+          source: of a frame, of CSV files, of Parquet files that are listed, of a DuckDB file. Where rows live
+          elsewhere it is not known, and this refused.
         - `assumed_parts_per_unit=k`: you vouch that no unit ever has rows in more of these parts. Nothing checks it: if
           it is false, so is the guarantee.
 
