@@ -1,11 +1,22 @@
 import pytest
 
-from .kit import KINDS, make, terms
+from chary.ledger import open_ledger
+
+from .kit import KINDS, SERVER, make, terms
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "test.ledger"
+
+
+@pytest.fixture(scope="module")
+def server(postgres):
+    """A ledger that the state machines of a module begin with anew."""
+    SERVER["ledger"] = postgres.schema()
+    open_ledger(SERVER["ledger"]).close()
+    with postgres.connect() as SERVER["owner"]:
+        yield
 
 
 @pytest.fixture(params=KINDS)

@@ -38,6 +38,16 @@ def emptied(target: str, owner) -> None:
     owner.execute("INSERT INTO chain VALUES (1, 1, 0, repeat('0', 64)); INSERT INTO seals VALUES (1, 0, 0)")
 
 
+# The ledger that state machines on a server share, and its owner: see the fixture `server`.
+SERVER = {}
+
+
+def opened_anew() -> tuple[str, Ledger]:
+    """The ledger on the server without entries, and where it is."""
+    emptied(SERVER["ledger"], SERVER["owner"])
+    return SERVER["ledger"], open_ledger(SERVER["ledger"])
+
+
 def ask(ledger: Ledger, worst: int = 4, price: int = 1, dataset: str = "visits", analyst: str = "ann") -> Reservation:
     """A whole call: reserve and settle."""
     call = ledger.reserve(dataset, analyst, "count", QUESTION, Amount(worst))

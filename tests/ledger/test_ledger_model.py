@@ -12,7 +12,7 @@ from chary.errors import CharyError
 from chary.ledger import Amount, Reservation, Terms, open_ledger
 from chary.ledger.records import CapReached
 
-from .kit import emptied
+from .kit import opened_anew
 
 DATASETS = st.sampled_from(["visits", "trips"])
 ANALYSTS = st.sampled_from(["ann", "bob"])
@@ -166,25 +166,13 @@ TestSideBySide.settings = MANY
 
 class SideBySideOnAServer(SideBySide):
     def begun(self):
-        self.path = SERVER["ledger"]
-        emptied(self.path, SERVER["owner"])
-        return open_ledger(self.path)
-
-
-SERVER = {}
+        self.path, found = opened_anew()
+        return found
 
 
 @pytest.mark.usefixtures("server")
 class TestOnAServer(SideBySideOnAServer.TestCase):
     settings = settings(MANY, max_examples=12)
-
-
-@pytest.fixture(scope="module")
-def server(postgres):
-    SERVER["ledger"] = postgres.schema()
-    open_ledger(SERVER["ledger"]).close()
-    with postgres.connect() as SERVER["owner"]:
-        yield
 
 
 def test_the_comparison_can_fail():

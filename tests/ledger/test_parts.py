@@ -25,7 +25,7 @@ from chary.ledger.postgresql.connection import Wire
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.verification import audited
 
-from .kit import ANSWER, BOTH, KEPT, KINDS, NORTH, QUESTION, SOUTH, emptied, in_parts, make, place, raw, terms
+from .kit import ANSWER, BOTH, KEPT, KINDS, NORTH, QUESTION, SOUTH, in_parts, make, opened_anew, place, raw, terms
 from .test_ledger_model import FAST
 from .test_ledger_scale import statements
 
@@ -224,25 +224,13 @@ TestPartsOfAll.settings = MANY
 
 class PartsOnAServer(PartsOfAll):
     def begun(self):
-        self.path = SERVER["ledger"]
-        emptied(self.path, SERVER["owner"])
-        return open_ledger(self.path)
-
-
-SERVER = {}
+        self.path, found = opened_anew()
+        return found
 
 
 @pytest.mark.usefixtures("server")
 class TestPartsOnAServer(PartsOnAServer.TestCase):
     settings = settings(MANY, max_examples=12)
-
-
-@pytest.fixture(scope="module")
-def server(postgres):
-    SERVER["ledger"] = postgres.schema()
-    open_ledger(SERVER["ledger"]).close()
-    with postgres.connect() as SERVER["owner"]:
-        yield
 
 
 @pytest.fixture(params=KINDS)

@@ -26,7 +26,7 @@ from chary.core.quote import NOT_FREE
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
 from chary.data import Mean, Predicate, Query, Reading, Rows
-from chary.data.predicates.conditions import read_timestamp
+from chary.data.predicates.conditions import Every, identifier, read_timestamp
 from chary.data.queries.query import Keyed
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Laplace
@@ -286,10 +286,11 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         if not isinstance(query, Keyed):
             raise InvalidQuery("a window is of the rows of a count or a sum: leave window= out")
         began, ended = span_of(self.window, at)
-        inside = f"\"{self.time}\" >= '{began}' AND \"{self.time}\" < '{ended}'"
+        time = identifier(self.time or "")
+        inside = Predicate.parse(f"{time} >= '{began}' AND {time} < '{ended}'")
 
-        def there(condition: Predicate | None) -> Predicate | None:
-            return Predicate.of(inside if condition is None else f"({condition.text}) AND {inside}")
+        def there(condition: Predicate | None) -> Predicate:
+            return inside if condition is None else Predicate(Every((condition.condition, inside.condition)))
 
         found: Any = replace(query, where=there(query.where))
         # Rows outside of the window do not rule a unit out either.

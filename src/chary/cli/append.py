@@ -22,6 +22,7 @@ from chary.data import RowTable
 from chary.data.columns import SQL_TYPES
 from chary.data.table import NOT_PRIVATE, check
 from chary.errors import CharyError, InvalidParameter, SchemaMismatch
+from chary.session import Session
 
 Batches = Annotated[
     list[str] | None,
@@ -84,24 +85,29 @@ def _added(stated: Stated, files: Sequence[Arrived], watch: Path | None, again: 
         )
     done = [_one(stated, arrived) for arrived in files]
     if done or watch is None:
-        yield commands.Shown({"appended": done, "version": _version(stated)}, _show)
+        yield commands.Shown({"appended": done, "version": _version(stated.session)}, _show)
     if watch is not None:
         try:
             for file in _coming(watch):
                 with _arrived(str(file), again) as arrived:
                     told = _one(stated, arrived)
-                yield commands.Shown({"appended": [told], "version": _version(stated)}, _show)
+                yield commands.Shown({"appended": [told], "version": _version(stated.session)}, _show)
         except KeyboardInterrupt:
             return
 
 
-def _one(stated: Stated, arrived: Arrived) -> dict[str, Any]:
-    last = _version(stated)
+def added(session: Session, name: str, rows: Any, key: str | None) -> dict[str, Any]:
+    """A batch of this name added, or found again under its key: its version, and whether it is new."""
+    last = _version(session)
     try:
-        version = stated.session.append(_rows_of(arrived), request=arrived.key)
+        version = session.append(rows, request=key)
     except SchemaMismatch as mismatch:
-        raise SchemaMismatch(f"{arrived.name}: {mismatch}") from None
-    return {"file": arrived.name, "version": version, "new": version > last}
+        raise SchemaMismatch(f"{name}: {mismatch}") from None
+    return {"file": name, "version": version, "new": version > last}
+
+
+def _one(stated: Stated, arrived: Arrived) -> dict[str, Any]:
+    return added(stated.session, arrived.name, _rows_of(arrived), arrived.key)
 
 
 def _rows_of(arrived: Arrived) -> Any:
@@ -114,8 +120,8 @@ def _rows_of(arrived: Arrived) -> Any:
         raise SchemaMismatch("this is no Arrow file") from None
 
 
-def _version(stated: Stated) -> int:
-    versions = stated.session.versions
+def _version(session: Session) -> int:
+    versions = session.versions
     return versions[-1].number if versions else 0
 
 

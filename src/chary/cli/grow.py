@@ -19,9 +19,10 @@ from chary.calls import PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.charts import check_picture, plotter
 from chary.cli import commands, output, session
+from chary.cli.append import added
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.data import Count, RowTable
-from chary.errors import InvalidParameter, InvalidQuery, NotPriced, SchemaMismatch
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced
 from chary.growth import CountsBox
 from chary.numbers import exact, plain, positive
 
@@ -158,13 +159,9 @@ def _keyed(files: Iterable[Path], again: str | None) -> Iterator[tuple[Path, str
 
 
 def _append(asked: session.Opened, file: Path, key: str) -> dict[str, Any]:
-    rows, last = asked.session.spine.rows, asked.session.versions[-1].number
+    rows = asked.session.spine.rows
     kept = isinstance(rows, RowTable) and rows.keeps_batches
-    try:
-        version = asked.session.append(str(file), request=key if kept else None)
-    except SchemaMismatch as mismatch:
-        raise SchemaMismatch(f"{file}: {mismatch}") from None
-    return {"file": str(file), "version": version, "new": version > last}
+    return added(asked.session, str(file), str(file), key if kept else None)
 
 
 def _figures(schedule: Run[Any, ScheduleState], done: list[ScheduledRun]) -> dict[str, Any]:
