@@ -23,8 +23,9 @@ from chary.errors import BudgetExceeded, CharyError, EngineError, InvalidParamet
 from chary.noise import Seeded
 from chary.service.api.alerts import stood
 from chary.service.core import alerts, scheduler
-from chary.service.core.alerts import StandingBook, Webhooks
+from chary.service.core.alerts import StandingBook
 from chary.service.core.datasets import ServedDatasets
+from chary.service.core.delivery import Webhooks
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner, lasting
 from chary.service.http.admission import Asking

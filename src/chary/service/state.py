@@ -16,7 +16,7 @@ from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig
-from chary.service.core import alerts, scheduler
+from chary.service.core import alerts, delivery, scheduler
 from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
@@ -114,7 +114,7 @@ class Service:
     rates: AnyRates
     failures: AnyRates
     standing: scheduler.StandingRunner
-    webhooks: alerts.Webhooks
+    webhooks: delivery.Webhooks
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     reports: ReportsKept = field(default_factory=ReportsKept)
     streams: OpenStreams = field(default_factory=OpenStreams)
@@ -163,7 +163,7 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         standing=scheduler.StandingRunner(
             datasets, tokens, alerts.StandingBook(store), alerts.Feed(store), jobs.answers, calculations
         ),
-        webhooks=alerts.Webhooks(config, store),
+        webhooks=delivery.Webhooks(config, store),
     )
 
 
