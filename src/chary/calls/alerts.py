@@ -221,10 +221,12 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last so many hours,
     days or weeks up to `run.ask(at=...)` are seen: today, if that is left out. Days end at midnight; times are compared
     as they are written, without a time zone. Rows that come late are seen as long as their time is in the window.
+    With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are seen at each version.
 
     `severity` and `note` are public words for who is told. Errors: `InvalidQuery` for a mean, `InvalidParameter` for
-    `clear_below` above `above`, for a window without a `time`, and where mostly false alarms are to be expected at so
-    many versions (`tests`, or 52 where none are named), unless `below_margin=True` says that this is meant.
+    `clear_below` above `above`, for a window or `since` without a `time` or beside each other, and where mostly
+    false alarms are to be expected at so many versions (`tests`, or 52 where none are named), unless
+    `below_margin=True` says that this is meant.
 
     Source: [TCT] section 4; docs/theory.md, an alert pays for transitions.
 
@@ -246,6 +248,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     clear_below: fields.Exact | None = None
     time: fields.ColumnName | None = None
     window: fields.Name | None = None
+    since: fields.Name | None = None
     severity: Severity = "warning"
     note: fields.Name | None = None
     below_margin: fields.BelowMargin | None = None
@@ -258,10 +261,13 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             raise InvalidParameter(
                 f"an alert clears at or below its threshold: give clear_below of at most {plain(Fraction(self.above))}"
             )
-        if (self.time is None) != (self.window is None):
-            raise InvalidParameter('a window is of a column: give both, such as time="day", window="7 days"')
-        if self.window is not None:
-            self.seen(_read_time("2000-01-01"))
+        if self.window is not None and self.since is not None:
+            raise InvalidParameter("rows are seen in a window or since a day: give window= or since=, not both")
+        if (self.time is None) != (self.window is None and self.since is None):
+            raise InvalidParameter(
+                'a window is of a column: give both, such as time="day" and window="7 days" or since="2014-01-01"'
+            )
+        self.seen(_ANY_TIME)
 
     @property
     def counted(self) -> Query:
@@ -281,13 +287,18 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     def seen(self, at: datetime | None) -> Query:
         """What is asked at that time: the query, of the rows in the window that ends there."""
         query = self.counted
-        if self.window is None or at is None:
+        if self.since is not None:
+            _read_time(self.since, 'since is a day or a time, such as since="2014-01-01"')
+            bounds = [f">= '{self.since}'"]
+        elif self.window is not None and at is not None:
+            began, ended = span_of(self.window, at)
+            bounds = [f">= '{began}'", f"< '{ended}'"]
+        else:
             return query
         if not isinstance(query, Keyed):
-            raise InvalidQuery("a window is of the rows of a count or a sum: leave window= out")
-        began, ended = span_of(self.window, at)
+            raise InvalidQuery("a window is of the rows of a count or a sum: leave window= and since= out")
         time = identifier(self.time or "")
-        inside = Predicate.parse(f"{time} >= '{began}' AND {time} < '{ended}'")
+        inside = Predicate.parse(" AND ".join(f"{time} {bound}" for bound in bounds))
 
         def there(condition: Predicate | None) -> Predicate:
             return inside if condition is None else Predicate(Every((condition.condition, inside.condition)))
@@ -309,7 +320,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         expected = law.expected()
 
         def checked(rows: Rows) -> Sequence[Reading]:
-            rows.prepare(self.seen(_read_time("2000-01-01")))
+            rows.prepare(self.seen(_ANY_TIME))
             return ()
 
         def check(secret: bytes | None) -> None:
@@ -367,7 +378,11 @@ def span_of(window: str, at: datetime) -> tuple[str, str]:
         raise InvalidParameter("this window leaves the years 1 to 9999: give a shorter one, or another time") from None
 
 
-def _read_time(said: Any) -> datetime:
+# What can be right for no window is found at any time.
+_ANY_TIME: Final = datetime(2000, 1, 1)
+
+
+def _read_time(said: Any, wanted: str = 'at is a day or a time, such as ask(at="2013-01-31")') -> datetime:
     """A day or a time, as an object or a text; `InvalidParameter` for anything else."""
     if isinstance(said, datetime):
         found: datetime | None = said
@@ -376,7 +391,7 @@ def _read_time(said: Any) -> datetime:
     else:
         found = read_timestamp(said) if isinstance(said, str) else None
     if found is None:
-        raise InvalidParameter('at is a day or a time, such as ask(at="2013-01-31")')
+        raise InvalidParameter(wanted)
     return found.replace(tzinfo=None)
 
 
@@ -488,7 +503,7 @@ class AlertRun(RunKind[Any, AlertState]):
     def plan(self, *, at: date | str | None = None) -> Plan[Any]:
         if self.opened.window is None:
             if at is not None:
-                raise InvalidParameter("this alert has no window: ask() sees all rows of now")
+                raise InvalidParameter("this alert has no window that ends: leave at= out")
             return self._at(self._version(), None)
         if at is None:
             # A request that says no time is the same question whenever it is repeated; the answer tells when it was.

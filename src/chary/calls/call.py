@@ -414,6 +414,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "score": "How good each candidate is: a function, or a query for each.",
     "sensitivity": "How far one unit moves each single question.",
     "assumed_groups_per_unit": "You assert that a unit is in at most this many groups.",
+    "since": "Only rows of this day or time, or later, such as '2014-01-01'.",
     "step": "Answers are multiples of this; by sharp tests, how far one must be from the last to be told.",
     "steps": "How many steps are told at most.",
     "severity": "info, warning or critical: a public word for who is told.",

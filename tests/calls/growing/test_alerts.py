@@ -268,6 +268,9 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
         ({"clear_below": 401}, "clears at or below its threshold: give clear_below of at most 400"),
         ({"window": "7 days"}, "give both"),
         ({"time": "day"}, "give both"),
+        ({"since": "2024-01-01"}, "give both"),
+        ({"time": "day", "window": "7 days", "since": "2024-01-01"}, "give window= or since=, not both"),
+        ({"time": "day", "since": "last year"}, "since is a day or a time"),
         ({"time": "day", "window": "a week"}, "so many hours, days or weeks"),
         ({"time": "day", "window": "0 days"}, "so many hours, days or weeks"),
         ({"time": "day", "window": "999999 weeks"}, "leaves the years 1 to 9999"),
@@ -287,8 +290,10 @@ def test_what_this_table_cannot_answer_is_refused(metered):
     with pytest.raises(InvalidQuery, match="unknown column 'hour'"):
         session.start(weekly(above=400, time="hour"))
     run = session.start(Alert(HIGH, above=400, hits=5))
-    with pytest.raises(InvalidParameter, match="no window"):
+    with pytest.raises(InvalidParameter, match="no window that ends"):
         run.ask(at="2024-01-07")
+    with pytest.raises(InvalidParameter, match="no window that ends"):
+        session.start(weekly(above=400, window=None, since="2024-01-01")).ask(at="2024-01-07")
     with pytest.raises(InvalidParameter, match="at is a day or a time"):
         session.start(weekly(above=400)).ask(at="tomorrow")
     with pytest.raises(NotPriced, match="epsilon= for Laplace noise"):
@@ -326,6 +331,22 @@ def test_a_window_hides_what_would_rule_units_out(metered):
     alert = Alert(count("kwh > 200", without="zone = 'south'"), above=400, hits=20, time="day", window="7 days")
     weeks = [alert.seen(datetime.combine(sunday(week), datetime.min.time())) for week in (0, 5)]
     assert [session.spine.rows.prepare(query).run() for query in weeks] == [1, 0]
+
+
+def test_since_a_day_only_its_rows_and_later_ones_are_seen(metered):
+    """Also where they come late, and whenever it is asked."""
+    session = metered(350, budget=NO_NOISE)
+    run = session.start(Alert(HIGH, above=400, time="day", since="2024-01-08", hits=20))
+    truths = [(0, 300), (1, 200), (0, 100), (3, 150), (2, 60)]
+    told = [run.ask().state]
+    for week, high in truths:
+        session.append(load(high, week=week))
+        told.append(run.ask().state)
+    assert told == ["quiet"] * 5 + ["active"]
+    assert [each.value for each in run.state.transitions] == [410]
+    assert session.resume(run.call).state.active
+    with pytest.raises(InvalidQuery, match="column 'day' is a date and cannot be compared with"):
+        session.start(Alert(HIGH, above=400, time="day", since="2024-01-08 12:00", hits=20))
 
 
 def test_windows_end_with_the_day_or_at_the_hour():
