@@ -7,6 +7,8 @@ from sqlalchemy import Column, MetaData, String, Table, create_engine, inspect
 
 from chary.errors import LedgerError
 from chary.service.auth.tokens import BearerTokens
+from chary.service.core.alerts import Feed, News, StandingBook
+from chary.service.core.requests import Wish
 from chary.service.store import store as service_layouts
 from chary.service.store.store import ServiceStore, add_column
 from chary.service.store.tables import LAYOUT, RATES, TOKENS
@@ -127,3 +129,24 @@ def test_makers_at_the_same_time_take_each_step_once(place, monkeypatch):
     assert (len(made), seen) == (4, [1])
     for store in made:
         store.close()
+
+
+def test_what_stood_and_was_told_before_alerts_had_a_severity_is_read(place):
+    """A store of the first layout, as an earlier version left it."""
+    first = ServiceStore(place)
+    who = BearerTokens(first).recognise(BearerTokens(first).make("alice", roles=["analyst"], datasets=["*"], days=1))
+    terms = {"every": "append", "share": "0.5", "tell": "hits", "webhook": None}
+    wish = Wish("ask", {"kind": "test", "query": {"kind": "count"}, "above": "5", "epsilon": "0.1"})
+    before = StandingBook(first).add(who, "visits", wish, 3, **terms)
+    Feed(first).add(before, News("hit", 4, 7, ""))
+    news = Feed(first).since("visits")
+    first.close()
+    added = {"chary_standing": ("resumed", "silenced")}
+    added["chary_told"] = ("severity", "note", "groups", "silenced", "acknowledged", "acknowledged_by")
+    gone = [f"ALTER TABLE {table} DROP COLUMN {name}" for table, names in added.items() for name in names]
+    changed(place, *gone, "UPDATE chary_layout SET number = 1")
+    store = ServiceStore(place)
+    assert StandingBook(store).found(before.standing) == before
+    assert Feed(store).since("visits") == news
+    assert (news[0]["kind"], news[0]["groups"], news[0]["severity"]) == ("hit", [], None)
+    store.close()

@@ -41,7 +41,8 @@ KEPT: Final = 10_000
 @dataclass(frozen=True)
 class StandingQuestion:
     """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
-    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`."""
+    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`; `resumed`
+    that at which it went on after a pause. Until `silenced` (seconds since 1970) nothing is sent of what it finds."""
 
     standing: str
     analyst: str
@@ -59,6 +60,8 @@ class StandingQuestion:
     charged: float
     hits: int
     runs: int
+    resumed: int | None = None
+    silenced: float | None = None
 
     def came(self, now: float) -> bool:
         """Whether its time has come since somebody last looked; that of an append always has."""
@@ -73,7 +76,7 @@ class StandingQuestion:
 
     def as_dict(self) -> dict[str, Any]:
         """All that is told of it."""
-        told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token")}
+        told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token", "resumed")}
         return told | {"asked": self.wish.written(), "share": str(self.share)}
 
 
@@ -262,30 +265,48 @@ def _standing(row: Any) -> StandingQuestion:
 # What standing questions found, in order: told once each, with the call that has the answer, never the answer.
 
 
+# Alerts change their state; whatever else stands has hits and answers.
+FIRED, CLEARED, HIT, ANSWER = "fired", "cleared", "hit", "answer"
+# What came out about the rows: that is what a silence is for. What becomes of a question is sent all the same.
+_OUTCOMES: Final = (FIRED, CLEARED, HIT, ANSWER)
+
+
 @dataclass(frozen=True)
 class News:
-    """What is told: "hit", "answer", "unverified", "failing", "running out" or "ended", of which version, and
-    which call has the answer."""
+    """What is told: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing",
+    "running out", "skipped" or "ended"; of which version, and which call has the answer.
+
+    Of an alert also its `severity` and `note`, and which `groups` came to that state, if it has groups.
+    """
 
     kind: str
     version: int
     call: int | None
     detail: str
+    severity: str | None = None
+    note: str | None = None
+    groups: tuple[str, ...] = ()
 
 
 class Feed:
     """The news of all standing questions, numbered."""
 
-    def __init__(self, store: ServiceStore) -> None:
-        self._store = store
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
+        self._store, self._clock = store, clock or store.now
 
     def add(self, standing: StandingQuestion, news: News) -> None:
         """Tell it, unless it was told before: the same kind of news of one version is told once."""
-        row: dict[str, Any] = {"standing": standing.standing, "analyst": standing.analyst, "time": now(), "tries": 0}
-        row |= {"dataset": standing.dataset, "webhook": standing.webhook, "due": 0.0 if standing.webhook else None}
         here = (TOLD.c.standing == standing.standing, TOLD.c.kind == news.kind, TOLD.c.version == news.version)
         if not self._store.rows(select(TOLD.c.number).where(*here)):  # numbers are not used up in vain
-            self._store.add_once(insert(TOLD).values(**row, **vars(news)))
+            self._store.add_once(insert(TOLD).values(**self._row(standing, news)))
+
+    def _row(self, standing: StandingQuestion, news: News) -> dict[str, Any]:
+        silenced = self._store.rows(select(STANDING.c.silenced).where(STANDING.c.standing == standing.standing))[0][0]
+        silent = news.kind in _OUTCOMES and silenced is not None and self._clock() < silenced
+        row: dict[str, Any] = {"standing": standing.standing, "analyst": standing.analyst, "time": now(), "tries": 0}
+        row |= {"dataset": standing.dataset, "webhook": standing.webhook, "silenced": silent or None}
+        row |= {"due": 0.0 if standing.webhook and not silent else None}
+        return row | vars(news) | {"groups": json.dumps(news.groups) if news.groups else None}
 
     def since(
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None
@@ -299,5 +320,6 @@ class Feed:
 
 def told(row: Any) -> dict[str, Any]:
     """What is told of one piece of news."""
-    names = ("number", "standing", "analyst", "dataset", "time", "kind", "version", "call", "detail")
-    return {name: row._mapping[name] for name in names}
+    unsaid = ("webhook", "tries", "due")
+    found = {name: value for name, value in row._mapping.items() if name not in unsaid}
+    return found | {"groups": json.loads(row.groups or "[]"), "silenced": bool(row.silenced)}

@@ -1,5 +1,6 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
+import json
 import logging
 import threading
 import time
@@ -10,16 +11,19 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
-from chary.answers import Answer
+from chary.answers import Answer, Key
+from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers, state_of
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights import WeightedAnswer
 from chary.client.problems import Refusal
 from chary.core.charges import charged_in
+from chary.core.transaction import numbered
 from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
+from chary.service.core import alerts
 from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, StandingBook, StandingQuestion
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of
@@ -180,7 +184,8 @@ class StandingRunner:
         else:
             spine = session.spine
             charged = charged_in(spine.ledger, spine.dataset, spine.filter, *self._charged(session, standing)).share
-            self._answered(replace(standing, charged=charged), version, answer, quoted)
+            told = replace(standing, charged=charged)
+            self._answered(told, version, answer, quoted, outcomes(session, told, version, answer))
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
         """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
@@ -208,14 +213,13 @@ class StandingRunner:
                     charged, basic = charged - call.charged, basic - call.basic
         return charged, basic
 
-    def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
+    def _answered(
+        self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote, found: list[News]
+    ) -> None:
         """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
         alone = isinstance(answer, WeightedAnswer) and not answer.verified
-        if alone:
-            self.feed.add(standing, News("unverified", 0, None, _ALONE))
-        elif answer.hit or standing.tell == "all":
-            kind = "hit" if answer.hit else "answer"
-            self.feed.add(standing, News(kind, version, answer.call, ""))
+        for news in [News("unverified", 0, None, _ALONE)] if alone else found:
+            self.feed.add(standing, news)
         hits = standing.hits + answer.hit
         left = None if quoted.hits_left is None else quoted.hits_left - 1
         if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
@@ -259,6 +263,39 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
         run = run_shown(served, who, session, wish.run or 0)
         return run.quote(**words_of(run, wish.body))
     return session.quote(shown_call(served, who, session, wish.body))
+
+
+def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
+    """What is told of an answer: of an alert which groups fired and which cleared, of anything else that it hit."""
+    if answer.hit and isinstance(answer, (AlertAnswer, AlertAnswers)):
+        opened = numbered(session.spine, standing.wish.run or 0)
+        told = Alert.recorded(json.loads(opened.body))
+        return [
+            News(
+                kind,
+                version,
+                answer.call,
+                "",
+                told.severity,
+                told.note,
+                tuple(", ".join(map(str, key)) for key in keys),
+            )
+            for kind, keys in _transitions(answer).items()
+        ]
+    if answer.hit or standing.tell == "all":
+        return [News(alerts.HIT if answer.hit else alerts.ANSWER, version, answer.call, "")]
+    return []
+
+
+def _transitions(answer: AlertAnswer | AlertAnswers) -> dict[str, list[Key]]:
+    """What an alert did, fired or cleared, and of which groups; without groups of none."""
+    if isinstance(answer, AlertAnswer):
+        return {alerts.FIRED if answer.active else alerts.CLEARED: []}
+    found: dict[str, list[Key]] = {}
+    for key, state in zip(answer.keys, answer.states, strict=True):
+        if key in answer.changed:
+            found.setdefault(alerts.FIRED if state == state_of(True) else alerts.CLEARED, []).append(key)
+    return found
 
 
 class Lasting(NamedTuple):

@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateColumn
 from chary.addresses import Address, file_of, is_server
 from chary.client.problems import Refusal
 from chary.errors import LedgerError
-from chary.service.store.tables import LAYOUT, TABLES, TOKENS
+from chary.service.store.tables import LAYOUT, STANDING, TABLES, TOKENS, TOLD
 
 # The service's own database: a file by default, or a schema of a PostgreSQL server, which many machines share.
 
@@ -162,8 +162,6 @@ def _writing_first(engine: Engine) -> Engine:
 # here: tables that are missing are made before any step, so a step adds columns, or moves what is there.
 
 Step = Callable[[Connection], None]
-# From layout 1 to 2, from 2 to 3, and so on; what was once released never changes.
-STEPS: Final[tuple[Step, ...]] = ()
 
 
 def prepare(connection: Connection) -> None:
@@ -193,6 +191,18 @@ def add_column(connection: Connection, column: Column[Any]) -> None:
     named = connection.dialect.identifier_preparer.quote(table)
     said = CreateColumn(column).compile(dialect=connection.dialect)
     connection.exec_driver_sql(f"ALTER TABLE {named} ADD COLUMN {said}")
+
+
+def _alerts(connection: Connection) -> None:
+    """Alerts have a severity, a note and groups; they can be silenced, acknowledged, and go on after a pause."""
+    for name in ("resumed", "silenced"):
+        add_column(connection, STANDING.c[name])
+    for name in ("severity", "note", "groups", "silenced", "acknowledged", "acknowledged_by"):
+        add_column(connection, TOLD.c[name])
+
+
+# From layout 1 to 2, from 2 to 3, and so on; what was once released never changes.
+STEPS: Final[tuple[Step, ...]] = (_alerts,)
 
 
 def _held(connection: Connection, newest: int) -> int:

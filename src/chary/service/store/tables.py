@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import Boolean, Column, Float, Integer, MetaData, String, Table, Text, UniqueConstraint
 
 TABLES: Final = MetaData()
 # One row: which layout the others have; see `service_layouts`.
@@ -88,6 +88,9 @@ STANDING: Final = Table(
     Column("hits", Integer, nullable=False),
     Column("runs", Integer, nullable=False),
     Column("busy", Float, nullable=False),
+    # From layout 2 on: the version of the rows when it went on after a pause, until when nothing is sent of it.
+    Column("resumed", Integer),
+    Column("silenced", Float),
 )
 TOLD: Final = Table(
     "chary_told",
@@ -104,6 +107,13 @@ TOLD: Final = Table(
     Column("webhook", Text),
     Column("tries", Integer, nullable=False),
     Column("due", Float),
+    # From layout 2 on.
+    Column("severity", String(16)),
+    Column("note", Text),
+    Column("groups", Text),
+    Column("silenced", Boolean),
+    Column("acknowledged", Text),
+    Column("acknowledged_by", Text),
     UniqueConstraint("standing", "kind", "version"),
 )
 RATES: Final = Table(
