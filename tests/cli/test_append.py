@@ -53,6 +53,19 @@ def test_contents_are_added_once_whatever_the_file_is_called(call, meters, tmp_p
     assert "--again KEY" in err
 
 
+def test_a_dataset_of_a_chary_toml_is_appended_to_by_its_name(call, meters, tmp_path):
+    said = 'file = "meters.duckdb"\ntable = "readings"\nunit = "home"\nbudget-epsilon = 1\nbudget-delta = "1e-6"\n'
+    (tmp_path / "chary.toml").write_text(f"[dataset.loads]\n{said}")
+    week(tmp_path, "w1.csv", "1,2024-01-02,300")
+    found = [call("append loads w1.csv --json") for _ in range(2)]
+    assert [json.loads(out)["version"] for _, out, _ in found] == [1, 1]
+    assert [told(out)[0][2] for _, out, _ in found] == [True, False]
+    code, out, _ = call("append loads w1.csv --dry-run --json")
+    assert (code, json.loads(out)["dry_run"][0]["rows"], rows(meters)) == (0, 1, 11)
+    code, _, err = call("append load w1.csv")
+    assert (code, "there is no file and no dataset 'load'; chary.toml names loads" in err) == (2, True)
+
+
 def test_standard_input_parquet_and_arrow_are_batches_too(meters, tmp_path):
     table = pa.table({"home": [7], "day": pa.array([0], pa.date32()), "kwh": [1.5]})
     parquet.write_table(table, tmp_path / "w.parquet")
@@ -114,15 +127,22 @@ def test_a_folder_that_is_watched_takes_files_as_they_come(meters, tmp_path):
     week(folder, ".w2.csv", "2,2024-01-02,300")
     line = f"append {meters} --watch {folder} --json {OPTIONS}"
     command = [sys.executable, "-m", "chary", *line.split()]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert told(watching.stdout.readline())[0][1:] == (1, True)
         (folder / ".w2.csv").rename(folder / "w2.csv")
         assert told(watching.stdout.readline())[0][1:] == (2, True)
         week(folder, "w3.csv", "1,2024-01-02,300")
         assert told(watching.stdout.readline())[0][1:] == (1, False)
+        # What is no batch is told, and is one once it is written anew; the others are taken meanwhile.
+        (folder / "w4.csv").write_text("home,day\n1,2024-01-02\n")
+        assert watching.stderr.readline().startswith(f"chary: {folder / 'w4.csv'}: the rows do not have the table's")
+        with duckdb.connect(str(meters), read_only=True):
+            week(folder, "w4.csv", "4,2024-01-02,300")
+            assert "another connection holds it" in watching.stderr.readline()
+        assert told(watching.stdout.readline())[0] == (str(folder / "w4.csv"), 3, True)
         watching.terminate()
         watching.communicate(timeout=60)
-    assert rows(meters) == 12
+    assert rows(meters) == 13
 
 
 def test_an_alert_is_asked_of_the_window_that_ends_when_it_is_said(call, meters, tmp_path):

@@ -1,5 +1,7 @@
 """Commands on a table of a server: a URL in place of a file."""
 
+import json
+
 import pytest
 
 
@@ -43,3 +45,12 @@ def test_a_url_is_kept_in_a_chary_toml_without_a_password(call, url, tmp_path):
     name = next(line for line in (tmp_path / "chary.toml").read_text().splitlines() if line.startswith("[dataset"))
     code, _, told = call("release", name.split('"')[1], "--count", "--epsilon", "0.2")
     assert (code, told) == (0, "")
+
+
+def test_a_table_of_a_server_takes_each_batch_once(call, url, tmp_path, postgres, postgres_url):
+    (tmp_path / "more.csv").write_text("n,patient,age\n401,7,80\n")
+    plan = ("--table", "visits", "--unit", "patient", "--budget-epsilon", "1", "--ledger", "visits.ledger", "--json")
+    found = [json.loads(call("append", url, "more.csv", *plan)[1]) for _ in range(2)]
+    assert [told["appended"][0]["new"] for told in found] == [True, False]
+    name = postgres_url.split("@/")[1].split("?")[0]
+    assert postgres.execute("SELECT count(*) FROM visits", name) == [(401,)]

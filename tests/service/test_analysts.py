@@ -1,18 +1,22 @@
 """Analysts apart: whose answers are shown to whom, caps, shared answers that are free, reports for readers."""
 
 import gzip
+import hashlib
+import json
 import re
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 from sqlalchemy import insert
 
 import chary
 from chary import BudgetExceeded, NotWithheld, count
 from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Widen
 from chary.client import connect
+from chary.client.files import RowFile
 from chary.client.problems import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import open_ledger
@@ -227,7 +231,9 @@ def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
         assert not {"SECRETNAME", "chary-rows"} & set(re.split(r"[^\w-]", told.json()["detail"]))
 
 
-@pytest.mark.parametrize("name", ["b.csv", "b.tsv", "b.csv.gz", "b.parquet", "both"])
+@pytest.mark.parametrize(
+    "name", ["b.csv", "b.tsv", "b.csv.gz", "b.csv.zst", "b.parquet", "b.arrow", "b.feather", "both"]
+)
 def test_a_client_appends_files_as_a_session_does(service, asking, tmp_path, name):
     (tmp_path / "visits.csv").write_text("patient,clinic,age\n1,north,44\n")
     declared = {"columns": {"patient": "BIGINT", "age": "BIGINT"}}
@@ -240,7 +246,12 @@ def test_a_client_appends_files_as_a_session_does(service, asking, tmp_path, nam
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "day=1").mkdir()
     place = tmp_path / "day=1" / "b.parquet"
-    pq.write_table(pa.table({"age": [50, None], "clinic": ["south", "east"], "patient": [2, 3]}), place)
+    table = pa.table({"age": [50, None], "clinic": ["south", "east"], "patient": [2, 3]})
+    pq.write_table(table, place)
+    for ending in ("arrow", "feather"):
+        feather.write_feather(table, tmp_path / f"b.{ending}", compression="uncompressed")
+    with pa.output_stream(tmp_path / "b.csv.zst", compression="zstd") as packed:
+        packed.write(text.encode())
     rows = {"b.parquet": place, "both": [place, str(place)]}.get(name, tmp_path / name)
     assert keeper.append(rows, request="monday") == 2
     assert keeper.append(rows, request="monday") == 2
@@ -250,10 +261,39 @@ def test_a_client_appends_files_as_a_session_does(service, asking, tmp_path, nam
     assert {"patient": 3, "clinic": "east", "age": None} in found
 
 
+def test_a_file_without_a_key_is_added_once_and_its_key_tells_nothing(service, asking, tmp_path):
+    serve_visits(service, "growing", **PUBLIC)
+    keeper, other = (asking(name, "growing", ["custodian"]) for name in ("carol", "dave"))
+    header = "patient,clinic,age,cost,note\n"
+    (tmp_path / "monday").mkdir()
+    week, moved = tmp_path / "week.csv", tmp_path / "monday" / "week.csv"
+    for place in (week, moved, tmp_path / "copy.csv"):
+        place.write_text(f"{header}1,north,44,1.5,none\n")
+    assert [keeper.append(place) for place in (week, str(week), moved)] == [2, 2, 2]
+    # Batches with names of their own are several, so that nobody learns that they are alike; and so they are of others.
+    assert [keeper.append(tmp_path / "copy.csv"), keeper.append(week, request="again"), other.append(week)] == [3, 4, 5]
+    week.write_text(f"{header}2,north,44,1.5,none\n")
+    assert [keeper.append(week), keeper.size] == [6, 125]
+    shown = json.dumps(list(service.datasets["growing"].session.spine.ledger.export("growing")))
+    contents = moved.read_bytes()
+    assert hashlib.sha256(contents).hexdigest() not in shown
+    assert RowFile.of(moved).key(b"another secret") not in shown
+    assert shown.count('"file ') == 4
+
+
+def test_a_file_is_sent_in_parts_and_from_its_begin_each_time(tmp_path):
+    place = tmp_path / "b.csv"
+    place.write_bytes(b"x" * 2_500_000)
+    file = RowFile.of(place)
+    assert [[len(part) for part in file] for _ in range(2)] == [[1 << 20, 1 << 20, 2_500_000 - (2 << 20)]] * 2
+
+
 def test_a_client_refuses_files_that_it_cannot_send(asking, tmp_path):
     keeper = asking("carol", "visits", ["custodian"])
     (tmp_path / "b.csv").write_text("a\n1\n")
-    for wrong in (tmp_path / "missing.csv", tmp_path / "b.txt", [tmp_path / "b.csv"] * 2, 5):
+    (tmp_path / "b.parquet.gz").write_bytes(b"")
+    wrongs = ("missing.csv", "b.txt", "b", "b.gz", "b.parquet.gz", "b*.csv")
+    for wrong in (*(tmp_path / name for name in wrongs), [tmp_path / "b.csv"] * 2, 5):
         with pytest.raises(InvalidParameter):
             keeper.append(wrong)
 

@@ -99,3 +99,7 @@ def test_rows_are_sent_from_a_file(address, token, tmp_path):
     with connect_json(address, token) as remote:
         before = len(remote.pages("versions"))
         assert remote.append(file, request="file") == before + 1 == remote.append(file, request="file")
+        assert remote.append(file) == before + 2 == remote.append(str(file))
+        assert remote.append(file.read_bytes()) == before + 3
+        with connect(address, token) as other:
+            assert other.append(file) == before + 2

@@ -1,4 +1,4 @@
-"""`chary append`: rows that arrive are added to a DuckDB file, each batch once, whole or not at all."""
+"""`chary append`: rows that arrive are added to a table, each batch once, whole or not at all."""
 
 import glob
 import hashlib
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -20,8 +20,9 @@ from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
 from chary.data import RowTable
 from chary.data.columns import SQL_TYPES
+from chary.data.source import ENDINGS
 from chary.data.table import NOT_PRIVATE, check
-from chary.errors import CharyError, InvalidParameter, SchemaMismatch
+from chary.errors import CharyError, EngineError, InvalidParameter, LedgerLocked, SchemaMismatch
 from chary.session import Session
 
 Batches = Annotated[
@@ -40,7 +41,7 @@ _PAUSE: Final = 0.5
 # What programs call a file that they still write.
 _UNFINISHED: Final = (".", "~", "_")
 _ARROW: Final = (".arrow", ".feather")
-_ENDINGS: Final = (".csv", ".tsv", ".txt", ".parquet", ".gz", *_ARROW)
+_TAKEN: Final = (*ENDINGS["csv"], *ENDINGS["parquet"], *_ARROW)
 
 
 class Arrived(NamedTuple):
@@ -59,10 +60,11 @@ def _append(
     dry_run: DryRun = False,
     again: Again = None,
 ) -> commands.Found:
-    """Add batches of rows to a table of a DuckDB file; contents that came before are not added twice.
+    """Add batches of rows to a table of a DuckDB file or a server; contents that came before are not added twice.
 
     A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
-    the same file under another name is the same batch. What fails is told, and batches before it stay.
+    the same file under another name is the same batch. What fails is told, and batches before it stay; a folder that
+    is watched goes on, and takes a file again once it is another one.
 
     Example: chary append meters.duckdb week-*.csv --table readings --unit home --budget-epsilon 1 --budget-delta 1e-6
     """
@@ -80,20 +82,35 @@ def _added(stated: Stated, files: Sequence[Arrived], watch: Path | None, again: 
     if not (isinstance(rows, RowTable) and rows.keeps_batches):
         raise InvalidParameter(
             f"rows that are appended to {stated.source.shown} would be gone with this command: append to a table of a "
-            "DuckDB file; a folder of Parquet files takes a new file by itself, and a server takes rows by its own "
-            "commands"
+            "DuckDB file or a server; a folder of Parquet files takes a new file by itself"
         )
     done = [_one(stated, arrived) for arrived in files]
     if done or watch is None:
         yield commands.Shown({"appended": done, "version": _version(stated.session)}, _show)
     if watch is not None:
-        try:
+        with suppress(KeyboardInterrupt):
             for file in _coming(watch):
-                with _arrived(str(file), again) as arrived:
-                    told = _one(stated, arrived)
-                yield commands.Shown({"appended": [told], "version": _version(stated.session)}, _show)
-        except KeyboardInterrupt:
-            return
+                if told := _taken(stated, file, again):
+                    yield commands.Shown({"appended": told, "version": _version(stated.session)}, _show)
+
+
+def _taken(stated: Stated, file: Path, again: str | None) -> list[dict[str, Any]]:
+    """A file of a folder that is watched, as it was added; it waits for whoever holds the table, and what is wrong with
+    it stops no other file."""
+    waiting = False
+    while True:
+        try:
+            with _arrived(str(file), again) as arrived:
+                return [_one(stated, arrived)]
+        except (SchemaMismatch, InvalidParameter, EngineError, LedgerLocked) as error:
+            told, passes = str(error), isinstance(error, (EngineError, LedgerLocked))
+        if not waiting:
+            stated.rest()
+            output.errors.print(f"chary: {told}", markup=False, soft_wrap=True)
+        if not passes:
+            return []
+        waiting = True
+        time.sleep(_PAUSE)
 
 
 def added(session: Session, name: str, rows: Any, key: str | None) -> dict[str, Any]:
@@ -131,7 +148,7 @@ def _looked(stated: Stated, files: Sequence[Arrived]) -> commands.Found:
     types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in schema.items()}
     said, found = stated.source, []
     for arrived in files:
-        texts = arrived.file.suffix in (".csv", ".tsv", ".txt", ".gz")
+        texts = arrived.file.name.lower().endswith(ENDINGS["csv"])
         read: dict[str, Any] = {"columns": types, "csv": dialect(said.csv_format)} if texts else {}
         try:
             looked = check(_rows_of(arrived), **read)
@@ -174,22 +191,28 @@ def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
 
 
 def _coming(folder: Path) -> Iterator[Path]:
-    """Each file that comes into a folder, once its size rests, in the order of their names."""
+    """Each file that comes into a folder, once it rests, in the order of their names; again where it has changed."""
     if not folder.is_dir():
         raise InvalidParameter(f"there is no folder {folder} to watch")
-    seen: dict[Path, int] = {}
-    done: set[Path] = set()
+    seen: dict[Path, tuple[int, int]] = {}
+    done: dict[Path, tuple[int, int]] = {}
     while True:
-        there = {
-            file: file.stat().st_size
-            for file in sorted(folder.iterdir())
-            if file.suffix.lower() in _ENDINGS and not file.name.startswith(_UNFINISHED)
-        }
-        for file in [file for file, size in there.items() if seen.get(file) == size and file not in done]:
-            done.add(file)
-            yield file
+        there = dict(_resting(folder))
+        for file, state in there.items():
+            if seen.get(file) == state != done.get(file):
+                done[file] = state
+                yield file
         seen = there
         time.sleep(_PAUSE)
+
+
+def _resting(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """The files of rows in a folder, and by what a change of each shows; one may be moved away meanwhile."""
+    for file in sorted(folder.iterdir()):
+        if file.name.lower().endswith(_TAKEN) and not file.name.startswith(_UNFINISHED):
+            with suppress(FileNotFoundError):
+                state = file.stat()
+                yield file, (state.st_size, state.st_mtime_ns)
 
 
 def _show(figures: dict[str, Any]) -> None:

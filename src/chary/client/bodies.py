@@ -5,16 +5,17 @@ from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chary import errors
 from chary.calls.call import Call, asked, read
+from chary.client.files import ARROW, RowFile
 from chary.data import Mean, Predicate, Query
 from chary.data.queries.bodies import body_of
-from chary.data.source import RowSource
+from chary.data.source import Folder, RowSource
 
 # What is asked, as JSON that a service reads.
 
@@ -57,17 +58,13 @@ def _said(value: Any) -> Any:
     raise errors.InvalidQuery("a service runs no code of yours: ask this of a session")
 
 
-# Rows as they are sent: one Arrow stream, or the text of a CSV.
-
-ARROW: Final = "application/vnd.apache.arrow.stream"
-CSV_TEXT: Final = "text/csv"
-TSV_TEXT: Final = "text/tab-separated-values"
+# Rows as they are sent: one Arrow stream, or files as they are.
 
 
-def sent_rows(rows: Any) -> tuple[bytes, str]:
+def sent_rows(rows: Any) -> tuple[bytes | RowFile, str]:
     """A frame, an Arrow table or files as the body of a request, and its media type.
 
-    A CSV goes as it is written, unpacked, since the dataset's dialect and types read it; Parquet files go as Arrow.
+    One file goes as it is, since the dataset's dialect and types read it; several Parquet files go as Arrow.
     `InvalidParameter` for anything else, and for several CSVs.
 
     >>> body, media = sent_rows(pa.table({"age": [70]}))
@@ -77,6 +74,9 @@ def sent_rows(rows: Any) -> tuple[bytes, str]:
     listed = isinstance(rows, (list, tuple)) and all(isinstance(each, (str, Path)) for each in rows)
     if not listed and not isinstance(rows, (str, Path)):
         return _arrow_stream(_table(rows)), ARROW
+    if not listed and Folder.named(rows) is None:
+        file = RowFile.of(rows)
+        return file, file.media
     source = RowSource.of(rows)
     if source.kind == "parquet":
         mismatch = errors.SchemaMismatch("the files cannot be read as Parquet files with the same columns")
@@ -85,15 +85,9 @@ def sent_rows(rows: Any) -> tuple[bytes, str]:
             lambda: pa.concat_tables([pq.ParquetFile(path).read() for path in source.paths]), mismatch
         )
         return _arrow_stream(read), ARROW
-    if source.kind != "csv" or len(source.paths) > 1:
+    if len(source.paths) > 1:
         raise errors.InvalidParameter("send one CSV at a time, Parquet files, or a frame")
-    return _unpacked(source.paths[0]), TSV_TEXT if source.dialect.delimiter == "\t" else CSV_TEXT
-
-
-def _unpacked(path: str) -> bytes:
-    with pa.input_stream(path, compression="detect") as stream:
-        found: bytes = stream.read()
-    return found
+    return sent_rows(source.paths[0])
 
 
 def _arrow_stream(table: pa.Table) -> bytes:

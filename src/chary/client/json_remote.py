@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import httpx
 
+from chary.client.files import CSV_TEXT, RowFile
 from chary.client.transport import PATIENCE, Transport, place
 
 
@@ -64,14 +65,17 @@ class JSONRemote:
         """A whole list, below the dataset: "calls", "runs", "versions", "standing" or "feed"."""
         return self._transport.pages(self._at(path))
 
-    def append(self, rows: bytes | Path, *, media: str = "text/csv", request: str | None = None) -> int:
-        """Add a batch of rows, the text of a CSV or a file of it; or an Arrow stream, with its media type. Its version.
+    def append(self, rows: bytes | str | Path, *, media: str | None = None, request: str | None = None) -> int:
+        """Add a batch of rows: the path of a file (CSV, TSV, Parquet, Arrow), or the bytes of one. Its version.
 
-        For custodians; as `Session.append`.
+        `media` is the type of bytes that are no CSV, and of a file whose ending does not say it. A file without
+        `request` has a key of its name, its contents and the token, so that it is added once. For custodians; as
+        `Remote.append`.
         """
-        content = rows.read_bytes() if isinstance(rows, Path) else rows
-        told = self._transport.keyed(self._at("appends"), request, content=content, headers={"Content-Type": media})
-        return int(told["version"])
+        if isinstance(rows, bytes):
+            return self._transport.append(self._at("appends"), request, rows, media or CSV_TEXT)
+        file = RowFile.of(rows, media)
+        return self._transport.append(self._at("appends"), request, file, file.media)
 
     def close(self) -> None:
         """Close the connection."""

@@ -275,13 +275,16 @@ class Remote(Verbs, RemoteFigures):
         self._transport.send("DELETE", self._at(f"standing/{in_path(standing, safe='')}"), None)
 
     def append(self, rows: Any, *, request: str | None = None) -> int:
-        """Add a batch of rows: a frame, an Arrow table, a CSV or Parquet files, which are read here and sent.
+        """Add a batch of rows: a frame, an Arrow table, or a file by its path (CSV, TSV, Parquet, Arrow). Its version.
 
-        Its version. For custodians; as `Session.append`.
+        A file is sent while it is read. Without `request` its key is made of its name, its contents and the token: the
+        same file under the same token is added once, and the version of then is returned. Whoever lacks the token
+        learns nothing of the rows from that key, which a ledger may show. To add the same file once more, say a
+        `request` of your own; frames have a new key each time. For custodians; as `Session.append`.
+
+        Errors: `InvalidParameter` for a path without a file, or of another kind of file.
         """
-        content, media = sent_rows(rows)
-        body = {"content": content, "headers": {"Content-Type": media}}
-        return int(self._transport.keyed(self._at("appends"), request, **body)["version"])
+        return self._transport.append(self._at("appends"), request, *sent_rows(rows))
 
     def set_quota(self, analyst: str, quota: Number) -> None:
         """Cap one analyst at a fraction of the budget, its quota. For custodians."""

@@ -9,6 +9,7 @@ from urllib.parse import quote as in_path
 import httpx
 
 from chary import errors
+from chary.client.files import RowFile
 from chary.client.problems import Refusal, error_of
 
 PATIENCE: Final = 60.0
@@ -42,6 +43,7 @@ class Transport:
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._client = client or httpx.Client(base_url=url, timeout=_WAIT + 10, follow_redirects=False)
         self._client.headers.update(headers)
+        self._secret = token.encode()
         self._patience, self._on_step = patience, on_step
         self._form = {"typed": "true"} if typed else {}
 
@@ -79,6 +81,12 @@ class Transport:
                 return found
             if time.monotonic() > until:
                 raise errors.LedgerLocked("the call was interrupted again and again: ask again under its request key")
+
+    def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
+        """Send rows, and say their version: a file without a request key under one of its name and contents."""
+        if request is None and isinstance(rows, RowFile):
+            request = rows.key(self._secret)
+        return int(self.keyed(path, request, content=rows, headers={"Content-Type": media})["version"])
 
     def chosen(self, dataset: str | None) -> str:
         """The dataset of the token that is named, or its only one; where there is none, the connection is closed."""

@@ -97,7 +97,7 @@ def _hidden(name: str) -> bool:
 
 DUCKDB: Final = (".duckdb", ".ddb", ".db")
 SESSION: Final = "SparkSession"
-_ENDINGS: Final = {
+ENDINGS: Final = {
     "csv": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz"),
     "parquet": PARQUET,
     "duckdb": DUCKDB,
@@ -202,7 +202,7 @@ def _kind(paths: Sequence[str | Path], engine: Any) -> str:
         name = Path(path).name.lower()
         if not Path(path).is_file():
             raise InvalidParameter(f"there is no file {str(path)!r}")
-        kinds.add(next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None))
+        kinds.add(next((kind for kind, endings in ENDINGS.items() if name.endswith(endings)), None))
     kind = kinds.pop()
     if kinds or kind is None:
         raise InvalidParameter("a source is a .csv, .csv.gz, .parquet or .duckdb file, or a list of files of one kind")

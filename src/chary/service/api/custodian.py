@@ -18,6 +18,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy import insert, select
 
+from chary.client.files import ARROW, ARROW_FILE, CSV_TEXT, PARQUET, TSV_TEXT
 from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
 from chary.data.predicates.conditions import read_date, read_timestamp
@@ -34,13 +35,11 @@ from chary.service.store.tables import PUBLISHED
 
 # Routes of custodians: rows that are uploaded, appended batches, reports.
 
-# Rows that a custodian sends: an Arrow stream, JSON objects, a CSV. What is wrong with them is told without them.
+# Rows that a custodian sends: Arrow, Parquet, JSON objects, a CSV. What is wrong with them is told without them.
 
-ARROW: Final = "application/vnd.apache.arrow.stream"
-CSV_TEXT: Final = "text/csv"
-TSV_TEXT: Final = "text/tab-separated-values"
 # Of a dataset of which no dialect was said, the name of a batch tells whether tabs part its cells.
-_FILES: Final = {CSV_TEXT: "rows.csv", TSV_TEXT: "rows.tsv"}
+_FILES: Final = {CSV_TEXT: "rows.csv", TSV_TEXT: "rows.tsv", PARQUET: "rows.parquet"}
+_MEDIA: Final = (admission.JSON, ARROW, ARROW_FILE, *_FILES)
 # What JSON has no word for comes as text.
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestamp": read_timestamp}
 
@@ -49,15 +48,15 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestam
 def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[pa.Table | str]:
     """The rows of a body, as what a session appends; `SchemaMismatch` for what is no table of these columns.
 
-    A CSV is a file of this user alone while the block runs, and the session reads it as it reads every CSV: by the
-    types and the dialect that its dataset was opened with.
+    A CSV or a Parquet file is a file of this user alone while the block runs, and the session reads it as it reads all
+    batches: a CSV by the types and the dialect that its dataset was opened with.
 
     >>> with brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}) as rows:
     ...     rows.num_rows
     1
     """
     if media not in _FILES:
-        yield _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
+        yield _of_json(raw, schema) if media == admission.JSON else _of_arrow(raw, media)
         return
     with tempfile.TemporaryDirectory(prefix="chary-rows-") as folder:
         place = Path(folder) / _FILES[media]
@@ -65,15 +64,15 @@ def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[
         yield str(place)
 
 
-def _of_arrow(raw: bytes) -> pa.Table:
+def _of_arrow(raw: bytes, media: str) -> pa.Table:
     try:
-        with pa.ipc.open_stream(raw) as stream:
-            table: pa.Table = stream.read_all()
+        with (pa.ipc.open_stream if media == ARROW else pa.ipc.open_file)(raw) as opened:
+            table: pa.Table = opened.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
         table = None
     if table is None:
-        raise SchemaMismatch("the body is no Arrow stream of one table")
+        raise SchemaMismatch(f"the body is no Arrow {'stream' if media == ARROW else 'file'} of one table")
     return table
 
 
@@ -119,7 +118,7 @@ _ROWS: Final = {
             admission.JSON: {
                 "schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}
             },
-            ARROW: {"schema": {"type": "string", "format": "binary"}},
+            **{media: {"schema": {"type": "string", "format": "binary"}} for media in (ARROW, ARROW_FILE, PARQUET)},
             CSV_TEXT: {"schema": {"type": "string"}},
             TSV_TEXT: {"schema": {"type": "string"}},
         },
@@ -136,7 +135,7 @@ async def append(
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
-    media = admission.media_of(request, [admission.JSON, ARROW, CSV_TEXT, TSV_TEXT])
+    media = admission.media_of(request, _MEDIA)
     raw, key = await admission.read_body(request, service.config.service.rows_bytes), admission.request_key(request)
     return JSONResponse({"version": await appended(service, on, media, raw, key)})
 

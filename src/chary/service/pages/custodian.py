@@ -11,11 +11,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.addresses import is_url
+from chary.client.files import CSV_TEXT
 from chary.client.problems import problem, status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
 from chary.ledger.entries import head_of
-from chary.service.api.custodian import CSV_TEXT, TokenName, appended, capped, token_ended, token_made, tokens_kept
+from chary.service.api.custodian import TokenName, appended, capped, token_ended, token_made, tokens_kept
 from chary.service.auth.tokens import Role, TokenRecord
 from chary.service.http.admission import Asking
 from chary.service.pages.frame import Form, Page, Posted, Visiting, place_of, shown
