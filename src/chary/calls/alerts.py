@@ -527,6 +527,9 @@ class AlertRun(RunKind[Any, AlertState]):
             answer |= {} if said else ended
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
+        def check(held: bytes) -> None:
+            self._refuse_earlier(AlertMemory.load(held).version)
+
         return self._plan(
             "alert_ask",
             ended if said else {},
@@ -534,6 +537,7 @@ class AlertRun(RunKind[Any, AlertState]):
             run,
             self._present,
             reads=reading(query),
+            check=check,
             cost=PerHit(law.parts, halts=True, adds_up=False),
             forecast=lambda: forecast.Forecast(
                 law.tests.error_bar(query.grid), law.tests.decides, query.grid, law.tests.wrong
@@ -567,4 +571,4 @@ class AlertRun(RunKind[Any, AlertState]):
         return self._ask((), {}, None) if self._watched().version < self._version() else None
 
     def _version(self) -> int:
-        return Arrivals(self._spine.ledger, self._spine.dataset, self._spine.rows).last().number
+        return Arrivals.read_by(self._spine).last().number

@@ -263,7 +263,7 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
 
     def plan(self, *, only_new: bool = False) -> Plan[RunningCount]:
         """With `only_new` a step is refused where no rows arrived since the last."""
-        last = Arrivals(self._spine.ledger, self._spine.dataset, self._spine.rows).last()
+        last = Arrivals.read_by(self._spine).last()
         return self._step(last.number, last.size, only_new)
 
     def recorded(self, body: Json) -> Plan[RunningCount]:
@@ -285,6 +285,7 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
 
         def check(held: bytes) -> None:
             now = Progress.load(held)
+            self._refuse_earlier(now.version)
             if only_new and now.version >= version:
                 raise NothingNew("no rows arrived since the last step")
             if now.step >= steps:

@@ -22,7 +22,7 @@ from chary.core.transaction import AnswerLog, Spine, numbered
 from chary.data import Query, Reading, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current, stored_kinds
-from chary.errors import InvalidParameter, LedgerLocked, NotWithheld
+from chary.errors import InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
 from chary.numbers import work_out
@@ -238,6 +238,14 @@ class RunKind(Run[AnswerT, StateT]):
         return Plan(
             kind, text, event, run, present, reads, cost, forecast, self.call, lambda held: check(self._kept(held))
         )
+
+    def _refuse_earlier(self, seen: int) -> None:
+        """`InvalidQuery` where rows are read as of a version before one that the run saw: it goes on, never back."""
+        if self._spine.version is not None and self._spine.version < seen:
+            raise InvalidQuery(
+                f"this run has seen the rows as of version {seen}, and does not go back to version "
+                f"{self._spine.version}: start another one there"
+            )
 
     def _answered(self, kind: str, present: Callable[[Json, int], ToldT]) -> AnswerLog[ToldT]:
         """What it answered to the questions of one kind."""

@@ -17,6 +17,7 @@ from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import PREPAID, AsReported, Data, Json, Plan, Prepaid, Result
 from chary.core.transaction import Spine
+from chary.core.versions import Arrivals
 from chary.data import NeighborRelation, Predicate, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading
 from chary.data.queries.ordered import Elements, Mark
@@ -199,7 +200,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         return self.opened.distinct(self._spine.rows.neighbor_relation)
 
     def plan(self, *, above: Number = 0) -> Plan[DistinctEstimate]:
-        version = self._spine.ledger.version(self._spine.dataset)
+        version = Arrivals.read_by(self._spine).last().number
         return self._estimate(exact(above, "above"), version, self.state.paid)
 
     def recorded(self, body: Json) -> Plan[DistinctEstimate]:
@@ -216,6 +217,9 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
         """
         opened = self.opened
+
+        def check(held: bytes) -> None:
+            self._refuse_earlier(Line.load(held).seen)
 
         def run(data: Data) -> Result:
             line = Line.load(data.secret or b"")
@@ -238,7 +242,8 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
 
         cost = Prepaid(adds_up=False) if paid else AsReported(of=charged)
         asked = {"above": str(above)}
-        return self._plan("sketch_release_if", asked, opened.event, run, present, reads=opened.reads, cost=cost)
+        rest: dict[str, Any] = {"reads": opened.reads, "cost": cost, "check": check}
+        return self._plan("sketch_release_if", asked, opened.event, run, present, **rest)
 
     @property
     def state(self) -> SketchState:

@@ -134,7 +134,8 @@ class Spine:
     the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
     `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger has
     no answer under the request key, what would be charged raises `RequestUnanswered` instead. `parts` are those whose
-    rows it reads, where these are not all: then only they are charged, and what is left is told of them.
+    rows it reads, where these are not all: then only they are charged, and what is left is told of them. `version` is
+    that as of which rows are read, where it is not the present one.
     """
 
     rows: Rows
@@ -146,6 +147,7 @@ class Spine:
     on_step: Callable[[str], None]
     replays: bool = False
     parts: Parts | None = None
+    version: int | None = None
 
     def __post_init__(self) -> None:
         belongs_here(self)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from chary.core.transaction import Spine
 from chary.data import Batch, Rows, RowTable, has_public_size, public_size
-from chary.errors import LedgerMismatch
+from chary.errors import InvalidQuery, LedgerMismatch
 from chary.ledger import Ledger, Note, VersionMoved, canonical
 from chary.ledger.records import parsed
 
@@ -40,6 +41,9 @@ class Version:
         return cls(note.version, note.created, note.kind, size, request, batch or 0)
 
 
+_NONE_YET: Final = Version(0, "", FOUND)
+
+
 @dataclass(frozen=True)
 class Arrivals:
     """The versions of a dataset in its ledger, and the rows that the ledger follows.
@@ -59,20 +63,61 @@ class Arrivals:
       the key tells its version, or else it gets one now.
     - *All others* live in memory, and are committed there only after their note. A kill takes the rows, of whom the
       ledger may hold a note; where the size is public, rows that are missing later are refused.
+
+    With `upto` the rows are those as of that version, which is the last one.
     """
 
     ledger: Ledger
     dataset: str
     rows: Rows
+    upto: int | None = None
+
+    @classmethod
+    def read_by(cls, spine: Spine) -> "Arrivals":
+        """Those of the rows that a spine reads."""
+        return cls(spine.ledger, spine.dataset, spine.rows, spine.version)
 
     def last(self) -> Version:
         """The latest version; number 0 if there is none yet."""
+        if self.upto is not None:
+            return self.numbered(self.upto)
         note = self.ledger.last_note(self.dataset)
-        return Version(0, "", FOUND) if note is None else Version.of(note)
+        return _NONE_YET if note is None else Version.of(note)
 
     def all(self) -> list[Version]:
         """Every version, oldest first."""
-        return [Version.of(note) for note in self.ledger.notes(self.dataset)]
+        found = [Version.of(note) for note in self.ledger.notes(self.dataset)]
+        return found if self.upto is None else [each for each in found if each.number <= self.upto]
+
+    def numbered(self, number: int) -> Version:
+        """The version of that number; 0 is what was there before the first, where its size is secret.
+
+        `InvalidQuery` if there is none.
+        """
+        known = self.all()
+        if number == 0 and not (known and known[0].kind == FOUND):
+            return _NONE_YET
+        found = [each for each in known if each.number == number]
+        if not found:
+            raise InvalidQuery("there is no such version of these rows: session.versions lists them")
+        return found[0]
+
+    def as_of(self, number: int) -> RowTable:
+        """The rows as they were at a version; `InvalidQuery` where there is none, or its rows cannot be told apart."""
+        version, rows = self.numbered(number), self.rows
+        if not isinstance(rows, RowTable):
+            raise InvalidQuery("a table is read as of an earlier version; series and votes are read as they are now")
+        if rows.keeps_batches:
+            return rows.as_of(version.batch, version.size)
+        # Whoever adds rows holds them until their version is noted.
+        with rows.one_state():
+            batches = [batch for batch, brought in rows.brought.items() if brought == number]
+            if not batches:
+                raise InvalidQuery(
+                    "rows of that version are not known apart: they came before this opening, or by another session, "
+                    "and these live in memory. A DuckDB file keeps which rows came with which version"
+                )
+            return rows.as_of(batches[0])
 
     def catch_up(self, size: int | None = None) -> None:
         """Give rows that have no version one; `LedgerMismatch` when rows are missing that the ledger knows of.
@@ -85,7 +130,12 @@ class Arrivals:
         """Give a batch just appended its version, and return it."""
         if self._kept is None:
             held = self._of_key(batch.request) if batch.found else None
-            return held or _undisturbed(lambda: self._note(APPENDED, self.last(), batch.rows, batch.request))
+            if held is not None:
+                return held
+            brought = _undisturbed(lambda: self._note(APPENDED, self.last(), batch.rows, batch.request))
+            if isinstance(self.rows, RowTable):
+                self.rows.brought[batch.number] = brought.number
+            return brought
         last = _undisturbed(self._followed)
         return last if (last.kind, last.batch) == (APPENDED, batch.number) else self.of(batch)
 
@@ -154,11 +204,15 @@ class Follower:
         if begun is None:
             arrivals.catch_up()
             self._begun = ledger.notes(self._dataset)
+            if isinstance(self._rows, RowTable):
+                self._rows.brought[0] = arrivals.last().number
             return
         try:
             for number, note in enumerate(begun):
                 ledger.note(self._dataset, note.kind, note.body, after=number)
         except VersionMoved:  # others opened the dataset before; rows with which they began may have grown since
+            if isinstance(self._rows, RowTable):
+                self._rows.brought.clear()  # versions have other numbers there
             if begun[-1].body not in {note.body for note in ledger.notes(self._dataset)}:
                 arrivals.catch_up(Version.of(begun[-1]).size)
 

@@ -54,10 +54,15 @@ class RowTable:
         neighbor_relation: NeighborRelation,
         limit: EntryLimit | None,
         part: RowPart | None = None,
+        *,
+        brought: dict[int, int] | None = None,
+        is_whole: bool = True,
     ) -> None:
-        """Use `RowTable.open`, and `RowTable.of_part` for a part."""
+        """Use `RowTable.open`, `RowTable.of_part` for a part, and `RowTable.as_of` for an earlier state."""
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
-        self.part = part
+        self.part, self._is_whole = part, is_whole
+        self.brought: dict[int, int] = {} if brought is None else brought
+        """The version that each batch of this process brought, where rows live in memory; 0 is the opening."""
         self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -117,8 +122,27 @@ class RowTable:
                 f"say assumed_parts_per_unit={part.first.kept}, if you assert that, or open frames, CSV files, listed "
                 "Parquet files or a DuckDB file, whose rows stay in their order"
             )
-        held, near = self.held, self._neighbor_relation
-        return RowTable(held, self._source, NeighborRelation(near.neighbors, near.unit, True), self._limit, part)
+        near = self._neighbor_relation
+        return self._of(self.held, NeighborRelation(near.neighbors, near.unit, True), part)
+
+    def as_of(self, batch: int, size: int | None = None) -> "RowTable":
+        """The rows as they were after an appended batch (0: before the first) as a table, as if none had come since;
+        or the first `size` of them. It takes no rows, and ends with this one.
+
+        Rows are only added, behind those that there were: that is taken for granted. Errors: `InvalidQuery` where rows
+        of then cannot be told from later ones.
+
+        >>> import pyarrow as pa
+        >>> from chary.data.queries.sums import count
+        >>> table = RowTable.open(pa.table({"age": [70]}), neighbor_relation=NeighborRelation("add_remove", None))
+        >>> _ = table.append(pa.table({"age": [80, 90]}))
+        >>> [table.as_of(batch).prepare(count()).run() for batch in (0, 1)]
+        [1, 3]
+        """
+        return self._of(self.held.as_of(batch, size), self._neighbor_relation, self.part)
+
+    def _of(self, held: protocol.EngineRows, near: NeighborRelation, part: RowPart | None) -> "RowTable":
+        return RowTable(held, self._source, near, self._limit, part, brought=self.brought, is_whole=False)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -219,9 +243,9 @@ class RowTable:
         return self.held.batches(after)
 
     def close(self) -> None:
-        """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine. A part leaves it to all
-        rows."""
-        if self.part is None:
+        """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine. A part, or an earlier state,
+        leaves it to all rows."""
+        if self._is_whole:
             self.held.close()
 
     def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:

@@ -22,7 +22,7 @@ from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
-from chary.core.transaction import SessionBase, openings
+from chary.core.transaction import SessionBase, Spine, openings
 from chary.core.versions import Arrivals, Version
 from chary.data import Batch, Mean, Predicate, Query, Rows, RowTable, Series, Values, has_public_size, public_size
 from chary.data.partition import Partition
@@ -196,6 +196,8 @@ class Growing(SessionBase):
         return version
 
     def _added(self, rows: Any, request: str | None) -> int:
+        if self.spine.version is not None:
+            raise InvalidParameter("rows of an earlier version are what they were: append to the session of now")
         table, arrivals, brought = self.spine.rows, self._arrivals, list[Version]()
         if isinstance(table, RowTable):
             key = None if request is None else label(request, "request")
@@ -219,7 +221,7 @@ class Growing(SessionBase):
 
     @property
     def _arrivals(self) -> Arrivals:
-        return Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows)
+        return Arrivals.read_by(self.spine)
 
 
 def _failure(follow: Callable[[], object]) -> str | None:
@@ -492,11 +494,42 @@ class Session(Verbs, Growing):
             for key, part in made.parts.items()
         }
 
+    def as_of(self, version: int) -> Session:
+        """The session of the rows as they were at an earlier version: all that it asks reads those alone, and is
+        charged to the same budget as ever. Nothing is charged or read.
+
+        `version` is the number of one of `versions`, or 0 for what was there before the first batch, where the number
+        of rows is secret. Answers that name a version name that one. It takes no rows, and may be divided into parts;
+        runs that were opened before go on in it by `resume`, as far as they have not seen later rows. Closing it closes
+        nothing.
+
+        The rows of a DuckDB file are known as of each version, also in later sessions. Those of other files and of
+        frames live in memory: they are known as of the opening and of each batch of this session.
+
+        Assumed is that rows are only added, behind those that were there: where others were changed or taken out, what
+        is read is not what was there, and the guarantee does not hold of it.
+
+        Errors: `InvalidQuery` where there is no such version, and where its rows cannot be told from later ones (tables
+        of servers, Spark, series).
+
+        >>> import chary, pyarrow as pa
+        >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1)}
+        >>> session = chary.open(pa.table({"age": [70, 80]}), **public, ledger=":memory:")
+        >>> _ = session.append(pa.table({"age": [35]}))
+        >>> [session.as_of(version.number).size for version in session.versions]
+        [2, 3]
+        """
+        number = whole(version, "version", least=0)
+        return self._with(replace(self.spine, rows=self._arrivals.as_of(number), version=number))
+
     def _of(self, rows: RowTable, parts: Parts) -> Session:
-        part = Session(replace(self.spine, rows=rows, parts=parts))
-        # What follows appends in a part is told of those here.
-        set_fields(part, _followers=self._followers)
-        return part
+        return self._with(replace(self.spine, rows=rows, parts=parts))
+
+    def _with(self, spine: Spine) -> Session:
+        made = Session(spine)
+        # What follows appends there is told of those here.
+        set_fields(made, _followers=self._followers)
+        return made
 
     def series(self) -> Values:
         """The question for all values of a series; only sessions of `open_counts` have one."""
@@ -538,8 +571,9 @@ class Session(Verbs, Growing):
         return said + inferred + promised_to_units(self.spine.rows, self.spine.filter.budget)
 
     def close(self) -> None:
-        """Close the table and the ledger; everything can be reopened. A part is closed with the session of all rows."""
-        if self.spine.parts is None:
+        """Close the table and the ledger; everything can be reopened. A part, and the session of an earlier version, is
+        closed with the session of all rows."""
+        if self.spine.parts is None and self.spine.version is None:
             self.spine.rows.close()
             self.spine.ledger.close()
 

@@ -94,12 +94,16 @@ ARRIVAL: Final = "chary_arrival"
 
 @dataclass(frozen=True)
 class QueryPlace:
-    """Where the rows and the keys of an evaluation are found in an engine; of a `part`, its rows alone."""
+    """Where the rows and the keys of an evaluation are found in an engine; of a `part`, its rows alone.
+
+    `arrivals` are the same rows in the order in which they came.
+    """
 
     rows: str
     keys: str
     dialect: Dialect
     part: RowPart | None = None
+    arrivals: str = ARRIVALS
 
     def table(self, name: str, schema: Mapping[str, str]) -> Any:
         """An unbound Ibis table; columns of other types stand in as binary, since nothing is computed on them."""
@@ -120,7 +124,7 @@ class QueryPlace:
 
     def _holders(self, first: FirstParts, schema: Schema, unit: str) -> Any:
         """The units that count in a part: it is one of their first ones in order of arrival."""
-        rows, like = self.table(ARRIVALS, {**schema, ARRIVAL: "int64"}), self.dialect.like
+        rows, like = self.table(self.arrivals, {**schema, ARRIVAL: "int64"}), self.dialect.like
         rows = rows.filter(rows[unit].notnull())
         if first.column is None:
             number = ibis.cases(*((one.expression(rows, schema, like), k) for k, one in enumerate(first.among)))

@@ -136,6 +136,15 @@ class EngineRows(Protocol):
         """Within it, all that this thread reads is of one state of the rows, and nobody adds any."""
         ...
 
+    def as_of(self, batch: int, size: int | None) -> "EngineRows":
+        """The rows as they were after that batch, 0 for those before the first; or the first `size`, where it is given.
+
+        All readings of it see these alone, it takes no rows, and closing it closes nothing. Which rows they are follows
+        from numbers of batches and places of rows, never from values. `InvalidQuery` where rows of then cannot be told
+        from later ones, `EngineError` if there are fewer by now.
+        """
+        ...
+
     def check_units(self) -> None:
         """`InvalidQuery` where units are of a type that cannot be recognised when they are met again."""
         ...

@@ -128,10 +128,15 @@ Reads = Callable[[str], Any]
 
 
 class Backend(EngineRows, Protocol):
-    """A connection, a dialect, and how small tables get there. What `EngineError` says ends with `doing`."""
+    """A connection, a dialect, and how small tables get there. What `EngineError` says ends with `doing`.
+
+    `reads_from` and `arrivals` are the relations of all readings: `ROWS` and `ARRIVALS`, or those of an earlier state.
+    """
 
     unit: str | None
     dialect: ClassVar[Dialect]
+    reads_from: str
+    arrivals: str
 
     def number(self, sql: str, doing: str) -> int:
         """The one number that SQL yields, however large; 0 for NULL."""
@@ -149,6 +154,10 @@ class Backend(EngineRows, Protocol):
         """The first 64 bits of SHA-256 of key and `text`, which is SQL on `element`, for each row that is `chosen`."""
         ...
 
+    def place(self, keys: str, part: RowPart | None, dialect: Dialect | None = None) -> QueryPlace:
+        """Where a reading of these rows finds them, and its keys."""
+        ...
+
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
         """Which relation has the rows that came since a mark, or more; and the mark up to where that is."""
         ...
@@ -160,6 +169,8 @@ class Backend(EngineRows, Protocol):
 
 class SQLRows(Backend):
     """Rows of an engine that runs SQL, so far as all do the same; see `EngineRows`."""
+
+    reads_from, arrivals = ROWS, compiler.ARRIVALS
 
     def __init__(self, unit: str | None) -> None:
         self.unit = unit
@@ -188,24 +199,28 @@ class SQLRows(Backend):
     def living(self, query: Count | Sum, part: RowPart | None = None) -> "Living":
         return Living(self, query, self._rooms, part)
 
-    def relation(self, part: RowPart | None, rows: str = ROWS) -> str:
+    def as_of(self, batch: int, size: int | None) -> EngineRows:
+        raise InvalidQuery(f"rows of earlier versions cannot be told apart{self.dialect.by}: ask about those of now")
+
+    def place(self, keys: str, part: RowPart | None, dialect: Dialect | None = None) -> QueryPlace:
+        """Where a reading of these rows finds them, and its keys."""
+        return QueryPlace(self.reads_from, keys, dialect or self.dialect, part, self.arrivals)
+
+    def relation(self, part: RowPart | None, rows: str | None = None) -> str:
         """SQL of the rows, or of those of a part, to be read from."""
         if part is None:
-            return rows
-        return f"({self._of(part)}) AS part"
-
-    def _of(self, part: RowPart) -> str:
-        place = QueryPlace(ROWS, "", self.dialect, part)
-        return place.sql(place.read(self.schema, self.unit))
+            return rows or self.reads_from
+        place = self.place("", part)
+        return f"({place.sql(place.read(self.schema, self.unit))}) AS part"
 
     def check_units(self) -> None:
         identity(self.schema, str(self.unit), self.dialect)
 
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
-        return ROWS, Mark(self.name, 0)
+        return self.reads_from, Mark(self.name, 0)
 
     def remembering(self, doing: str) -> Callable[[Reads], Any]:
-        return lambda read: read(ROWS)
+        return lambda read: read(self.reads_from)
 
 
 class _Written:
@@ -242,10 +257,7 @@ class _Compiled:
 
 
 @lru_cache(maxsize=_PLANS)
-def _compiled(
-    query: Query, schema: tuple[tuple[str, str], ...], unit: str | None, dialect: Dialect, part: RowPart | None
-) -> _Compiled:
-    place = QueryPlace(ROWS, _ANY_KEYS, dialect, part)
+def _compiled(query: Query, schema: tuple[tuple[str, str], ...], unit: str | None, place: QueryPlace) -> _Compiled:
     found = compiler.evaluate(query, dict(schema), unit, place)
     length = found.positions if found.keys is None else len(found.keys[POSITION][1])
     return _Compiled(_statement(place, found.expression, length), found.keys, length)
@@ -262,20 +274,20 @@ class EnginePlan:
     def __init__(self, backend: Backend, query: Query, part: RowPart | None = None) -> None:
         """Compile; `InvalidQuery` where the query does not fit the schema."""
         self.query, self._backend = query, backend
-        self._place = QueryPlace(ROWS, fresh("keys"), backend.dialect.of(query), part)
+        self._place = backend.place(fresh("keys"), part, backend.dialect.of(query))
         keep = part is None and len(query.keys or ()) <= _MOST_KEYS
         found = (_compiled if keep else _compiled.__wrapped__)(
-            query, tuple(backend.schema.items()), backend.unit, self._place.dialect, part
+            query, tuple(backend.schema.items()), backend.unit, replace(self._place, keys=_ANY_KEYS)
         )
         self._keys = [] if found.keys is None else [SmallTable(self._place.keys, found.keys)]
         self._length = found.length
-        self._sql = {ROWS: found.sql.replace(_ANY_KEYS, self._place.keys)}
+        self._sql = {backend.reads_from: found.sql.replace(_ANY_KEYS, self._place.keys)}
         self._answer = backend.remembering(_ANSWERED)
 
     @property
     def sql(self) -> str:
         """What is asked of all rows."""
-        return self._sql[ROWS]
+        return self._sql[self._place.rows]
 
     def run(self) -> Answer:
         """The exact answer: an int, or an int64 array in key order with 0 for keys without rows.
@@ -310,7 +322,7 @@ def _ordering(backend: Backend, asked: Ordered, part: RowPart | None) -> Deferre
     def read(rows: str) -> Any:
         return compiler.in_order(asked, backend.numbers(sql.on(rows), keys, _SORTED))
 
-    place, answer = QueryPlace(ROWS, fresh("keys"), backend.dialect, part), backend.remembering(_SORTED)
+    place, answer = backend.place(fresh("keys"), part), backend.remembering(_SORTED)
     offered = None if asked.keys is None else compiled(place).keys
     keys = [] if offered is None else [SmallTable(place.keys, offered)]
     sql = _Written(place, lambda place: place.sql(compiled(place).expression))
@@ -342,7 +354,7 @@ class ElementReader:
 
         self._backend = backend
         self._text = _element(backend.schema, compiler.element_column(asked, backend.unit), backend.dialect)
-        self._chosen = _Written(QueryPlace(ROWS, "", backend.dialect, part), written)
+        self._chosen = _Written(backend.place("", part), written)
         # Which of the new rows are in the first parts of their units follows from the earlier ones.
         self._again = part is not None and part.first is not None
 
@@ -504,7 +516,7 @@ class Living:
         self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable], part: RowPart | None
     ) -> None:
         """`rooms` are those that have a table already."""
-        place = QueryPlace(ROWS, fresh("living"), backend.dialect, part)
+        place = backend.place(fresh("living"), part)
         self._backend, self._rooms = backend, rooms
         self._plan = LivingPlan.of(query, backend.schema, str(backend.unit), place)
 

@@ -1,6 +1,7 @@
 """Batches appended to rows in DuckDB or in a folder of Parquet files, checked whole before they are written."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,12 @@ import duckdb
 
 from chary.data import columns, rows
 from chary.data.engines import batches
+from chary.data.engines.compiler import ARRIVALS
 from chary.data.engines.duckdb import reader
-from chary.data.engines.duckdb.connection import Database, fetched
+from chary.data.engines.duckdb.connection import Database, Growth, fetched
 from chary.data.engines.sql import ROWS, Column, select
 from chary.data.source import RowSource
-from chary.errors import InvalidParameter, SchemaMismatch, quietly
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
 
 # Looking for units with too many rows.
 
@@ -118,10 +120,14 @@ def append(
         if held is not None:
             return held
         found = in_place and _found(connection, loader, arrived, request)
+        kept.begin(run)
+        if not kept.in_file:
+            database.ends.setdefault(0, growth_of(connection, loader))
         if not found:
             quietly(lambda: (join if in_place else _insert)(connection, loader, arrived), batches.unfit())
         batch = replace(kept.add(run, request), found=found)
         if not kept.in_file:
+            database.ends[batch.number] = growth_of(connection, loader)
             arrive(batch)
         return batch
 
@@ -215,19 +221,20 @@ def state_of(database: Database, connection: duckdb.DuckDBPyConnection, loader: 
     hides the engine's."""
     if _untold(loader):
         return None
-    database.grown = paths, upto = database.grown or _growth(connection, loader)
+    database.grown = paths, upto = database.grown or growth_of(connection, loader)
     try:
         return StateOfRows(tuple(map(_identity, paths)), upto)
     except OSError:
         return None
 
 
-def _growth(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> tuple[tuple[str, ...], int]:
-    """Which files there are, and how many rows in memory."""
+def growth_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> Growth:
+    """How far rows in memory have grown by now."""
     relation, upto = _added(connection, loader), 0
     if relation is not None:
-        [(upto,)] = connection.execute(f"SELECT coalesce(max(rowid), -1) + 1 FROM {relation}").fetchall()
-    return files_of(connection, loader) if loader.is_view else (), int(upto)
+        # Nothing is ever taken out, and rows of a transaction have other numbers until it is committed.
+        [(upto,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()
+    return files_of(connection, loader) if loader.is_view and loader.path is None else (), int(upto)
 
 
 def look_at_growth(
@@ -237,14 +244,71 @@ def look_at_growth(
     known = len(before.files)
     if now.files[:known] != before.files or now.upto < before.upto:
         return False
-    files = now.files[known:]
+    grown = _between(connection, loader, [path for path, *_ in now.files[known:]], before.upto, now.upto)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {GROWN} AS {grown}")
+    return True
+
+
+def _between(
+    connection: duckdb.DuckDBPyConnection, loader: reader.Loader, files: Sequence[str], first: int, upto: int
+) -> str:
+    """SQL for the rows of some files and those that were added from one number to another."""
     relation, parts = _added(connection, loader), list[str]()
     if relation is not None:
-        parts.append(f"SELECT {named(loader)} FROM {relation} WHERE rowid >= {before.upto}")
+        rows = select(loader.columns, relation) if loader.path else f"SELECT {named(loader)} FROM {relation}"
+        parts.append(f"{rows} WHERE rowid >= {first} AND rowid < {upto}")
     if files:
-        parts.append(select(loader.columns, reader.parquet([path for path, *_ in files])))
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW {GROWN} AS {' UNION ALL '.join(parts)}")
-    return True
+        parts.append(select(loader.columns, reader.parquet(files)))
+    return " UNION ALL ".join(parts)
+
+
+# Rows of an earlier state.
+
+THEN: Final = "chary_then"
+ARRIVALS_THEN: Final = "chary_then_arrivals"
+
+
+def end_of(
+    database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader, batch: int, size: int | None
+) -> Growth:
+    """How far rows had grown with that batch, or when there were so many; `InvalidQuery` where that is not known.
+
+    Rows are only added, so that those of then are the first ones.
+    """
+    if _hides_rowid(loader):
+        raise InvalidQuery("a column named rowid hides which rows came first: ask about the rows of now")
+    if loader.path is None:
+        # Nothing came yet where no end is known.
+        return database.ends[batch] if database.ends else growth_of(connection, loader)
+    if size is None:
+        held = batches_of(loader).of(partial(fetched, connection), batch)
+        if held is None:
+            raise InvalidQuery("this file does not tell how many rows there were before its first batch")
+        size = held.rows
+    return (), _place_of(connection, loader, size)
+
+
+def _place_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, size: int) -> int:
+    """The number before which the first so many rows are; they are numbered from 0, but where rows were taken out."""
+    asked = f"SELECT count(*), coalesce(max(rowid), -1) + 1 FROM {loader.stored}"
+    [(rows, upto)] = connection.execute(asked).fetchall()
+    if rows < size:
+        raise EngineError("there are fewer rows than there were: the rows were changed from outside")
+    if rows == upto or size == 0:
+        return size
+    numbered = f"SELECT rowid AS place, row_number() OVER (ORDER BY rowid) AS number FROM {loader.stored}"
+    [(place,)] = connection.execute(f"SELECT place FROM ({numbered}) WHERE number = {size}").fetchall()
+    return int(place) + 1
+
+
+def look_at_then(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, end: Growth) -> None:
+    """Make `temp.main.chary_then` the rows up to there, and `chary_then_arrivals` those in order, where it is known."""
+    files, upto = end
+    rows = _between(connection, loader, files, 0, upto)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {THEN} AS {rows}")
+    if loader.knows_arrival:
+        sql = f"SELECT * FROM temp.main.{ARRIVALS} WHERE {reader.places_before(loader, upto)}"
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {ARRIVALS_THEN} AS {sql}")
 
 
 def growing(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str | None:
@@ -259,10 +323,16 @@ def growing(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str
 
 
 def _untold(loader: reader.Loader) -> bool:
-    return loader.path is not None or "rowid" in map(str.lower, loader.schema)
+    return loader.path is not None or _hides_rowid(loader)
+
+
+def _hides_rowid(loader: reader.Loader) -> bool:
+    return "rowid" in map(str.lower, loader.schema)
 
 
 def _added(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str | None:
+    if loader.path is not None:
+        return loader.stored
     if not loader.is_view:
         return f"temp.main.{ROWS}"
     return f"temp.main.{APPENDED}" if has_table(connection, APPENDED) else None

@@ -147,6 +147,8 @@ def _is_spare(engine: duckdb.DuckDBPyConnection, process: int) -> None:
 # One DuckDB connection: locked, able to reconnect, and silent about values when it fails.
 
 Work = Callable[[duckdb.DuckDBPyConnection], Any]
+Growth = tuple[tuple[str, ...], int]
+"""Which files are read in place, and below which number rows are that were added."""
 
 
 class Database:
@@ -165,8 +167,10 @@ class Database:
         self._tables = SmallTables()
         self._closed = False
         self._writing = False
-        self.grown: tuple[tuple[str, ...], int] | None = None
+        self.grown: Growth | None = None
         """How far rows in memory have grown, once that was looked up; only `write` changes it."""
+        self.ends: dict[int, Growth] = {}
+        """How far rows in memory had grown with each batch, by its number, from 0 before the first."""
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
 
     @contextmanager

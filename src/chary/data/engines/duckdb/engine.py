@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from chary.data.columns import TypeClass, Unparsed, quote
 from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
-from chary.data.engines.duckdb.connection import Access, Database, fetched
+from chary.data.engines.duckdb.connection import Access, Database, Growth, fetched
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
 from chary.data.partition import RowPart
 from chary.data.queries.ordered import Mark, Occurring, Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import SchemaMismatch, quietly
+from chary.errors import InvalidParameter, SchemaMismatch, quietly
 
 # What DuckDB says for itself.
 
@@ -258,7 +258,7 @@ class DuckRows(SQLRows):
         return self._loader.knows_arrival
 
     def snapshot(self, columns: Sequence[str], part: RowPart | None = None) -> Deferred:
-        sql = f"SELECT {', '.join(map(quote, columns))} FROM {self.relation(part, f'temp.main.{ROWS}')}"
+        sql = f"SELECT {', '.join(map(quote, columns))} FROM {self.relation(part, f'temp.main.{self.reads_from}')}"
         return Deferred(", ".join(columns), lambda: self.arrow(sql, (), "read the rows"))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
@@ -268,8 +268,50 @@ class DuckRows(SQLRows):
         kept = append.batches_of(self._loader)
         return self._read(lambda connection: kept.after(partial(fetched, connection), after), (), "read the batches")
 
+    def as_of(self, batch: int, size: int | None) -> "RowsThen":
+        def find(connection: duckdb.DuckDBPyConnection) -> Growth:
+            return append.end_of(self.database, connection, self._loader, batch, size)
+
+        return RowsThen(self, self.database.ask(find, "looked for the rows of then"))
+
     def close(self) -> None:
         self.database.close()
+
+
+class RowsThen(DuckRows):
+    """The first of some rows, as they were at an earlier version; see `EngineRows.as_of`."""
+
+    reads_from, arrivals = append.THEN, append.ARRIVALS_THEN
+
+    def __init__(self, now: DuckRows, end: Growth) -> None:
+        """Use `DuckRows.as_of`."""
+        SQLRows.__init__(self, now.unit)
+        self.database, self._loader, self._now, self._end = now.database, now._loader, now, end
+
+    def _read(
+        self, found: Callable[[duckdb.DuckDBPyConnection], _Found], tables: Sequence[SmallTable], doing: str
+    ) -> _Found:
+        def work(connection: duckdb.DuckDBPyConnection) -> _Found:
+            # Each time, since there is one such view for all versions, so that a query is compiled once.
+            append.look_at_then(connection, self._loader, self._end)
+            return found(connection)
+
+        return super()._read(work, tables, doing)
+
+    def since(self, mark: Mark | None) -> tuple[str, Mark]:
+        return SQLRows.since(self, mark)
+
+    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+        return SQLRows.remembering(self, doing)
+
+    def as_of(self, batch: int, size: int | None) -> "RowsThen":
+        return self._now.as_of(batch, size)
+
+    def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
+        raise InvalidParameter("rows of an earlier version are what they were: append to those of now")
+
+    def close(self) -> None:
+        """Rows of now stay open."""
 
 
 class DuckDB:

@@ -326,9 +326,17 @@ class Batches(Notes):
         there = f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{KEPT}' AND schema_name = 'main'"
         return bool(run(f"{there} AND temporary = {not self.in_file}", ()))
 
-    def add(self, run: Run, request: str | None) -> Batch:
+    def begin(self, run: Run) -> None:
+        """Remember the rows before the first batch, as number 0, in the transaction that is about to write it."""
         run(f"CREATE {'' if self.in_file else 'TEMP '}TABLE IF NOT EXISTS {KEPT} {KEPT_COLUMNS}", ())
-        return super().add(run, request)
+        if not self._found(run, "number >= $2 LIMIT 1", 0):
+            [(rows,)] = run(f"SELECT count(*) FROM {self.relation}", ())
+            run(f"INSERT INTO {self.table} VALUES ($1, 0, NULL, $2)", [self.name, rows])
+
+    def of(self, run: Run, number: int) -> Batch | None:
+        """The batch of that number, if it is known; the rows before all of them are number 0."""
+        found = self._found(run, "number = $2", number)
+        return found[0] if found else None
 
 
 # Tables in DuckDB files: which can be read, and which can grow, without a row that makes that fail.
@@ -508,6 +516,11 @@ _NUMBERS: Final = ("rowid", "file_index", "file_row_number")
 # So many rows of one file, and behind all files what was appended in memory.
 _OF_FILE: Final = 2**40
 _BEHIND: Final = 2**62
+
+
+def places_before(loader: "Loader", upto: int) -> str:
+    """SQL that tells which of `chary_arrivals` are before the row of that number in the relation that grows."""
+    return f"{ARRIVAL} < {upto + (_BEHIND if loader.is_view and loader.path is None else 0)}"
 
 
 def look_at_arrivals(connection: duckdb.DuckDBPyConnection, loader: Loader, appended: str | None = None) -> None:
