@@ -7,7 +7,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import duckdb
 import pandas as pd
@@ -25,7 +24,7 @@ from chary.service.api.alerts import stood
 from chary.service.core import alerts, scheduler
 from chary.service.core.alerts import StandingBook
 from chary.service.core.datasets import ServedDatasets
-from chary.service.core.delivery import Webhooks
+from chary.service.core.delivery import Delivery
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner, lasting
 from chary.service.http.admission import Asking
@@ -40,6 +39,7 @@ from tests.service.kit import (
     token_of,
     wait_for,
 )
+from tests.service.receivers import posted_to
 from tests.session.kit import PUBLIC, visits
 
 ALWAYS = ThresholdTest(count(), above=-(10**9), epsilon="0.01")
@@ -524,38 +524,17 @@ def test_what_is_no_share_is_refused(made, share):
         stand(made[0], share=share)
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """Keeps what it was sent, and answers as it was told."""
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.taken.append((dict(self.headers), body))
-        self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
-        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Nothing."""
-
-
 @pytest.fixture
 def receiver():
-    server = HTTPServer(("127.0.0.1", 0), Receiver)
-    server.taken, server.answers = [], []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with posted_to() as server:
+        yield server
 
 
 @pytest.fixture
 def hooked(tmp_path, receiver):
     """A service that may tell the receiver."""
     (tmp_path / "secret").write_bytes(SECRET)
-    place = {"url": f"http://127.0.0.1:{receiver.server_port}/hook", "secret-file": "secret"}
-    service = service_at(tmp_path, webhook={"ops": place})
+    service = service_at(tmp_path, webhook={"ops": {"url": receiver.url, "secret-file": "secret"}})
     serve_visits(service, **PUBLIC)
     yield service
     service.jobs.close(5)
@@ -565,18 +544,17 @@ def hooked(tmp_path, receiver):
 
 def test_a_webhook_is_signed_and_sent_until_it_is_taken(hooked, receiver):
     clock = [hooked.standing.book.clock()]
-    webhooks = Webhooks(hooked.config, hooked.store, lambda: clock[0])
+    sending = Delivery(hooked.config, hooked.store, lambda: clock[0])
     stand(hooked, webhook="ops")
     grow(hooked)
-    receiver.answers[:] = [500, 302]
-    assert [webhooks.tick(), webhooks.tick()] == [0, 0]
-    assert len(receiver.taken) == 1
+    receiver.troubles[:] = [500, 302]
+    assert [sending.tick(), sending.tick()] == [0, 0]
+    assert receiver.troubles == [302]
     for _ in range(2):
         clock[0] += 30
-        webhooks.tick()
-    assert webhooks.tick() == 0
-    assert len(receiver.taken) == 3
-    headers, body = receiver.taken[-1]
+        sending.tick()
+    assert sending.tick() == 0
+    ((headers, body),) = receiver.taken
     assert check_webhook(SECRET, headers, body, now=clock[0]) == "chary_1"
     told = json.loads(body)
     assert (told["kind"], told["version"], told["call"]) == ("hit", 2, asked(hooked)[0].call)

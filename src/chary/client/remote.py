@@ -259,8 +259,8 @@ class Remote(Verbs, RemoteFigures):
 
         `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
         and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
-        finds is in `news`, and is sent to a `webhook` that the service's chary.toml names. Under a `request` that came
-        before, nothing is made: what stands under it is told again.
+        finds is in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names.
+        Under a `request` that came before, nothing is made: what stands under it is told again.
         """
         said: dict[str, Any] = {"every": every, "share": str(share), "tell": tell, "webhook": webhook}
         if call is not None:

@@ -102,7 +102,7 @@ async def _tell(service: Service) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(service.woken.wait(), jobs.BEAT)
         service.woken.clear()
-        for work in (service.standing.begin, service.webhooks.tick):
+        for work in (service.standing.begin, service.delivery.begin):
             await _done(work)
 
 

@@ -30,7 +30,8 @@ from chary.errors import InvalidParameter
 from chary.service.app import application
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig, ServiceOptions, configured, service_config
-from chary.service.state import FOLDER, STOPPING, Service, opened_service
+from chary.service.core.figures import FOLDER
+from chary.service.state import STOPPING, Service, opened_service
 from chary.service.store.store import ServiceStore
 
 # One process that listens, or several on one ledger; they end what they began before they stop.

@@ -1,11 +1,14 @@
 """The configuration of a service: options of `chary.toml` and of an OpenID issuer, read strictly."""
 
+import re
 from collections.abc import Mapping
+from email.errors import MessageError
+from email.headerregistry import Address
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from chary.addresses import is_server
 from chary.config import DatasetOptions, Placed, StrictOptions, checked, read
@@ -59,21 +62,106 @@ class OpenIdOptions(StrictOptions):
 #     port = 8321
 #     store = "service.db"                  # its own database: tokens, audit trail, standing questions
 #
-#     [service.webhook.ops]
+#     [service.webhook.ops]                 # what finds are sent to: `webhook="ops"` of a standing question
 #     url = "https://ops.example.org/chary"
-#     secret-file = "ops.secret"            # at least 24 bytes
+#     secret-file = "ops.secret"            # at least 24 bytes, for the signatures
+#
+#     [service.webhook.chat]
+#     form = "slack"                        # also what Mattermost and Rocket.Chat take
+#     secret-file = "chat.url"              # the URL is the secret; or url = "https://..."
+#
+#     [service.webhook.duty]
+#     form = "pagerduty"                    # url = that of PagerDuty, or of what takes the same
+#     secret-file = "duty.key"              # the integration key, which goes into each event as its routing_key
+#
+#     [service.mail.night]                  # a mail is a receiver as well: `webhook="night"`
+#     host = "smtp.example.org"             # tls = "starttls" at port 587; "tls" at 465; "none" at 25
+#     user = "chary"
+#     password-file = "night.password"
+#     from = "chary@example.org"
+#     to = ["night@example.org"]
 #
 #     [dataset.visits]                      # as `chary.config` has it
 #     share-answers = true                  # whoever repeats a question has its answer, for free
 
 _SHORTEST_SECRET: Final = 24
+URL: Final = r"^https?://[^\s]+$"
+PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
+WebhookForm = Literal["generic", "slack", "pagerduty"]
 
 
 class Webhook(StrictOptions):
-    """A place that may be told of hits, and the file that holds the secret for its signatures."""
+    """A place that is told over HTTP, in one of the forms that receivers read, and the file that holds its secret.
 
-    url: str = Field(pattern=r"^https?://[^\s]+$")
-    secret_file: Path
+    That secret is the key of the signatures; of a chat its whole URL, where `url` does not say it; of PagerDuty the
+    routing key.
+    """
+
+    form: WebhookForm = "generic"
+    url: str | None = Field(default=None, pattern=URL)
+    secret_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.form == "slack":
+            if (self.url is None) == (self.secret_file is None):
+                raise ValueError("a chat has a url, or a secret-file that holds it")
+        elif self.secret_file is None:
+            raise ValueError("secret-file is missing")
+        elif self.form == "generic" and self.url is None:
+            raise ValueError("url is missing")
+        return self
+
+
+# Where a server of mail listens by custom.
+_PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
+_HERE: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class Mail(StrictOptions):
+    """A server of mail, by which somebody is told: who signs in there, from whom, and to whom."""
+
+    host: str = Field(pattern=r"^[A-Za-z0-9.:-]+$")
+    port: int | None = Field(default=None, ge=1, le=65_535)
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    user: str | None = Field(default=None, min_length=1)
+    password_file: Path | None = None
+    sender: str = Field(alias="from")
+    to: tuple[str, ...] = Field(min_length=1)
+
+    @field_validator("sender")
+    @classmethod
+    def _one(cls, said: str) -> str:
+        return _address(said)
+
+    @field_validator("to")
+    @classmethod
+    def _each(cls, said: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_address(each) for each in said)
+
+    @model_validator(mode="after")
+    def _signed_in(self) -> Self:
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("user and password-file go together")
+        if self.user is not None and self.tls == "none" and self.host not in _HERE:
+            raise ValueError('a password goes over TLS: say tls = "starttls" or "tls"')
+        return self
+
+    @property
+    def at(self) -> int:
+        """The port."""
+        return self.port or _PORTS[self.tls]
+
+
+def _address(said: str) -> str:
+    """An address of mail alone, such as ops@example.org, in ASCII: as it stands in an envelope."""
+    try:
+        found = Address(addr_spec=said)
+    except (MessageError, ValueError, IndexError):
+        found = Address()
+    if not found.username or not found.domain or not said.isascii() or not said.isprintable():
+        raise ValueError("an address of mail is said as ops@example.org")
+    return said
 
 
 class ServiceOptions(StrictOptions):
@@ -97,6 +185,7 @@ class ServiceOptions(StrictOptions):
     burst: float = Field(default=200.0, ge=1)
     stop_seconds: float = Field(default=20.0, ge=0)
     webhook: Mapping[str, Webhook] = Field(default_factory=dict)
+    mail: Mapping[str, Mail] = Field(default_factory=dict)
     openid: OpenIdOptions | None = None
     proxies: tuple[str, ...] = ()
 
@@ -107,6 +196,12 @@ class ServiceOptions(StrictOptions):
         if any(ip_network(each).prefixlen == 0 for each in proxies):
             raise ValueError("name the addresses of your own proxies")
         return proxies
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        if twice := sorted(self.webhook.keys() & self.mail.keys()):
+            raise ValueError(f"{twice[0]} names a webhook and a mail: a standing question would not know which")
+        return self
 
 
 class ServiceConfig(Placed):
@@ -137,12 +232,32 @@ class ServiceConfig(Placed):
         return is_server(self.file(dataset))
 
     def secret(self, webhook: str) -> bytes:
-        """The secret for the signatures of a webhook; `InvalidParameter` for a short or missing one."""
-        file = self.folder / self.service.webhook[webhook].secret_file
-        secret = file.read_bytes().strip() if file.is_file() else b""
+        """The secret of a webhook, empty for one without; `InvalidParameter` for a short or missing one."""
+        said = self.service.webhook[webhook]
+        if said.secret_file is None:
+            return b""
+        secret = self._kept(said.secret_file)
         if len(secret) < _SHORTEST_SECRET:
             raise InvalidParameter(f"the secret of webhook {webhook!r} is a file of at least {_SHORTEST_SECRET} bytes")
+        if said.form == "slack" and not re.fullmatch(URL.encode(), secret):
+            raise InvalidParameter(f"the secret of webhook {webhook!r} is a file with its URL, such as https://...")
+        if said.form == "pagerduty" and not re.fullmatch(rb"[!-~]+", secret):
+            raise InvalidParameter(f"the secret of webhook {webhook!r} is a file with a routing key, which is one word")
         return secret
+
+    def password(self, mail: str) -> str | None:
+        """The password with which a mail is sent, None for one without; `InvalidParameter` for a missing one."""
+        said = self.service.mail[mail]
+        if said.password_file is None:
+            return None
+        secret = self._kept(said.password_file)
+        if not re.fullmatch(rb"[ -~]+", secret):
+            raise InvalidParameter(f"the password of mail {mail!r} is a file with one line of ASCII")
+        return secret.decode("ascii")
+
+    def _kept(self, file: Path) -> bytes:
+        place = self.folder / file
+        return place.read_bytes().strip() if place.is_file() else b""
 
 
 def service_config(place: Path) -> ServiceConfig:

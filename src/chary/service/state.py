@@ -1,7 +1,6 @@
 """The state of an open service: its datasets, store, figures and readiness."""
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -9,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
@@ -20,48 +17,12 @@ from chary.service.core import alerts, delivery, scheduler
 from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
+from chary.service.core.figures import Figures, StoredFigures
 from chary.service.core.jobs import Jobs
 from chary.service.store.store import ServiceStore
 
 if TYPE_CHECKING:
     from chary.service.auth.openid import OpenIdLogIn
-
-
-# Metrics: what is counted. Of calls their kind and whether they were refused, never what came out.
-
-# Where processes of one service put their figures together; the name is that of the library.
-FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-
-
-class Figures:
-    """The metrics of one process, in a registry of their own; where there are several, they are told together."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.calls = Counter("chary_calls", "Calls by kind.", ["dataset", "kind"], registry=self.registry)
-        self.refusals = Counter("chary_problems", "Problems by their type.", ["problem"], registry=self.registry)
-        self.left = Gauge(
-            "chary_budget_left_share",
-            "What is left of budgets.",
-            ["dataset"],
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
-        self.seconds = Histogram(
-            "chary_request_seconds",
-            "How long requests took.",
-            ["method", "route"],
-            buckets=(0.01, 0.1, 1, 10, 60),
-            registry=self.registry,
-        )
-
-    def told(self) -> bytes:
-        """All of them as Prometheus reads them, of every process that this one was begun with."""
-        if FOLDER not in os.environ:
-            return generate_latest(self.registry)
-        together = CollectorRegistry()
-        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-        return generate_latest(together)
 
 
 # Whether calls can be asked, looked at now and then, however often somebody wants to know.
@@ -114,7 +75,8 @@ class Service:
     rates: AnyRates
     failures: AnyRates
     standing: scheduler.StandingRunner
-    webhooks: delivery.Webhooks
+    delivery: delivery.Delivery
+    stored: StoredFigures
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     reports: ReportsKept = field(default_factory=ReportsKept)
     streams: OpenStreams = field(default_factory=OpenStreams)
@@ -125,6 +87,7 @@ class Service:
     def close(self) -> int:
         """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
         self.calculations.close()
+        self.delivery.close(self.config.service.stop_seconds)
         running = self.jobs.close(self.config.service.stop_seconds)
         running += self.standing.close(0 if running else self.config.service.stop_seconds)
         if not running:
@@ -138,6 +101,8 @@ def opened_service(config: ServiceConfig) -> Service:
     said = config.service
     for webhook in said.webhook:
         config.secret(webhook)
+    for mail in said.mail:
+        config.password(mail)
     store = ServiceStore(config.place(said.store))
     return service_with(config, store, opened_datasets(config))
 
@@ -148,6 +113,7 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
     jobs = Jobs(store, said.threads, said.calls_each)
     calculations = Calculations(said.threads, said.calls_each, said.quote_seconds, STOPPING.is_set)
     tokens, log_in = _known(config, store)
+    book, feed, sent = alerts.StandingBook(store), alerts.Feed(store), delivery.Delivery(config, store)
     return Service(
         config=config,
         datasets=datasets,
@@ -160,10 +126,9 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         rates=_rates(config, store, "token", said.rate, said.burst),
         # Ten failures at once, then one every ten seconds.
         failures=_rates(config, store, "failed", 0.1, 10),
-        standing=scheduler.StandingRunner(
-            datasets, tokens, alerts.StandingBook(store), alerts.Feed(store), jobs.answers, calculations
-        ),
-        webhooks=delivery.Webhooks(config, store),
+        standing=scheduler.StandingRunner(datasets, tokens, book, feed, jobs.answers, calculations),
+        delivery=sent,
+        stored=StoredFigures(datasets, book, feed, sent),
     )
 
 

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.client.problems import Refusal
 from chary.data.queries.bodies import check_fields
 from chary.errors import InvalidParameter
 from chary.service.api.calls import in_json_body
-from chary.service.core import alerts, requests, scheduler
+from chary.service.core import alerts, messages, requests, scheduler
 from chary.service.http import admission
 from chary.service.state import Service, Shared
 from chary.session import Quote
@@ -20,6 +20,8 @@ from chary.session import Quote
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["standing"])
 Stander = Annotated[admission.Asking, Depends(admission.On("stand"))]
 Historian = Annotated[admission.Asking, Depends(admission.On("history"))]
+# Feed readers can send no headers of their own.
+Subscriber = Annotated[admission.Asking, Depends(admission.On("history", as_password=True))]
 Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 LOOK_EVERY: Final = 0.5
 _KNOWN: Final = frozenset({"call", "run", "question", "every", "share", "tell", "webhook"})
@@ -38,7 +40,7 @@ _BODY: Final = {
         },
         "share": {"type": ["number", "string"], "description": "What all its calls may cost together."},
         "tell": {"enum": ["hits", "all"]},
-        "webhook": {"type": ["string", "null"], "description": "The name of one in the chary.toml."},
+        "webhook": {"type": ["string", "null"], "description": "The name of a webhook or a mail in the chary.toml."},
     },
 }
 _STATE: Final = {
@@ -107,6 +109,27 @@ def feed(
     return admission.paged(request, found, last)
 
 
+@router.get("/feed.atom", response_class=Response)
+def atom(request: Request, on: Subscriber, service: Shared) -> Response:
+    """The latest news for feed readers, as Atom. The token may come as the password of HTTP Basic, under any name."""
+    found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
+    return Response(messages.atom(on.served.name, _address(request), found), media_type="application/atom+xml")
+
+
+@router.get("/feed.json")
+def json_feed(request: Request, on: Subscriber, service: Shared) -> JSONResponse:
+    """The latest news for feed readers, as a JSON feed. The token may come as the password of HTTP Basic, under any
+    name."""
+    found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
+    told = messages.json_feed(on.served.name, _address(request), found)
+    return JSONResponse(told, media_type="application/feed+json")
+
+
+def _address(request: Request) -> str:
+    """Where a feed is, without whatever was asked of it."""
+    return str(request.url.replace(query="", fragment=""))
+
+
 def _begin(request: Request) -> int:
     """Where a stream goes on: after the last event that was heard."""
     said = admission.header(request, "last-event-id")
@@ -144,9 +167,9 @@ def _stood(
     service: Service, on: admission.Asking, wish: requests.Wish, quoted: Quote, said: dict[str, Any]
 ) -> alerts.StandingQuestion:
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
-        raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
-    if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
-        raise InvalidParameter("there is no webhook of that name in the chary.toml")
+        raise InvalidParameter('every is "append" or a crontab, webhook the name of one or of a mail in the chary.toml')
+    if said["webhook"] is not None and said["webhook"] not in service.delivery.receivers:
+        raise InvalidParameter("there is no webhook of that name, and no mail, in the chary.toml")
     told = {"standing": alerts.named(on.who, on.served.name, said["key"]), "asked": wish.written()}
     service.trail.add(on.who, on.served.name, "stand", told, said["key"])
     return service.standing.stand(on.served, on.who, wish, quoted, **said)

@@ -34,12 +34,13 @@ def ready(service: Shared) -> JSONResponse:
 
 @router.get("/metrics")
 def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared) -> Response:
-    """Prometheus metrics of all processes here: calls by kind, refusals, latencies, budgets left, of all datasets."""
+    """Prometheus metrics of all processes here: calls by kind, refusals, latencies, budgets left, what alerts do, which
+    news wait; of all datasets."""
     if not who.everywhere:
         raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
     for name, served in service.datasets.items():
         service.figures.left.labels(name).set(1 - served.session.spent.share)
-    return Response(service.figures.told(), media_type=CONTENT_TYPE_LATEST)
+    return Response(service.figures.told() + service.stored.told(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/kinds")

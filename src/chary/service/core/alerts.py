@@ -267,6 +267,7 @@ def _standing(row: Any) -> StandingQuestion:
 
 # Alerts change their state; whatever else stands has hits and answers.
 FIRED, CLEARED, HIT, ANSWER = "fired", "cleared", "hit", "answer"
+CHANGES: Final = (FIRED, CLEARED)
 # What came out about the rows: that is what a silence is for. What becomes of a question is sent all the same.
 _OUTCOMES: Final = (FIRED, CLEARED, HIT, ANSWER)
 
@@ -316,6 +317,21 @@ class Feed:
         if analyst is not None:
             statement = statement.where(TOLD.c.analyst == analyst)
         return [told(row) for row in self._store.rows(statement.limit(limit))]
+
+    def latest(self, dataset: str, limit: int = 100, *, analyst: str | None = None) -> list[dict[str, Any]]:
+        """So many of the latest news of a dataset, newest first; only those of one analyst, if one is named."""
+        statement = select(TOLD).where(TOLD.c.dataset == dataset).order_by(TOLD.c.number.desc())
+        if analyst is not None:
+            statement = statement.where(TOLD.c.analyst == analyst)
+        return [told(row) for row in self._store.rows(statement.limit(limit))]
+
+    def changes(self) -> dict[str, list[tuple[str, list[str]]]]:
+        """Of each alert what changed in it, oldest first: it fired or cleared, and which groups did."""
+        statement = select(TOLD).where(TOLD.c.kind.in_(CHANGES)).order_by(TOLD.c.version, TOLD.c.number)
+        found: dict[str, list[tuple[str, list[str]]]] = {}
+        for row in self._store.rows(statement):
+            found.setdefault(row.standing, []).append((row.kind, told(row)["groups"]))
+        return found
 
 
 def told(row: Any) -> dict[str, Any]:

@@ -1,65 +1,231 @@
-"""Webhooks: news sent to the places that a chary.toml names, and to no others, again and again until they are taken."""
+"""Delivery of news to the receivers that a chary.toml names, and to no others, until they are taken.
+
+A receiver is a webhook or a mail; a standing question names one of either as its `webhook`.
+"""
 
 import json
-from collections.abc import Callable
-from typing import Any, Final
+import logging
+import smtplib
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Protocol
 
 import httpx
-from sqlalchemy import select, update
+from sqlalchemy import case, func, or_, select, update
 
 from chary.client.webhooks import signed
-from chary.service.config import ServiceConfig
-from chary.service.core.alerts import told
+from chary.service.config import PAGERDUTY, Mail, ServiceConfig, Webhook
+from chary.service.core import messages
+from chary.service.core.alerts import CHANGES, CLEARED, FIRED, told
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import TOLD
 
+LOG: Final = logging.getLogger("chary.service")
 _SECONDS: Final = 5.0
-# Ten seconds, then twice as long each time: the last try comes after three days.
+# After ten seconds again, then each time after twice as long, up to ten minutes: the last try comes after three days.
 _FIRST: Final = 10.0
-_TRIES: Final = 15
+_LONGEST_PAUSE: Final = 600.0
+_TRIES: Final = 440
 _AT_ONCE: Final = 50
+_LOOK: Final = 0.05
+_JSON: Final = {"Content-Type": "application/json"}
 
 
-class Webhooks:
+class AwayError(Exception):
+    """A receiver does not answer; of why nothing is told, since that may hold its address."""
+
+
+class Receiver(Protocol):
+    """Who is told: `take` says whether it took the news; `AwayError` where nobody answers.
+
+    `since` has the versions at which groups fired that the news tells to be cleared.
+    """
+
+    def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
+        """Tell it once."""
+        ...
+
+
+class Hook:
+    """A webhook, told by one POST, or for PagerDuty by one for each group."""
+
+    def __init__(self, said: Webhook, secret: bytes) -> None:
+        self._form, self._secret = said.form, secret
+        self._url = said.url or (secret.decode() if said.form == "slack" else PAGERDUTY)
+        # No connection is kept: news are rare.
+        alone = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False, limits=alone)
+        # Of news that was taken in part: how many of its events. One that is repeated does no harm.
+        self._taken: dict[int, int] = {}
+
+    def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
+        """Tell it: what was taken of the news before is left out."""
+        number = news["number"]
+        for event in self._events(news, since)[self._taken.get(number, 0) :]:
+            if not self._posted(event, number, moment):
+                return False
+            self._taken[number] = self._taken.get(number, 0) + 1
+        self._taken.pop(number, None)
+        return True
+
+    def _events(self, news: messages.News, since: Mapping[str, int]) -> list[Mapping[str, Any]]:
+        if self._form == "pagerduty":
+            return [{"routing_key": self._secret.decode(), **each} for each in messages.events(news, since)]
+        return [news if self._form == "generic" else messages.chat(news)]
+
+    def _posted(self, event: Mapping[str, Any], number: int, moment: int) -> bool:
+        body, named = json.dumps(event, sort_keys=True).encode(), f"chary_{number}"
+        # Of several events of one piece of news each has a key of its own.
+        headers = {"slack": {"webhook-id": named}, "pagerduty": {}}.get(self._form)
+        headers = signed(self._secret, named, moment, body) if headers is None else headers
+        try:
+            # Whatever else it answers is not read.
+            with self._client.stream("POST", self._url, content=body, headers=headers | _JSON) as response:
+                return response.is_success
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise AwayError from None
+
+
+class Post:
+    """A mail, by SMTP."""
+
+    def __init__(self, said: Mail, password: str | None) -> None:
+        self._said, self._password = said, password
+
+    def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
+        """Send it to all of them at once. Of several, one that the server refuses does not keep it from the others."""
+        said = self._said
+        told = messages.mail(news, said.sender, said.to)
+        try:
+            with self._open() as server:
+                try:
+                    refused = server.send_message(told, said.sender, list(said.to))
+                except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused):
+                    return False
+                if refused:
+                    LOG.warning('{"event": "mail", "refused": %d, "of": %d}', len(refused), len(said.to))
+                return True
+        except OSError:  # whatever SMTP has to say is one
+            raise AwayError from None
+
+    @contextmanager
+    def _open(self) -> Iterator[smtplib.SMTP]:
+        said, named = self._said, self._said.sender.rpartition("@")[2]
+        if said.tls == "tls":
+            known = ssl.create_default_context()
+            server: smtplib.SMTP = smtplib.SMTP_SSL(said.host, said.at, named, timeout=_SECONDS, context=known)
+        else:
+            server = smtplib.SMTP(said.host, said.at, named, timeout=_SECONDS)
+        try:
+            if said.tls == "starttls":
+                server.starttls(context=ssl.create_default_context())
+            if said.user is not None:
+                server.login(said.user, self._password or "")
+            yield server
+            with suppress(OSError):  # what was taken stays taken, however it ends
+                server.quit()
+        finally:
+            server.close()
+
+
+class Delivery:
     """Sends what was told.
 
-    Guarantee: to the addresses of the chary.toml alone, without following redirects; each message is signed anew and
-    has the number of its news, so that one that comes twice is known. What is not taken after 15 tries stays in the
-    feed.
+    Guarantee: to the receivers of the chary.toml alone, without following redirects; at least once, under an identity
+    of its own, so that one that comes twice is known. What clears an alert comes after what fired it. What is not taken
+    within three days stays in the feed. A receiver that is slow or away holds up no other one.
     """
 
     def __init__(self, config: ServiceConfig, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
-        self._places = {name: (each.url, config.secret(name)) for name, each in config.service.webhook.items()}
+        said = config.service
+        self._receivers: dict[str, Receiver] = {
+            name: Hook(each, config.secret(name)) for name, each in said.webhook.items()
+        } | {name: Post(each, config.password(name)) for name, each in said.mail.items()}
         self._store, self._clock = store, clock or store.now
+        self._pool = ThreadPoolExecutor(max(1, len(self._receivers)))
+        self._lock, self._sending, self._ended = threading.Lock(), set[str](), False
 
-    def known(self, name: str) -> bool:
-        """Whether the chary.toml names it."""
-        return name in self._places
+    @property
+    def receivers(self) -> list[str]:
+        """The names of all that may be told."""
+        return sorted(self._receivers)
 
     def tick(self) -> int:
         """Send what is due; returns how many messages were taken."""
-        waiting = select(TOLD).where(TOLD.c.due.is_not(None), TOLD.c.due <= self._clock()).limit(_AT_ONCE)
-        rows = self._store.rows(waiting.order_by(TOLD.c.number)) if self._places else []
-        if not rows:
-            return 0
-        with httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False) as client:
-            return sum(self._sent(client, row) for row in rows)
+        return sum(future.result() for future in self.begin())
 
-    def _sent(self, client: httpx.Client, row: Any) -> bool:
-        tries, place = row.tries + 1, self._places.get(row.webhook)
-        again = None if tries >= _TRIES or place is None else self._clock() + _FIRST * 2**row.tries
+    def begin(self) -> "list[Future[int]]":
+        """Begin to send what is due, to each receiver by itself; returns how many messages each of them took."""
+        names = [row.webhook for row in self._store.rows(select(TOLD.c.webhook).distinct().where(*self._due()))]
+        with self._lock:
+            free = [name for name in names if name not in self._sending and not self._ended]
+            self._sending.update(free)
+            return [self._pool.submit(self._sent_in_turn, name) for name in free]
+
+    def close(self, seconds: float) -> None:
+        """Send nothing more, and wait so long for what is on its way."""
+        with self._lock:
+            self._ended = True
+        self._pool.shutdown(wait=False)
+        until = time.monotonic() + seconds
+        while self._sending and time.monotonic() < until:
+            time.sleep(_LOOK)
+
+    def waiting(self) -> dict[str, tuple[int, int]]:
+        """Of each receiver how many news wait for it, and how many it never took."""
+        never = case((TOLD.c.tries > _TRIES, 1))
+        counted = select(TOLD.c.webhook, func.count(TOLD.c.due).label("due"), func.count(never).label("never"))
+        found = self._store.rows(counted.where(TOLD.c.webhook.is_not(None)).group_by(TOLD.c.webhook))
+        none = dict.fromkeys(self.receivers, (0, 0))
+        return none | {row.webhook: (row.due, row.never) for row in found}
+
+    def _due(self) -> tuple[Any, ...]:
+        """What is sent now. A change of state waits for the one before it, so that none is taken in another order."""
+        before = TOLD.alias()
+        held_up = (
+            select(before.c.number)
+            .where(before.c.standing == TOLD.c.standing, before.c.number < TOLD.c.number)
+            .where(before.c.kind.in_(CHANGES), before.c.due.is_not(None))
+            .exists()
+        )
+        now = self._clock()
+        return TOLD.c.due.is_not(None), TOLD.c.due <= now, or_(TOLD.c.kind.not_in(CHANGES), ~held_up)
+
+    def _sent_in_turn(self, name: str) -> int:
+        try:
+            mine = select(TOLD).where(*self._due(), TOLD.c.webhook == name).order_by(TOLD.c.number)
+            return sum(self._sent(row) for row in self._store.rows(mine.limit(_AT_ONCE)) if not self._ended)
+        except AwayError:
+            return 0
+        except Exception as error:  # nothing is told of it but its kind: it is tried again
+            LOG.error('{"event": "delivery", "error": "%s"}', type(error).__name__)
+            return 0
+        finally:
+            with self._lock:
+                self._sending.discard(name)
+
+    def _sent(self, row: Any) -> bool:
         mine = update(TOLD).where(TOLD.c.number == row.number, TOLD.c.tries == row.tries)
-        if not self._store.change(mine.values(tries=tries, due=again)) or place is None:
+        receiver = self._receivers.get(row.webhook)
+        if receiver is None or row.tries >= _TRIES:
+            self._store.change(mine.values(tries=_TRIES + 1, due=None))
+            return False
+        pause = min(_LONGEST_PAUSE, _FIRST * 2.0**row.tries)
+        if not self._store.change(mine.values(tries=row.tries + 1, due=self._clock() + pause)):
             return False  # another process sends it
-        taken = self._taken(client, *place, row)
+        taken = receiver.take(told(row), self._since(row), int(self._clock()))
         if taken:
             self._store.change(update(TOLD).where(TOLD.c.number == row.number).values(due=None))
         return taken
 
-    def _taken(self, client: httpx.Client, url: str, secret: bytes, row: Any) -> bool:
-        body = json.dumps(told(row), sort_keys=True).encode()
-        headers = signed(secret, f"chary_{row.number}", int(self._clock()), body)
-        try:
-            return client.post(url, content=body, headers=headers | {"Content-Type": "application/json"}).is_success
-        except (httpx.HTTPError, httpx.InvalidURL):
-            return False
+    def _since(self, row: Any) -> dict[str, int]:
+        """At which version each group fired that is cleared now."""
+        if row.kind != CLEARED:
+            return {}
+        fired = select(TOLD).where(TOLD.c.standing == row.standing, TOLD.c.kind == FIRED)
+        found = self._store.rows(fired.where(TOLD.c.version < row.version).order_by(TOLD.c.version))
+        return {group: each.version for each in found for group in told(each)["groups"] or [""]}

@@ -1,6 +1,7 @@
 """Admission of requests: who asks, for which dataset, under which limits; event streams."""
 
 import asyncio
+import base64
 import re
 import secrets
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -27,6 +28,8 @@ JSON: Final = "application/json"
 # Those of an issuer hold claims; longer headers are refused before.
 _LONGEST_TOKEN: Final = 8192
 _HOW: Final = "send a token, as in Authorization: Bearer chary_..."
+_BEARER: Final = 'Bearer realm="chary"'
+_BASIC: Final = 'Basic realm="chary", charset="UTF-8"'
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,21 @@ class May:
 
     Guarantee: no route of the interface runs without one; the table of actions says which roles that takes. Errors:
     `Refusal` with status 401 for no token or one that is not valid, 403 for one that may not, 429 for coming too often.
+
+    A route that only reads may take the token as the password of HTTP Basic as well, under any name, for programs that
+    can send nothing else. Browsers send that by themselves, from other sites too: so nothing that changes anything
+    takes it.
     """
 
     action: str
+    as_password: bool = False
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise InvalidParameter(f"actions are {', '.join(ACTIONS)}")
 
     def __call__(self, request: Request) -> Principal:
-        return admitted(request, _bearer(request), self.action)
+        return admitted(request, _known(request, as_password=self.as_password), self.action)
 
 
 def admitted(request: Request, who: Principal, action: str) -> Principal:
@@ -57,7 +65,7 @@ def admitted(request: Request, who: Principal, action: str) -> Principal:
     return who
 
 
-def recognised(request: Request, token: str) -> Principal:
+def recognised(request: Request, token: str, challenge: str = _BEARER) -> Principal:
     """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came before.
 
     Guarantee: a right token is never refused because of wrong ones. Those count by the token whose name they have, and
@@ -65,13 +73,13 @@ def recognised(request: Request, token: str) -> Principal:
     """
     tokens = service_of(request).tokens
     if not token.isascii() or len(token) > _LONGEST_TOKEN:
-        raise _nobody(_HOW)
+        raise _nobody(_HOW, challenge)
     who = tokens.recognise(token)
     if who is None:
         tried = tokens.tried(token)
         whose = f"address {_address(request)}" if tried is None else f"token {tried}"
         _not_too_often(service_of(request).failures.wait(whose), "too many wrong tokens came before this one")
-        raise _nobody("this token is not valid: unknown, expired or revoked")
+        raise _nobody("this token is not valid: unknown, expired or revoked", challenge)
     return who
 
 
@@ -150,15 +158,26 @@ def header(request: Request, name: str) -> str:
     return _single(request, name)
 
 
-def _bearer(request: Request) -> Principal:
-    scheme, _, token = _single(request, "authorization").partition(" ")
-    if scheme.lower() != "bearer":
-        raise _nobody(_HOW)
-    return recognised(request, token)
+def _known(request: Request, *, as_password: bool) -> Principal:
+    scheme, _, said = _single(request, "authorization").partition(" ")
+    challenge = _BASIC if as_password else _BEARER
+    if scheme.lower() == "bearer":
+        return recognised(request, said, challenge)
+    if scheme.lower() == "basic" and as_password:
+        return recognised(request, _password(said), challenge)
+    raise _nobody(_HOW, challenge)
 
 
-def _nobody(told: str) -> Refusal:
-    return Refusal(401, told, WWW_Authenticate='Bearer realm="chary"')
+def _password(said: str) -> str:
+    """The password of HTTP Basic (RFC 7617), empty for what is none."""
+    try:
+        return base64.b64decode(said, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
+def _nobody(told: str, challenge: str) -> Refusal:
+    return Refusal(401, told, WWW_Authenticate=challenge)
 
 
 # Parts of requests that several routes read: the dataset with who asks it, numbers, pages, request keys.
@@ -187,9 +206,10 @@ class On:
     """A dependency of a route: who asks and the dataset of the path, if the token may do this action there."""
 
     action: str
+    as_password: bool = False
 
     def __call__(self, request: Request, dataset: DatasetName) -> Asking:
-        who = May(self.action)(request)
+        who = May(self.action, self.as_password)(request)
         return Asking(who, service_of(request).datasets.for_(who, dataset))
 
 

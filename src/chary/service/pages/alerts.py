@@ -92,7 +92,7 @@ def _shown(request: Request, on: Asking, service: Service, status: int, context:
     }
     asked, refused = told_now(on, told["said"]["asked"])
     told |= {"asked": asked, "problem": told["problem"] or refused}
-    return frame.shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))
+    return frame.shown(request, "standing", status, **told, webhooks=service.delivery.receivers)
 
 
 # The form by which a question is left standing: its fields as the body that the interface takes.
