@@ -51,6 +51,10 @@ TOLD = {
         f"ask visits.csv sparse-vector {EACH} {BUDGET} --above 1000 --hits 2 --epsilon 0.5 --values",
         f"resume visits.csv 3 {EACH} --count",
     ],
+    "alert": [
+        f"alert new visits.csv {UNITS} {BUDGET} --count --above 1000 --clear-below 800 --hits 10 --note many",
+        *(f"alert {line} {UNITS}" for line in ("ask visits.csv 2", "list visits.csv", "show visits.csv 2")),
+    ],
     "findings": [
         f"release-if visits.csv {UNITS} {BUDGET} {KEYED} --above 1000 --tests 50 --hits 5",
         "findings visits.csv",

@@ -259,7 +259,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             raise InvalidQuery("an alert watches a count or a sum: ask a mean by chary.calls.ReleaseIf at each version")
         if self.clear_below is not None and Fraction(self.clear_below) > Fraction(self.above):
             raise InvalidParameter(
-                f"an alert clears at or below its threshold: give clear_below of at most {plain(Fraction(self.above))}"
+                f"an alert clears at or below its threshold: give clear_below={plain(Fraction(self.above))} or less"
             )
         if self.window is not None and self.since is not None:
             raise InvalidParameter("rows are seen in a window or since a day: give window= or since=, not both")
@@ -440,8 +440,7 @@ class AlertLaw:
 
     def told(self, spine: Spine) -> str:
         """What an episode costs, which truths keep it quiet or active, and how soon one is told."""
-        price, expected = spine.filter.price(self.tests.event), self.expected()
-        fit = price.hits_left(spine.accounts(), price.basic)
+        price, fit, expected = spine.filter.price(self.tests.event), self.hits_left(spine), self.expected()
         said = ["an episode costs two hits, one as it fires and one as it clears"]
         if fit is not None and (spine.accounts().alone or not price.free_miss):
             fitting = counted(fit // self.parts, "version fits", "versions fit")
@@ -455,6 +454,11 @@ class AlertLaw:
         said.append(f"in {expected.tests:,} tests fewer than one false firing is expected at truths up to {low}")
         said.append(f"and fewer than one false clearing at truths from {high} on")
         return "; ".join(said)
+
+    def hits_left(self, spine: Spine) -> int | None:
+        """How many changes fit into what is left, or versions where each is charged; None where nothing is charged."""
+        price = spine.filter.price(self.tests.event)
+        return price.hits_left(spine.accounts(), price.basic)
 
     def step(self, values: Any, now: AlertMemory, data: Data) -> tuple[int, list[int], list[int]]:
         """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""
@@ -499,6 +503,11 @@ class AlertRun(RunKind[Any, AlertState]):
         keys = self.opened.counted.keys
         log = self._answered("alert_ask", self._present)
         return AlertState(None if keys is None else tuple(keys), self._watched(), log, self.law)
+
+    @property
+    def changes_left(self) -> int | None:
+        """How many changes fit into what is left now, or versions where each is charged; None where nothing is."""
+        return self.law.hits_left(self._spine)
 
     def plan(self, *, at: date | str | None = None) -> Plan[Any]:
         if self.opened.window is None:

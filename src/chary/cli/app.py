@@ -160,6 +160,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "resume": ("runs:resume", "Ask what an earlier call left open, one question or many."),
     },
     "Paid by hits": {
+        "alert": ("alerts:app", "Watch a number as rows arrive: it fires and clears, and only that is charged."),
         "release-if": ("kinds:release_if", "The numbers at or above a threshold; only those are charged."),
         "test": ("kinds:test", "Which numbers are at or above a threshold? Yes is charged, no is free."),
         "on-change": ("kinds:on_change", "An answer that is charged again only when it has changed."),

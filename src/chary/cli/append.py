@@ -15,7 +15,8 @@ import pyarrow as pa
 import typer
 from pyarrow import feather
 
-from chary.cli import commands, output
+from chary.calls import Alert
+from chary.cli import answers, commands, output
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
 from chary.data import RowTable
@@ -36,6 +37,9 @@ DryRun = Annotated[
 Again = Annotated[
     str | None,
     typer.Option(help="Append contents that came before once more; KEY names this time, so that it is repeatable."),
+]
+Alerts = Annotated[
+    bool, typer.Option("--alerts", help="Then ask every alert about what it has not looked at; a change is charged.")
 ]
 _PAUSE: Final = 0.5
 # What programs call a file that they still write.
@@ -59,6 +63,7 @@ def _append(
     watch: Watch = None,
     dry_run: DryRun = False,
     again: Again = None,
+    alerts: Alerts = False,
 ) -> commands.Found:
     """Add batches of rows to a table of a DuckDB file or a server; contents that came before are not added twice.
 
@@ -70,28 +75,53 @@ def _append(
     """
     if not batch and watch is None:
         raise InvalidParameter("name files to append, such as week-12.csv, or a folder to watch, --watch DIR")
-    if dry_run and watch is not None:
-        raise InvalidParameter("--dry-run looks at files that are there: leave --watch out")
+    if dry_run and (watch is not None or alerts):
+        raise InvalidParameter("--dry-run looks at files that are there: leave --watch and --alerts out")
     with ExitStack() as opened:
         files = [opened.enter_context(_arrived(name, again)) for name in _named(batch or ())]
-        yield from _looked(stated, files) if dry_run else _added(stated, files, watch, again)
+        yield from _looked(stated, files) if dry_run else _added(stated, files, watch, again, alerts)
 
 
-def _added(stated: Stated, files: Sequence[Arrived], watch: Path | None, again: str | None) -> commands.Found:
+def _added(
+    stated: Stated, files: Sequence[Arrived], watch: Path | None, again: str | None, alerts: bool
+) -> commands.Found:
     rows = stated.session.spine.rows
     if not (isinstance(rows, RowTable) and rows.keeps_batches):
         raise InvalidParameter(
             f"rows that are appended to {stated.source.shown} would be gone with this command: append to a table of a "
             "DuckDB file or a server; a folder of Parquet files takes a new file by itself"
         )
-    done = [_one(stated, arrived) for arrived in files]
-    if done or watch is None:
-        yield commands.Shown({"appended": done, "version": _version(stated.session)}, _show)
+    if files:
+        yield _told(stated, [_one(stated, arrived) for arrived in files], alerts)
     if watch is not None:
         with suppress(KeyboardInterrupt):
             for file in _coming(watch):
                 if told := _taken(stated, file, again):
-                    yield commands.Shown({"appended": told, "version": _version(stated.session)}, _show)
+                    yield _told(stated, told, alerts)
+
+
+def _told(stated: Stated, added: list[dict[str, Any]], alerts: bool) -> commands.Shown:
+    """What was added, and with `alerts` what alerts tell of it."""
+    session = stated.session
+    figures: dict[str, Any] = {"appended": added, "version": _version(session)}
+    if alerts:
+        known = [each.call for each in session.runs if each.kind == Alert.kind]
+        figures["alerts"] = [row for number in known for row in _asked(session, number)]
+    return commands.Shown(figures, _show)
+
+
+def _asked(session: Session, number: int) -> Iterator[dict[str, Any]]:
+    """What an alert tells of versions that it has not looked at; a refusal is told too, since the rows are there."""
+    alert, refused = session.resume(number), None
+    before = len(alert.state.results)
+    try:
+        alert.follow()
+    except CharyError as error:
+        refused = str(error)
+    for told in alert.state.results[before:]:
+        yield {"run": number} | answers.figures(told, Alert.kind)
+    if refused is not None:
+        yield {"run": number, "refused": refused}
 
 
 def _taken(stated: Stated, file: Path, again: str | None) -> list[dict[str, Any]]:
@@ -220,6 +250,8 @@ def _show(figures: dict[str, Any]) -> None:
         [told["file"], told["version"], "appended" if told["new"] else "came before"] for told in figures["appended"]
     ]
     output.show_table(["file", "version", ""], rows)
+    for told in figures.get("alerts", ()):
+        output.show_tables(told)
     if not all(told["new"] for told in figures["appended"]):
         output.errors.print("--again KEY appends contents that came before once more", markup=False)
 

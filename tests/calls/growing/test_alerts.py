@@ -265,7 +265,7 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        ({"clear_below": 401}, "clears at or below its threshold: give clear_below of at most 400"),
+        ({"clear_below": 401}, "clears at or below its threshold: give clear_below=400 or less"),
         ({"window": "7 days"}, "give both"),
         ({"time": "day"}, "give both"),
         ({"since": "2024-01-01"}, "give both"),
