@@ -11,17 +11,22 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from prometheus_client import generate_latest
 
 from chary.cli.app import app
 from chary.client.problems import PROBLEMS
-from chary.service.config import configured
-from chary.service.state import Figures
+from chary.service.config import configured, service_config
+from chary.service.core.delivery import Delivery
+from chary.service.core.figures import Figures
+from chary.service.store.store import ServiceStore
+from tests.service.kit import service_at
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("running.md", "service.md", "first_hour.md")]
 UNIT = ROOT / "deploy/chary.service"
 RUNNING = PAGES[0].read_text()
+GETTING_OUT = PAGES[1].read_text().partition("## Getting it out")[2].partition("\n## ")[0]
 
 
 def lines_of(page):
@@ -53,14 +58,14 @@ def test_there_are_lines():
     assert any(line.startswith("chary ledger backup /") for line in LINES)
 
 
-def test_metrics_and_problems_have_the_names_that_they_have():
+def test_metrics_and_problems_have_the_names_that_they_have(tmp_path):
     figures = Figures()
     figures.calls.labels("visits", "test").inc()
     figures.refusals.labels("x").inc()
     figures.left.labels("visits").set(1)
     figures.seconds.labels("GET", "/").observe(1)
-    told = generate_latest(figures.registry).decode()
-    assert all(name in told for name in re.findall(r"`(chary_\w+)", RUNNING))
+    told = generate_latest(figures.registry).decode() + stored_figures(tmp_path)
+    assert all(name in told for text in (RUNNING, GETTING_OUT) for name in re.findall(r"`(chary_[a-z_]+)`", text))
     assert set(re.findall(r'problem="([a-z-]+)"', RUNNING)) <= set(PROBLEMS) | {"unauthorized", "too-many-requests"}
 
 
@@ -68,6 +73,45 @@ def test_its_chary_toml_is_one(tmp_path):
     for text in re.findall(r"```toml\n(.*?)```", RUNNING, re.DOTALL):
         service = tomllib.loads(text)["service"]
         assert configured({"folder": tmp_path, "service": service, "dataset": {}}, "the page").service.proxies
+
+
+def stored_figures(folder):
+    service = service_at(folder)
+    told = service.stored.told().decode()
+    service.store.close()
+    return told
+
+
+def test_recipes_of_receivers_can_be_copied(tmp_path):
+    """All into one chary.toml, with the files that they name."""
+    blocks = re.findall(r"```toml\n(.*?)```", GETTING_OUT, re.DOTALL)
+    (tmp_path / "chary.toml").write_text("\n".join(blocks) + "\n[dataset.visits]\nfile = 'visits.csv'\nunit = 'person'")
+    for name, secret in (
+        ("ops.secret", "x" * 24),
+        ("chat.url", "https://hooks.example.org/T0/B0"),
+        ("duty.key", "0" * 32),
+    ):
+        (tmp_path / name).write_text(secret)
+    (tmp_path / "night.password").write_text("secret")
+    config = service_config(tmp_path / "chary.toml")
+    assert len(config.service.webhook) + len(config.service.mail) == len(blocks) == 4
+    store = ServiceStore(tmp_path / "service.db")
+    assert Delivery(config, store).receivers == ["chat", "duty", "night", "ops"]
+    store.close()
+
+
+def test_rules_of_prometheus_name_figures_and_labels_that_there_are(tmp_path):
+    told = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", GETTING_OUT, re.DOTALL)]
+    (scraped,), (rules,) = ([each[key] for each in told if key in each] for key in ("scrape_configs", "groups"))
+    assert {"job_name", "static_configs", "scheme", "authorization"} == set(scraped[0])
+    known = stored_figures(tmp_path)
+    for rule in rules[0]["rules"]:
+        assert {"alert", "expr"} <= set(rule) <= {"alert", "expr", "for", "annotations"}
+        (figure,) = re.findall(r"chary_[a-z_]+", rule["expr"])
+        assert f"# TYPE {figure} " in known
+        (row,) = [line for line in GETTING_OUT.splitlines() if line.startswith("|") and f"`{figure}`" in line]
+        labels = re.findall(r"labels\.(\w+)", str(rule)) + re.findall(r"(\w+)=", rule["expr"])
+        assert set(labels) <= set(re.findall(r"\w+", row.split("|")[2]))
 
 
 def test_the_proxies_say_who_came_and_let_streams_through():

@@ -108,7 +108,12 @@ def test_identities_are_those_of_before_and_of_the_other_feed(service, read, pla
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_feed_has_what_the_token_is_shown_elsewhere(service, read, place):
-    for analyst, roles, shown in (("alice", ["analyst"], 1), ("carol", ["custodian"], 2), ("rae", ["reader"], 0)):
+    for analyst, roles, shown in (
+        ("alice", ["analyst"], 1),
+        ("carol", ["custodian"], 2),
+        ("rae", ["reader"], 0),
+        ("bob", ["reader"], 1),
+    ):
         answer = read(place, basic(token_of(service, analyst, roles)))
         assert answer.text.count("urn:chary:") - answer.text.count("urn:chary:feed") == shown * len(KINDS)
     assert read(place, basic(token_of(service, "alice", datasets=["votes"]))).status_code == 404

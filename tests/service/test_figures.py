@@ -52,7 +52,7 @@ def test_what_alerts_do_is_told(made):
     assert told["chary_alert_transitions_total", (name, "fired")] == 2
     assert told["chary_alert_last_version_looked", (name,)] == 2
     assert told["chary_deliveries_waiting", ("ops",)] == 1
-    assert told["chary_deliveries_waiting", ("other",)] == told["chary_deliveries_failed", ("ops",)] == 0
+    assert told["chary_deliveries_waiting", ("other",)] == told["chary_deliveries_failed_total", ("ops",)] == 0
     grow(made, south=-4000)
     told = figures(made.stored.told().decode())
     assert told["chary_alert_active", (name, "critical")] == 1

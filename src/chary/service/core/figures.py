@@ -84,7 +84,7 @@ class StoredFigures(Collector):
             behind.add_metric([each.dataset, each.standing], max(0, self._version(each) - last))
         yield from (looked, behind)
         waiting = _gauge("chary_deliveries_waiting", "News that a receiver has not taken yet.", "receiver")
-        failed = _gauge("chary_deliveries_failed", "News that a receiver never took.", "receiver")
+        failed = CounterMetricFamily("chary_deliveries_failed", "News that a receiver never took.", labels=["receiver"])
         for name, (due, never) in sorted(self._delivery.waiting().items()):
             waiting.add_metric([name], due)
             failed.add_metric([name], never)
