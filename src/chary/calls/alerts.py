@@ -338,6 +338,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
                 within=within,
                 foreseen=None if within is None else sharpness.together(self.wanted, within),
                 interval=law.told(spine),
+                later=spine.filter.price(law.tests.event),
             )
 
         return opening(

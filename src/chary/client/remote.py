@@ -257,6 +257,7 @@ class Remote(Verbs, RemoteFigures):
     ) -> dict[str, Any]:
         """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
 
+        An `Alert` is opened as well, which is free: what stands is the question to its run.
         `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
         and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
         finds is in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names.
@@ -269,6 +270,20 @@ class Remote(Verbs, RemoteFigures):
             said |= {"run": run.call, "question": words_said(run.words, (), question or {})}
         found: dict[str, Any] = self._transport.keyed(self._at("standing"), request, json=said)
         return found
+
+    def silence(self, standing: str, *, hours: Number | None = None, until: str | None = None) -> dict[str, Any]:
+        """Send nothing of what a standing question of your own finds, for so many hours or until a time in UTC.
+
+        It is asked and charged, and its news are told in `news`, all the same; `hours=0` ends a silence.
+        """
+        body = {"silence_until": until} if hours is None else {"silence_hours": str(hours)}
+        found: dict[str, Any] = self._transport.once("PUT", self._at(f"standing/{in_path(standing, safe='')}"), body)
+        return found
+
+    def acknowledge(self, number: int) -> dict[str, Any]:
+        """Say that you take care of news that fired, by their `number`: they are sent no more; the news as they are."""
+        told: dict[str, Any] = self._transport.once("PUT", self._at(f"feed/{number}"), {"acknowledged": True})
+        return told
 
     def end(self, standing: str) -> None:
         """End a standing question of your own."""

@@ -66,9 +66,10 @@ class Quote:
     against a bar will report: margin, false alarms, the smallest bar. `shortfall` is by how much the answer of a key
     that is chosen is below the best, at most, 95 times in 100; `rank_error` by how many values the ranks of quantiles
     are off, likewise (see `QuantileAnswers`). `within` is how far off so many tests may be together, where their number
-    was given or agreed on. `later_hit` and `later_miss` are the prices of each test of a run whose opening this is and
-    pays for misses: a hit is charged when it comes, beside the miss, and the opening's price holds all misses; None for
-    anything else. `interval` says in words what is known before of an interval whose width depends on the data.
+    was given or agreed on. `later_hit` and `later_miss` are the prices of each test of an alert whose opening this is,
+    or of a run that pays for misses: there a hit is charged when it comes, beside the miss, and the opening's price
+    holds all misses; None for anything else. `interval` says in words what is known before of an interval whose width
+    depends on the data.
     """
 
     kind: str
@@ -124,8 +125,7 @@ class Quote:
         if self.ends_free_misses:
             lines.append(f"{LAST_FREE}: after it {EVERY_CHARGED}")
         if self.later_hit is not None and self.later_miss is not None:
-            hit, miss = percent(self.later_hit), percent(self.later_miss)
-            lines.append(f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this")
+            lines.append(self._later(percent(self.later_hit), percent(self.later_miss)))
         if self.error_bar is not None:
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:
@@ -167,6 +167,13 @@ class Quote:
         else:
             told = f"a hit costs {hit} of the budget, a miss {f'costs {miss}' if self.price_if_miss else 'is free'}"
         return told + self._not_free()
+
+    def _later(self, hit: str, miss: str) -> str:
+        """What each test of the run costs that this opens: misses are paid by this, unless this is free."""
+        if self.hits_left is not None:
+            return f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this"
+        missed = f"costs {miss}" if self.later_miss else "is free"
+        return f"then a hit costs {hit} of the budget when it comes, a miss {missed}"
 
     def _leaves(self) -> str:
         """What is left after it."""

@@ -30,7 +30,10 @@ _BODY: Final = {
     "required": ["every", "share"],
     "additionalProperties": False,
     "properties": {
-        "call": {"type": "object", "description": "A call to ask; or a run with a question to it."},
+        "call": {
+            "type": "object",
+            "description": "A call to ask, or an alert to open; or a run with a question to it.",
+        },
         "run": {"type": "integer"},
         "question": {"type": "object"},
         "every": {
@@ -43,11 +46,22 @@ _BODY: Final = {
         "webhook": {"type": ["string", "null"], "description": "The name of a webhook or a mail in the chary.toml."},
     },
 }
-_STATE: Final = {
+_CHANGE: Final = {
     "type": "object",
-    "required": ["state"],
+    "minProperties": 1,
+    "maxProperties": 1,
     "additionalProperties": False,
-    "properties": {"state": {"enum": [alerts.ACTIVE, alerts.PAUSED, alerts.ENDED]}},
+    "properties": {
+        "state": {"enum": [alerts.ACTIVE, alerts.PAUSED, alerts.ENDED]},
+        "silence_hours": {"type": ["number", "string"], "description": "Nothing is sent for so long; 0 ends it."},
+        "silence_until": {"type": "string", "description": "Nothing is sent until this time, in UTC."},
+    },
+}
+_ACKNOWLEDGED: Final = {
+    "type": "object",
+    "required": ["acknowledged"],
+    "additionalProperties": False,
+    "properties": {"acknowledged": {"const": True}},
 }
 
 
@@ -57,8 +71,9 @@ async def stand(
 ) -> JSONResponse:
     """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
 
-    It is checked as if it were asked now, and not asked before there is a version that is new. Under an
-    `Idempotency-Key` that came before nothing is made: the answer is what stands under it.
+    It is checked as if it were asked now, and not asked before there is a version that is new. An alert is opened, and
+    what stands is the question to its run. Under an `Idempotency-Key` that came before nothing is made or opened: the
+    answer is what stands under it.
     """
     key = admission.request_key(request)
     found = await stood(service, on, body, key)
@@ -69,25 +84,31 @@ async def stand(
 def standing(
     request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
 ) -> JSONResponse:
-    """The standing questions that are shown to this token, oldest first, with what they cost so far; after so many."""
+    """The standing questions that are shown to this token, oldest first, with what they cost so far; after so many.
+
+    An `alert` tells which groups are active, or whether it is, as of which `version` of the rows.
+    """
     found = standing_shown(service, on, after, limit + 1)
     last = after + limit if len(found) > limit else None
-    return admission.paged(request, [each.as_dict() for each in found[:limit]], last)
+    return admission.paged(request, [_with_state(on, each) for each in found[:limit]], last)
 
 
-@router.put(
-    "/standing/{name}",
-    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _STATE}}}},
-)
+@router.put("/standing/{name}", openapi_extra=in_json_body(_CHANGE))
 def turn(
     name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
 ) -> JSONResponse:
-    """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
-    told = 'what becomes of a standing question is said as {"state": "paused"}'
-    check_fields(body, ["state"], told)
-    if "state" not in body:
+    """Pause a standing question of one's own, let it go on, or silence it.
+
+    As `{"state": "paused"}`, `{"state": "active"}`, `{"silence_hours": 8}` or `{"silence_until": "2026-03-01 06:00"}`.
+    """
+    told = 'what becomes of a standing question is said as {"state": "paused"} or {"silence_hours": 8}'
+    check_fields(body, ["state", "silence_hours", "silence_until"], told)
+    if len(body) != 1:
         raise InvalidParameter(told)
-    return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
+    if "state" in body:
+        return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
+    said = {"hours": body.get("silence_hours"), "until": body.get("silence_until")}
+    return JSONResponse(silenced(service, on, name, **said).as_dict())
 
 
 @router.delete("/standing/{name}")
@@ -130,6 +151,19 @@ def _address(request: Request) -> str:
     return str(request.url.replace(query="", fragment=""))
 
 
+@router.put("/feed/{number}", openapi_extra=in_json_body(_ACKNOWLEDGED))
+def acknowledge(
+    number: admission.Number,
+    on: Stander,
+    body: Annotated[dict[str, Any], Depends(admission.strict_body)],
+    service: Shared,
+) -> JSONResponse:
+    """Acknowledge what fired: `{"acknowledged": true}`. It is sent no more, and everybody sees who takes care of it."""
+    if body != {"acknowledged": True}:
+        raise InvalidParameter('what fired is acknowledged by {"acknowledged": true}')
+    return JSONResponse(acknowledged(service, on, number))
+
+
 def _begin(request: Request) -> int:
     """Where a stream goes on: after the last event that was heard."""
     said = admission.header(request, "last-event-id")
@@ -155,12 +189,24 @@ async def stood(service: Service, on: admission.Asking, body: dict[str, Any], ke
     wish = wish_of(body)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook"), "key": key}
-    before = await asyncio.to_thread(service.standing.book.under, on.who, on.served.name, wish, **said)
+    before = await asyncio.to_thread(_before, service, on, wish, said)
     if before is not None:
         return before
     session = on.served.asked_by(on.who.analyst)
     quoted = await service.calculations.of(on.who.analyst, lambda: scheduler.quote_of(on.served, on.who, session, wish))
     return await asyncio.to_thread(_stood, service, on, wish, quoted, said)
+
+
+def _before(
+    service: Service, on: admission.Asking, wish: requests.Wish, said: dict[str, Any]
+) -> alerts.StandingQuestion | None:
+    """What stands under the key."""
+    name = alerts.named(on.who, on.served.name, said["key"])
+    if service.standing.book.named(name) is None:
+        return None
+    return service.standing.book.under(
+        on.who, on.served.name, scheduler.opened(on.served, on.who, wish, name)[0], **said
+    )
 
 
 def _stood(
@@ -170,9 +216,26 @@ def _stood(
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one or of a mail in the chary.toml')
     if said["webhook"] is not None and said["webhook"] not in service.delivery.receivers:
         raise InvalidParameter("there is no webhook of that name, and no mail, in the chary.toml")
-    told = {"standing": alerts.named(on.who, on.served.name, said["key"]), "asked": wish.written()}
-    service.trail.add(on.who, on.served.name, "stand", told, said["key"])
-    return service.standing.stand(on.served, on.who, wish, quoted, **said)
+    terms = {"every": said["every"], "tell": said["tell"], "now": service.standing.book.clock()}
+    scheduler.check_change_fits(on.served, wish, alerts.share_of(said["share"], **terms), quoted)
+    name = alerts.named(on.who, on.served.name, said["key"])
+    service.trail.add(on.who, on.served.name, "stand", {"standing": name, "asked": wish.written()}, said["key"])
+    asked, run = scheduler.opened(on.served, on.who, wish, name)
+    return service.standing.stand(on.served, on.who, asked, quoted if run is None else run.quote(), **said)
+
+
+def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> alerts.StandingQuestion:
+    """A standing question of one's own, of which nothing is sent for a while; in the trail."""
+    own_standing(service, on, name)
+    until = alerts.silence_of(service.standing.book.clock(), **said)
+    service.trail.add(on.who, on.served.name, "stand", {"silenced": name, "until": until}, None)
+    return service.standing.book.silence(name, until)
+
+
+def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[str, Any]:
+    """News that are shown to somebody who takes care of them from now on; in the trail."""
+    service.trail.add(on.who, on.served.name, "stand", {"acknowledged": number}, None)
+    return service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=_alone(on))
 
 
 def turned(service: Service, on: admission.Asking, name: str, state: str) -> alerts.StandingQuestion:
@@ -195,6 +258,17 @@ def standing_shown(
 ) -> list[alerts.StandingQuestion]:
     """The standing questions that are shown to somebody, oldest first; after so many, so many."""
     return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
+
+
+def _with_state(on: admission.Asking, standing: alerts.StandingQuestion) -> dict[str, Any]:
+    run = scheduler.alert_run(on.served.asked_by(standing.analyst), standing)
+    if run is None:
+        return standing.as_dict()
+    state, told = run.state, {"severity": run.opened.severity, "note": run.opened.note}
+    active = state.active
+    if run.opened.counted.keys is not None:
+        active = [scheduler.group_told(key) for key in active]
+    return standing.as_dict() | {"alert": told | {"active": active, "version": state.version}}
 
 
 def _alone(on: admission.Asking) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy import Insert, Select, func, insert, literal, select, update
 
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.ledger.entries import now
 from chary.numbers import exact
@@ -34,6 +35,8 @@ _LEASE: Final = 300.0
 # All of them are looked at again and again, so nobody has more on one dataset.
 MOST: Final = 100
 LONGEST_CRONTAB: Final = 100
+_HOUR: Final = 3_600.0
+LONGEST_SILENCE: Final = 10 * 365.25 * 24 * _HOUR
 # So many next times are kept: one for each standing question of a large service.
 KEPT: Final = 10_000
 
@@ -104,13 +107,8 @@ class StandingBook:
         Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, above `MOST`, and for a key
         under which something else stands.
         """
-        part = exact(share, "share")
-        if not 0 < part <= 1:
-            raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
-        if tell not in TELL:
-            raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
         name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
-        check_every(every, now)
+        part = share_of(share, every=every, tell=tell, now=now)
         row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
         row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
         row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
@@ -186,6 +184,14 @@ class StandingBook:
             raise InvalidParameter("this standing question has ended: let a new one stand")
         return self.found(name)
 
+    def silence(self, name: str, until: float | None) -> StandingQuestion:
+        """From now until then (seconds since 1970; None: from now on again) nothing is sent of what it finds.
+
+        It is asked and charged, and its news are in the feed, all the same.
+        """
+        self._store.change(update(STANDING).where(STANDING.c.standing == name).values(silenced=until))
+        return self.found(name)
+
     def keep(self, name: str, **changed: Any) -> None:
         """Write down what became of one, and let it go."""
         self._store.change(update(STANDING).where(STANDING.c.standing == name).values(busy=0.0, **changed))
@@ -196,6 +202,42 @@ def state_of(said: str) -> str:
     if said not in (ACTIVE, PAUSED, ENDED):
         raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
     return said
+
+
+def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | None:
+    """Until when a silence lasts that is for so many hours, or until a time (in UTC where it names no zone).
+
+    None for no hours, which end it. Errors: `InvalidParameter` for anything else, for a time that is over, and for more
+    than ten years.
+
+    >>> silence_of(0.0, hours="1.5"), silence_of(0.0, until="1970-01-02 01:00+01:00"), silence_of(0.0, hours=0)
+    (5400.0, 86400.0, None)
+    """
+    if hours is not None and until is None:
+        end = now + float(exact(hours, "hours")) * _HOUR
+    elif hours is None and isinstance(until, str):
+        try:
+            found = datetime.fromisoformat(until)
+        except ValueError:
+            raise InvalidParameter('a silence is until a time such as "2026-03-01 06:00", in UTC') from None
+        end = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    else:
+        raise InvalidParameter("a silence is for so many hours, or until a time: give one of them")
+    if not now <= end <= now + LONGEST_SILENCE or (end == now and until is not None):
+        raise InvalidParameter("a silence ends later than now, and within ten years")
+    return None if end == now else end
+
+
+def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
+    """The share of a question, whose other terms are checked; `InvalidParameter` for what is no time, no share, or
+    nothing to be told."""
+    part = exact(said, "share")
+    if not 0 < part <= 1:
+        raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
+    if tell not in TELL:
+        raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
+    check_every(every, now)
+    return part
 
 
 def check_every(every: str, now: float) -> None:
@@ -293,7 +335,7 @@ class Feed:
     """The news of all standing questions, numbered."""
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
-        self._store, self._clock = store, clock or store.now
+        self._store, self.clock = store, clock or store.now
 
     def add(self, standing: StandingQuestion, news: News) -> None:
         """Tell it, unless it was told before: the same kind of news of one version is told once."""
@@ -303,11 +345,28 @@ class Feed:
 
     def _row(self, standing: StandingQuestion, news: News) -> dict[str, Any]:
         silenced = self._store.rows(select(STANDING.c.silenced).where(STANDING.c.standing == standing.standing))[0][0]
-        silent = news.kind in _OUTCOMES and silenced is not None and self._clock() < silenced
+        silent = news.kind in _OUTCOMES and silenced is not None and self.clock() < silenced
         row: dict[str, Any] = {"standing": standing.standing, "analyst": standing.analyst, "time": now(), "tries": 0}
         row |= {"dataset": standing.dataset, "webhook": standing.webhook, "silenced": silent or None}
         row |= {"due": 0.0 if standing.webhook and not silent else None}
         return row | vars(news) | {"groups": json.dumps(news.groups) if news.groups else None}
+
+    def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
+        """Say that somebody takes care of what fired or hit: it is sent no more. Who said so first stays.
+
+        With `of` only news of that analyst's questions are there. Errors: `Refusal` for news that are not there,
+        `InvalidParameter` for those of another kind.
+        """
+        here = [TOLD.c.dataset == dataset, TOLD.c.number == number]
+        here += [] if of is None else [TOLD.c.analyst == of]
+        found = self._store.rows(select(TOLD.c.kind).where(*here))
+        if not found:
+            raise Refusal(404, "there are no news of that number")
+        if found[0].kind not in (FIRED, HIT):
+            raise InvalidParameter(f"what {FIRED}, or is a {HIT}, is acknowledged: nothing else waits for anybody")
+        said = {"acknowledged": now(), "acknowledged_by": analyst, "due": None}
+        self._store.change(update(TOLD).where(*here, TOLD.c.acknowledged.is_(None)).values(**said))
+        return told(self._store.rows(select(TOLD).where(*here))[0])
 
     def since(
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None

@@ -1,6 +1,5 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
-import json
 import logging
 import threading
 import time
@@ -12,13 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
 from chary.answers import Answer, Key
-from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers, state_of
+from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers, AlertRun, state_of
 from chary.calls.call import read
-from chary.calls.run import Opening
+from chary.calls.run import Opening, Run
 from chary.calls.weights import WeightedAnswer
 from chary.client.problems import Refusal
 from chary.core.charges import charged_in
-from chary.core.transaction import numbered
 from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State
 from chary.numbers import exact
@@ -42,6 +40,7 @@ _FAILURES_TOLD: Final = 3
 # The questions of so many datasets are asked at once.
 _DATASETS: Final = 64
 _LOOK: Final = 0.05
+_TOO_SMALL: Final = "one answer could cost more than this share: give it a larger one"
 _ALONE: Final = (
     "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
 )
@@ -88,10 +87,10 @@ class StandingRunner:
                 "stand with one that a custodian made here"
             )
         if wish.action == "ask":
-            read_asked(wish)
+            _refuse_opening(wish)
         share = max(Fraction(0), exact(said["share"], "share"))
         if not _within(served.session, share, quoted, (Amount(0), 0)):
-            raise InvalidParameter("one answer could cost more than this share: give it a larger one")
+            raise InvalidParameter(_TOO_SMALL)
         known = version_of(served) if said["every"] == APPEND else NEVER
         return self.book.add(who, served.name, wish, known, **said)
 
@@ -240,10 +239,31 @@ def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amo
     return accounts.within(share, amount + quoted.most, basic + quoted.basic)
 
 
-def read_asked(wish: Wish) -> None:
+def _refuse_opening(wish: Wish) -> None:
     """Refuse a call that opens a run: what stands is asked again and again."""
     if isinstance(read(wish.body), Opening):
         raise InvalidParameter("this opens a run: start it, and let a question to it stand")
+
+
+def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish, Run[Any, Any] | None]:
+    """What stands for a call: of an alert the question to its run, which is opened; of anything else the call.
+
+    Guarantee: under one name an alert is opened once, whatever is interrupted. Opening is free.
+    """
+    call = read(wish.body) if wish.action == "ask" else None
+    if not isinstance(call, Alert):
+        return wish, None
+    run = served.acting(who).start(call, request=f"standing {name} is opened")
+    return Wish("question", {}, run.call), run
+
+
+def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote) -> None:
+    """Refuse an alert of which not even one change fits into the share, before it is opened."""
+    call = read(wish.body) if wish.action == "ask" else None
+    if isinstance(call, Alert) and quoted.later_hit is not None:
+        parts = call.counted.reach(served.session.spine.rows.neighbor_relation)
+        if parts * quoted.later_hit > share:
+            raise InvalidParameter(_TOO_SMALL)
 
 
 def version_of(served: Served) -> int:
@@ -267,24 +287,31 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
     """What is told of an answer: of an alert which groups fired and which cleared, of anything else that it hit."""
-    if answer.hit and isinstance(answer, (AlertAnswer, AlertAnswers)):
-        opened = numbered(session.spine, standing.wish.run or 0)
-        told = Alert.recorded(json.loads(opened.body))
+    run = alert_run(session, standing)
+    if run is not None and isinstance(answer, (AlertAnswer, AlertAnswers)) and answer.hit:
+        severity, note = run.opened.severity, run.opened.note
         return [
-            News(
-                kind,
-                version,
-                answer.call,
-                "",
-                told.severity,
-                told.note,
-                tuple(", ".join(map(str, key)) for key in keys),
-            )
+            News(kind, version, answer.call, "", severity, note, tuple(map(group_told, keys)))
             for kind, keys in _transitions(answer).items()
         ]
     if answer.hit or standing.tell == "all":
         return [News(alerts.HIT if answer.hit else alerts.ANSWER, version, answer.call, "")]
     return []
+
+
+def alert_run(session: Session, standing: StandingQuestion) -> AlertRun | None:
+    """The run of an alert that stands; None for anything else."""
+    run = None if standing.wish.run is None else session.resume(standing.wish.run)
+    return run if isinstance(run, AlertRun) else None
+
+
+def group_told(key: Any) -> str:
+    """A group of an alert, in words.
+
+    >>> group_told(("north", 2012)), group_told(2012)
+    ('north, 2012', '2012')
+    """
+    return ", ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _transitions(answer: AlertAnswer | AlertAnswers) -> dict[str, list[Key]]:
