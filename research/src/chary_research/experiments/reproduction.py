@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from chary.errors import InvalidInput, InvalidParameter
 from chary.plots import styled
-from chary_research.experiments import alarms, attacks, gaussian_losses, schedules, synthesis, thresholds
+from chary_research.experiments import alarms, attacks, caches, gaussian_losses, schedules, synthesis, thresholds
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
 from chary_research.experiments.training_risks import TrainingRisks
 
@@ -40,6 +40,7 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     thresholds.RoundDistances,
     synthesis.SmallTables,
     synthesis.WeightsPromises,
+    caches.TurboCaches,
     TrainingRisks,
     thresholds.ThresholdErrors,
     attacks.LinkageAttack,
