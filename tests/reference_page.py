@@ -23,6 +23,7 @@ GROUPS = {
         "open_counts",
         "open_votes",
         "CSVFormat",
+        "Blocks",
         "Budget",
         "NeighborRelation",
         "Neighbors",

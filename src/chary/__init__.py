@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from chary.client import connect as connect
     from chary.data import (
         Bins,
+        Blocks,
         CSVFormat,
         NeighborRelation,
         Neighbors,
@@ -48,6 +49,7 @@ __all__ = [
     "Algorithm",
     "AlgorithmFailed",
     "Bins",
+    "Blocks",
     "Budget",
     "BudgetExceeded",
     "CSVFormat",
@@ -90,6 +92,7 @@ _HOMES: Final = {
     "CSVFormat": "chary.data",
     "Votes": "chary.data",
     "Bins": "chary.data",
+    "Blocks": "chary.data",
     "NeighborRelation": "chary.data",
     "Neighbors": "chary.data",
     "Universe": "chary.data",

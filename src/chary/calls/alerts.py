@@ -5,9 +5,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -21,11 +21,12 @@ from chary.calls.answers import NumberOrNothing, published
 from chary.calls.call import call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core import forecast
-from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, reading, steps_at_least
+from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, steps_at_least
 from chary.core.quote import NOT_FREE
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals
-from chary.data import Mean, Predicate, Query, Reading, Rows
+from chary.data import Blocks, Mean, Predicate, Query, Reading, Rows, RowTable, blocks
+from chary.data.blocks import months_later
 from chary.data.predicates.conditions import Every, identifier, read_timestamp
 from chary.data.queries.query import Keyed
 from chary.errors import InvalidParameter, InvalidQuery
@@ -219,14 +220,21 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     processes that ask at once never tell one change twice.
 
     With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last so many hours,
-    days or weeks up to `run.ask(at=...)` are seen: today, if that is left out. Days end at midnight; times are compared
-    as they are written, without a time zone. Rows that come late are seen as long as their time is in the window.
-    With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are seen at each version.
+    days, weeks, months or years up to `run.ask(at=...)` are seen: today, if that is left out. Days end at midnight;
+    times are compared as they are written, without a time zone. Rows that come late are seen as long as their time is
+    in the window. With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are seen at
+    each version.
+
+    Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless it is said, and a question
+    reads, and is charged in, the blocks that the window overlaps at that time, and no others: what is kept is public.
+    So it never ends: the oldest block leaves, and a new one comes with a budget of its own. Nothing is before the first
+    block. Without a window it reads all blocks up to today's.
 
     `severity` and `note` are public words for who is told. Errors: `InvalidQuery` for a mean, `InvalidParameter` for
-    `clear_below` above `above`, for a window or `since` without a `time` or beside each other, and where mostly
-    false alarms are to be expected at so many versions (`tests`, or 52 where none are named), unless
-    `below_margin=True` says that this is meant.
+    `clear_below` above `above`, for a window or `since` without a `time` or beside each other, for a window that
+    overlaps more blocks than are kept, or is asked about the future where rows are in blocks, and where mostly false
+    alarms are to be expected at so many versions (`tests`, or 52 where none are named), unless `below_margin=True`
+    says that this is meant.
 
     Source: [TCT] section 4; docs/theory.md, an alert pays for transitions.
 
@@ -263,11 +271,9 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             )
         if self.window is not None and self.since is not None:
             raise InvalidParameter("rows are seen in a window or since a day: give window= or since=, not both")
-        if (self.time is None) != (self.window is None and self.since is None):
-            raise InvalidParameter(
-                'a window is of a column: give both, such as time="day" and window="7 days" or since="2014-01-01"'
-            )
-        self.seen(_ANY_TIME)
+        if self.time is not None and not self.bounded:
+            raise InvalidParameter(_BOTH)
+        self.seen(_ANY_TIME, "day")
 
     @property
     def counted(self) -> Query:
@@ -284,9 +290,15 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         """How sharply it tests: each version tests every group."""
         return sharpness.Wanted.said(self, tests=None if self.tests is None else self.tests * self.groups)
 
-    def seen(self, at: datetime | None) -> Query:
-        """What is asked at that time: the query, of the rows in the window that ends there."""
-        query = self.counted
+    @property
+    def bounded(self) -> bool:
+        """Whether it sees rows of some time alone."""
+        return self.window is not None or self.since is not None
+
+    def seen(self, at: datetime | None, column: str | None = None) -> Query:
+        """What is asked at that time: the query, of the rows in the window that ends there; by this column unless
+        another was said."""
+        query, column = self.counted, self.time or column
         if self.since is not None:
             _read_time(self.since, 'since is a day or a time, such as since="2014-01-01"')
             bounds = [f">= '{self.since}'"]
@@ -295,9 +307,11 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             bounds = [f">= '{began}'", f"< '{ended}'"]
         else:
             return query
+        if column is None:
+            return query
         if not isinstance(query, Keyed):
             raise InvalidQuery("a window is of the rows of a count or a sum: leave window= and since= out")
-        time = identifier(self.time or "")
+        time = identifier(column)
         inside = Predicate.parse(" AND ".join(f"{time} {bound}" for bound in bounds))
 
         def there(condition: Predicate | None) -> Predicate:
@@ -308,8 +322,51 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         without = getattr(found, "without", None)
         return cast("Query", found if without is None else replace(found, without=there(without)))
 
+    def column_in(self, spine: Spine) -> str | None:
+        """By which column it is told which rows are seen; None where all are."""
+        if not self.bounded:
+            return None
+        column = self.time or (spine.blocks.column if spine.blocks else None)
+        if column is None and isinstance(spine.rows, RowTable):
+            raise InvalidParameter(_BOTH)
+        return column
+
+    def blocks_at(self, spine: Spine, at: datetime | None) -> tuple[str, ...] | None:
+        """Which blocks it reads at that time; None where rows are in none.
+
+        `InvalidParameter` for a time of the future, `InvalidQuery` where a block may not be read."""
+        divided = spine.blocks
+        if divided is None or spine.parts is None:
+            return None
+        names, own = spine.parts.names, self.column_in(spine) == divided.column
+        if self.since is not None and own:
+            first = divided.name(_read_time(self.since))
+            return tuple(name for name in names if name >= first) or names[-1:]
+        if self.window is None or at is None:
+            return names
+        if not spine.renews:
+            raise InvalidQuery("a window moves on through the blocks: start it in the session of all, and ask it there")
+        if at.date() > blocks.now().date():
+            raise InvalidParameter("at is of the future, and so are blocks that nobody may read: ask(at=) of today")
+        return divided.overlapped(*_span(self.window, at)) if own else names
+
+    def check_blocks(self, spine: Spine) -> None:
+        """Refuse a window that would overlap closed blocks, or stays where it was opened."""
+        divided = spine.blocks
+        if divided is None or self.window is None:
+            return
+        self.blocks_at(spine, None if spine.renews else blocks.now())
+        most = _most_blocks(self.window, divided) if divided.kept and self.column_in(spine) == divided.column else 0
+        if divided.kept and most > divided.kept:
+            raise InvalidParameter(
+                f"a window of {self.window} overlaps up to {most} blocks, and {divided.kept} are kept: give a shorter "
+                f"window=, or open the rows with kept={most}"
+            )
+
     def plan(self, spine: Spine) -> Plan[Any]:
         told: Json = {}
+        self.check_blocks(spine)
+        column = self.column_in(spine)
         if self.epsilon is None:
             change = self.counted.sensitivity(spine.rows.neighbor_relation)
             filter_ = spine.filter.for_sharp_tests("start it with epsilon= for Laplace noise")
@@ -320,7 +377,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         expected = law.expected()
 
         def checked(rows: Rows) -> Sequence[Reading]:
-            rows.prepare(self.seen(_ANY_TIME))
+            rows.prepare(self.seen(_ANY_TIME, column))
             return ()
 
         def check(secret: bytes | None) -> None:
@@ -356,7 +413,12 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
 
 # Windows: from when until when rows are seen.
 
-_WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week)s?")
+_BOTH: Final = 'a window is of a column: give both, such as time="day" and window="7 days" or since="2014-01-01"'
+_WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week|month|year)s?")
+_DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7}
+_MONTHS: Final[Mapping[str, int]] = {"month": 1, "year": 12}
+# Months of all lengths begin on all days of the week within so many years.
+_CALENDAR: Final = range(date(2000, 1, 1).toordinal(), date(2028, 1, 1).toordinal())
 
 
 def span_of(window: str, at: datetime) -> tuple[str, str]:
@@ -364,23 +426,40 @@ def span_of(window: str, at: datetime) -> tuple[str, str]:
 
     >>> span_of("7 days", datetime(2013, 1, 10, 12)), span_of("3 hours", datetime(2013, 1, 10, 12))
     (('2013-01-04', '2013-01-11'), ('2013-01-10 09:00:00', '2013-01-10 12:00:00'))
+    >>> span_of("12 months", datetime(2013, 1, 10, 12))
+    ('2012-01-11', '2013-01-11')
     """
+    began, ended = _span(window, at)
+    if window.rstrip("s").endswith("hour"):
+        return began.isoformat(" ", "seconds"), ended.isoformat(" ", "seconds")
+    return began.date().isoformat(), ended.date().isoformat()
+
+
+def _span(window: str, at: datetime) -> tuple[datetime, datetime]:
     found = _WINDOW.fullmatch(window)
     if found is None:
-        raise InvalidParameter('a window is so many hours, days or weeks, such as window="30 days"')
+        raise InvalidParameter('a window is so many hours, days, weeks, months or years, such as window="30 days"')
     number, unit = int(found[1]), found[2]
     try:
         if unit == "hour":
-            began, ended = at - timedelta(hours=number), at
-            return began.isoformat(" ", "seconds"), ended.isoformat(" ", "seconds")
+            return at - timedelta(hours=number), at
         last = at.date() + timedelta(days=1)
-        return (last - timedelta(days=number * (7 if unit == "week" else 1))).isoformat(), last.isoformat()
-    except OverflowError:
+        months, days = number * _MONTHS.get(unit, 0), number * _DAYS.get(unit, 0)
+        ends = (months_later(last, -months) - timedelta(days=days), last)
+        began, ended = (datetime(day.year, day.month, day.day) for day in ends)
+        return began, ended
+    except (OverflowError, ValueError):
         raise InvalidParameter("this window leaves the years 1 to 9999: give a shorter one, or another time") from None
 
 
 # What can be right for no window is found at any time.
 _ANY_TIME: Final = datetime(2000, 1, 1)
+
+
+@lru_cache
+def _most_blocks(window: str, divided: Blocks) -> int:
+    """How many blocks a window overlaps at most, whenever it ends."""
+    return max(divided.count(*_span(window, datetime.fromordinal(day))) for day in _CALENDAR)
 
 
 def _read_time(said: Any, wanted: str = 'at is a day or a time, such as ask(at="2013-01-31")') -> datetime:
@@ -487,6 +566,7 @@ class AlertRun(RunKind[Any, AlertState]):
     kind = Alert.kind
     names = "alert"
     keeps = "alert"
+    anywhere = True
     questions = (AskedKind("alert_ask", again=True),)
 
     @cached_property
@@ -517,7 +597,7 @@ class AlertRun(RunKind[Any, AlertState]):
             return self._at(self._version(), None)
         if at is None:
             # A request that says no time is the same question whenever it is repeated; the answer tells when it was.
-            return self._at(self._version(), datetime.now(UTC).replace(tzinfo=None), said=False)
+            return self._at(self._version(), blocks.now(), said=False)
         return self._at(self._version(), _read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
@@ -525,7 +605,10 @@ class AlertRun(RunKind[Any, AlertState]):
         return self._at(0, _read_time(body["at"]) if "at" in body else None)
 
     def _at(self, version: int, at: datetime | None, *, said: bool = True) -> Plan[Any]:
-        law, query = self.law, self.opened.seen(at)
+        law, spine = self.law, self._spine.of_now()
+        query, names = self.opened.seen(at, self.opened.column_in(spine)), self.opened.blocks_at(spine, at)
+        # Which rows these are was settled with which blocks are charged, whatever day it is once they are read.
+        placed = spine if names is None else spine.of_blocks(names)
         ended = {} if at is None else {"at": at.isoformat(" ", "seconds")}
 
         def run(data: Data) -> Result:
@@ -546,12 +629,13 @@ class AlertRun(RunKind[Any, AlertState]):
             law.tests.event,
             run,
             self._present,
-            reads=reading(query),
+            reads=lambda rows: [(rows if names is None else placed.rows).prepare(query)],
             check=check,
             cost=PerHit(law.parts, halts=True, adds_up=False),
             forecast=lambda: forecast.Forecast(
                 law.tests.error_bar(query.grid), law.tests.decides, query.grid, law.tests.wrong
             ),
+            parts=None if names is None else placed.parts,
         )
 
     def _present(self, answer: Json, number: int) -> Any:

@@ -24,7 +24,7 @@ from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current, stored_kinds
 from chary.errors import InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
 from chary.ledger import CallRecord as Stored
-from chary.ledger import State
+from chary.ledger import Parts, State
 from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
@@ -151,13 +151,15 @@ class RunKind(Run[AnswerT, StateT]):
     A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`, the
     field under which the ledger's record of a question names the run. `keeps` is what is kept beside the opening, in
     one word for errors; `most` the field of the opening that says how many values are published at most, and `beside`
-    what a question may say that is no part of it.
+    what a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public: it goes
+    on with time, and is charged in the blocks that each question reads; every other belongs to those of its opening.
     """
 
     questions: ClassVar[tuple[AskedKind, ...]]
     names: ClassVar[str]
     keeps: ClassVar[str] = "state"
     most: ClassVar[str | None] = None
+    anywhere: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -232,11 +234,22 @@ class RunKind(Run[AnswerT, StateT]):
         cost: Cost = PREPAID,
         forecast: Callable[[], Forecast] = Forecast,
         check: Callable[[bytes], None] = lambda held: None,
+        parts: Parts | None = None,
     ) -> Plan[Any]:
         """A question on what is kept beside the opening; `check` refuses what that already rules out."""
-        text = ENCODER.encode(body | {self.names: self.call})
         return Plan(
-            kind, text, event, run, present, reads, cost, forecast, self.call, lambda held: check(self._kept(held))
+            kind,
+            ENCODER.encode(body | {self.names: self.call}),
+            event,
+            run,
+            present,
+            reads,
+            cost,
+            forecast,
+            self.call,
+            lambda held: check(self._kept(held)),
+            parts=parts,
+            anywhere=self.anywhere,
         )
 
     def _refuse_earlier(self, seen: int) -> None:
@@ -326,9 +339,11 @@ def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
     stored = numbered(spine, number)
     if stored.kind not in _RUNS or stored.dataset != spine.dataset or stored.state == State.VOIDED:
         raise NotWithheld(f"call {number} opened no run of this dataset")
-    if stored.parts != spine.parts:
+    if not spine.has(stored.parts):
         of = "all rows" if stored.parts is None else f"part {', '.join(stored.parts.names)}"
         raise NotWithheld(f"call {number} opened a run of {of}: session.resume({number}) of the session of that")
+    if stored.parts != spine.parts and spine.blocks and stored.parts and not _RUNS[stored.kind].anywhere:
+        spine = spine.of_blocks(spine.blocks.between(stored.parts.names[0], stored.parts.names[-1]))
     run = _RUNS[stored.kind](spine, number, json.loads(stored.body), brought)
     if stored.state != State.SETTLED:
         raise run._interrupted()

@@ -139,6 +139,8 @@ _MODULES: Final = (
     "chary.session",
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
+# Fields that are written where they say something, and that earlier versions do not know.
+_IF_SAID: Final = frozenset({"block"})
 # Fields that earlier versions wrote, of which nothing is left.
 GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (
@@ -201,9 +203,10 @@ def of_typed(written: Any) -> Any:
 
 def _composed(value: Any) -> Any:
     if is_dataclass(value) or hasattr(value, "_fields"):
+        written = {STORED.get(name, name): _field(value, name) for name in _made_of(type(value))}
         return {
             "of": _tag(type(value)),
-            "fields": {STORED.get(name, name): _field(value, name) for name in _made_of(type(value))},
+            "fields": {name: each for name, each in written.items() if each is not None or name not in _IF_SAID},
         }
     if isinstance(value, tuple):
         return [in_typed(inner) for inner in value]

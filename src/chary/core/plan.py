@@ -224,6 +224,7 @@ class Plan(Generic[AnswerT]):
     - `forecast` is what can be said before it is paid, worked out when somebody asks.
     - `state` is the call whose secret state the run needs; `check` refuses what that already rules out.
     - `parts` are all parts of one partition whose rows it may read; None where that is everything its session reads.
+    - `anywhere` says that what is kept at `state` is public, so that it is asked of other parts than those it came of.
     - `size` is the epsilon that was said, if one was, and the same question at another.
     - `outcomes` are all results that can be stored, where they are few and the exact `law` of their places is known.
 
@@ -244,6 +245,7 @@ class Plan(Generic[AnswerT]):
     outcomes: Sequence[Json] = ()
     law: Callable[[Data], noise.FiniteLaw] | None = None
     parts: Parts | None = None
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         cost = self.cost

@@ -20,7 +20,7 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "most", "basic")
+_UNTOLD: Final = ("compared", "most", "basic", "block")
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 LAST_FREE: Final = "IT ENDS FREE MISSES"
 NO_ROOM: Final = "IT DOES NOT FIT"
@@ -57,7 +57,8 @@ class Quote:
     the epsilons.
 
     `left` is the share that could still be spent now, `left_after` the least that is left after the call, whatever
-    comes out (for a run: after its opening); negative where it does not fit.
+    comes out (for a run: after its opening); negative where it does not fit. Of a call to several blocks, whose budgets
+    renew, it is that of `block`, which has least.
 
     `error_bar` is the half-width of the 95 % interval of a published value. It is None where no value is published,
     where it depends on the data (means), and where the value's own noise decides whether it is published (tests by
@@ -98,6 +99,7 @@ class Quote:
     most: Amount = field(default=_NOTHING, repr=False, compare=False)
     basic: int = field(default=0, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
+    block: str | None = field(default=None, repr=False)
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -112,6 +114,7 @@ class Quote:
         told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _UNTOLD}
         told["within"] = None if self.within is None else asdict(self.within)
         told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
+        told |= {} if self.block is None else {"block": self.block}
         return told | {"alternatives": [each._asdict() for each in self.alternatives]}
 
     def __str__(self) -> str:
@@ -122,6 +125,8 @@ class Quote:
         lines = ["this call itself is free"]
         if self.hits_left is not None:
             lines = [self._price(), counted(self.hits_left, "of these fits", "of these fit"), self._leaves()]
+        if self.block is not None:
+            lines.append(f"of the blocks that it reads, {self.block} has least left")
         if self.ends_free_misses:
             lines.append(f"{LAST_FREE}: after it {EVERY_CHARGED}")
         if self.later_hit is not None and self.later_miss is not None:
@@ -210,6 +215,7 @@ def quote(
     `tests` is how many are expected, with that `confidence`, of truths up to `truth`. The question is checked as if it
     were asked (`InvalidQuery`), but nothing is read.
     """
+    spine = spine.placed(plan)
     plan.reads(spine.rows)
     forecast = plan.forecast()
     confidence = probability(confidence, "confidence")
@@ -255,6 +261,7 @@ def quote(
         free_below=None if free is None else float(free),
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
+        block=_tightest(spine, plan),
     )
 
 
@@ -270,6 +277,15 @@ def warns(line: str) -> bool:
     False
     """
     return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))
+
+
+def _tightest(spine: Spine, plan: Plan[Any]) -> str | None:
+    """Of several blocks the one that has least left; the earliest of equal ones."""
+    read = spine.scope(plan)
+    if spine.blocks is None or read is None or len(read.names) == 1:
+        return None
+    [held] = [held.parts for held in spine.ledger.partitions(spine.dataset) if held.partition == read.partition] or [{}]
+    return max(read.names, key=lambda name: spine.filter.shares.exactly(held.get(name, _NOTHING)))
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -18,7 +18,7 @@ from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
 from chary.core.charges import accounts_of, charged_of, refused, remaining
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
-from chary.data import Reading, Rows, read_one_version
+from chary.data import Blocks, Reading, Rows, RowTable, read_one_version
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, Parts, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
@@ -135,7 +135,8 @@ class Spine:
     `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger has
     no answer under the request key, what would be charged raises `RequestUnanswered` instead. `parts` are those whose
     rows it reads, where these are not all: then only they are charged, and what is left is told of them. `version` is
-    that as of which rows are read, where it is not the present one.
+    that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up to today's,
+    as time goes on.
     """
 
     rows: Rows
@@ -148,9 +149,44 @@ class Spine:
     replays: bool = False
     parts: Parts | None = None
     version: int | None = None
+    renews: bool = False
 
     def __post_init__(self) -> None:
         belongs_here(self)
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The blocks of the rows, each with a budget of its own, if they are in any."""
+        return self.rows.blocks if isinstance(self.rows, RowTable) else None
+
+    def of_now(self) -> "Spine":
+        """The one that reads the blocks up to today's, where this one does as time goes on; elsewhere this one."""
+        rows = self.rows
+        blocks = getattr(rows, "blocks", None) if self.renews else None
+        return self if blocks is None else self.of_blocks(blocks.readable(), renews=True)
+
+    def of_blocks(self, names: tuple[str, ...], *, renews: bool = False) -> "Spine":
+        """The one that reads these blocks, which follow one another."""
+        blocks: Any = self.blocks
+        if (self.parts and self.parts.names, self.renews) == (names, renews):
+            return self
+        rows: Any = self.rows
+        return replace(self, rows=rows.of_blocks(names), parts=Parts(blocks.text, 1, names), renews=renews)
+
+    def has(self, parts: Parts | None) -> bool:
+        """Whether what was asked of these parts belongs here: of the same, or of any blocks where these are all."""
+        if parts is None or self.parts is None or not self.renews:
+            return parts == self.parts
+        return parts.partition == self.parts.partition
+
+    def placed(self, plan: Plan[Any]) -> "Spine":
+        """Where a plan is performed: what goes on with a state that was read of some blocks is about those."""
+        if plan.state is None or plan.anywhere or not self.renews or self.blocks is None:
+            return self
+        made = self.ledger.call(plan.state).parts
+        if made is None or made == self.scope(plan) or not self.has(made):
+            return self
+        return self.of_blocks(self.blocks.between(made.names[0], made.names[-1]))
 
     def perform(self, plan: Plan[AnswerT], request: str | None = None) -> AnswerT:
         """Answer a plan, or a repeated request from the ledger for free.
@@ -159,6 +195,10 @@ class Spine:
         one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed after
         it was charged keeps its worst price and gives no answer: asking again under its key is charged anew.
         """
+        placed = self.placed(plan)
+        return self._performed(plan, request) if placed is self else placed._performed(plan, request)
+
+    def _performed(self, plan: Plan[AnswerT], request: str | None) -> AnswerT:
         self.on_step("asked")
         stored = self._stored(plan, request)
         if stored is None:
@@ -212,19 +252,22 @@ class Spine:
 
     def _check_scope(self, plan: Plan[Any]) -> None:
         """Refuse to go on with a state elsewhere than where it was made: only the units there have paid for it."""
-        if plan.state is None:
+        if plan.state is None or plan.anywhere:
             return
         made, asked = self.ledger.call(plan.state).parts, self.scope(plan)
         if made != asked:
             raise errors.InvalidQuery(
-                f"call {plan.state} keeps what was read of {_told(made)}, and this question is about {_told(asked)}: "
+                f"call {plan.state} keeps what was read of {told(made)}, and this question is about {told(asked)}: "
                 "ask it where that call was made, whose rows alone it has paid for"
             )
 
     def _stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
         if request is None:
             return None
-        return self.ledger.replay(self.dataset, self.analyst, request, plan.kind, plan.body, self.scope(plan))
+        parts = None if self.renews or plan.anywhere else self.scope(plan)
+        asked = self.dataset, self.analyst, request, plan.kind, plan.body, parts
+        # What is asked of all blocks is the same question tomorrow, when there is one more.
+        return self.ledger.replay(*asked, anywhere=self.renews or plan.anywhere)
 
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
         """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.
@@ -337,7 +380,8 @@ class Spine:
         return None if plan.state is None else self.ledger.secret(plan.state)
 
 
-def _told(parts: Parts | None) -> str:
+def told(parts: Parts | None) -> str:
+    """Of which rows a call is, in a sentence."""
     if parts is None:
         return "all rows"
     return f"{counted(len(parts.names), 'part', 'parts')} of {parts.partition!r} ({', '.join(parts.names[:3])}, ...)"
@@ -362,7 +406,12 @@ class _Running:
 class SessionBase:
     """A group of methods of a session. Whatever they ask goes through the spine: reserve - run - settle."""
 
-    spine: Spine
+    opened: Spine
+
+    @property
+    def spine(self) -> Spine:
+        """That which the session was opened with; in a session of all blocks that of those up to today's."""
+        return self.opened.of_now()
 
 
 # Questions and answers of earlier calls, found in the ledger.
@@ -376,7 +425,7 @@ def openings(
     """The calls of these kinds that were not interrupted, of everybody or of one analyst, oldest or newest first; of
     all parts, or of those alone that are read `here`."""
     calls = spine.ledger.calls(spine.dataset, after, kinds=kinds, analyst=analyst, newest=newest)
-    return (call for call in calls if call.state == State.SETTLED and (not here or call.parts == spine.parts))
+    return (call for call in calls if call.state == State.SETTLED and (not here or spine.has(call.parts)))
 
 
 def numbered(spine: Spine, call: int) -> CallRecord:

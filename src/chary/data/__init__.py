@@ -1,5 +1,6 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
+from chary.data.blocks import Blocks
 from chary.data.csv_reader import CSVFormat
 from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.predicates.predicate import Predicate
@@ -21,6 +22,7 @@ __all__ = [
     "Batch",
     "Binned",
     "Bins",
+    "Blocks",
     "CSVFormat",
     "Check",
     "Count",

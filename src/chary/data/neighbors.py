@@ -47,7 +47,8 @@ class NeighborRelation:
     """The neighbouring relation and the privacy unit; neither has a default.
 
     `unit` is the column that names the unit a row belongs to, or None when each row is a unit of its own. `in_part`
-    is the relation of the rows of one part: where a unit is replaced, it may leave the part, or enter it.
+    is the relation of the rows of one part: where a unit is replaced, it may leave the part, or enter it. With `block`,
+    such as "month", neighbours differ in the rows of one unit in one block, in the same way.
     Unknown neighbours, or a unit for a bounded change, raises `InvalidParameter`.
 
     >>> NeighborRelation("add_remove", "patient_id").describe()
@@ -58,9 +59,13 @@ class NeighborRelation:
     unit: str | None
     # What is on the wire of relations is that of all rows.
     in_part: bool = field(default=False, init=False)
+    block: str | None = field(default=None, init=False)
 
-    def __init__(self, neighbors: Neighbors | str, unit: str | None, in_part: bool = False) -> None:
-        set_fields(self, neighbors=_neighbors(neighbors), unit=unit, in_part=in_part)
+    def __init__(
+        self, neighbors: Neighbors | str, unit: str | None, in_part: bool = False, block: str | None = None
+    ) -> None:
+        within = in_part or block is not None
+        set_fields(self, neighbors=_neighbors(neighbors), unit=unit, in_part=within, block=block)
         if unit is not None and (not isinstance(unit, str) or not unit):
             raise InvalidParameter("unit must be the name of a column, or None when each row is a unit")
         if unit is not None and self.neighbors is Neighbors.BOUNDED_CHANGE:
@@ -82,8 +87,11 @@ class NeighborRelation:
 
         >>> NeighborRelation("replace", None).describe()
         'one row replaced by any other'
+        >>> NeighborRelation("add_remove", "home", block="month").describe()
+        'all rows of one home in one month added or removed'
         """
         rows = "one row" if self.unit is None else f"all rows of one {self.unit}"
+        rows += "" if self.block is None else f" in one {self.block}"
         match self.neighbors:
             case Neighbors.ADD_REMOVE:
                 return f"{rows} added or removed"

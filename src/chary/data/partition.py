@@ -53,11 +53,15 @@ class FirstParts:
 
 @dataclass(frozen=True)
 class RowPart:
-    """The rows of one part: those that satisfy `where`, of all units or of those whose `first` parts it is among."""
+    """The rows of one part: those that satisfy `where`, of all units or of those whose `first` parts it is among.
+
+    `within` is a derived column, by whose values limits hold: of a unit for each of them, as if it were several.
+    """
 
     name: str
     where: Predicate
     first: FirstParts | None = None
+    within: str | None = None
 
 
 # A partition: its parts, its name in a ledger, and in how many parts neighbours can differ.

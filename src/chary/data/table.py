@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow.compute as pc
 
+from chary.data.blocks import Blocks
 from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
 from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines import protocol, registry
@@ -26,6 +27,8 @@ from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 
 # Compiling a query takes longer than answering it from a small table. A plan holds its keys, so not all are kept.
 _PLANS: Final = 256
+# Of so many ranges of blocks the plans are kept.
+_RANGES: Final = 16
 _Asked = TypeVar("_Asked")
 _Plan = TypeVar("_Plan")
 
@@ -57,12 +60,19 @@ class RowTable:
         *,
         brought: dict[int, int] | None = None,
         is_whole: bool = True,
+        blocks: Blocks | None = None,
+        whole: "RowTable | None" = None,
     ) -> None:
-        """Use `RowTable.open`, `RowTable.of_part` for a part, and `RowTable.as_of` for an earlier state."""
+        """Use `RowTable.open`, `RowTable.of_part` for a part, `RowTable.as_of` for an earlier state, and
+        `RowTable.in_blocks` for rows that are in blocks.
+
+        `whole` are the rows of all parts.
+        """
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
-        self.part, self._is_whole = part, is_whole
+        self.part, self.blocks, self.whole, self._is_whole = part, blocks, whole or self, is_whole
         self.brought: dict[int, int] = {} if brought is None else brought
         """The version that each batch of this process brought, where rows live in memory; 0 is the opening."""
+        self._ranges: OrderedDict[tuple[str, ...], RowTable] = OrderedDict()
         self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -123,7 +133,7 @@ class RowTable:
                 "Parquet files or a DuckDB file, whose rows stay in their order"
             )
         near = self._neighbor_relation
-        return self._of(self.held, NeighborRelation(near.neighbors, near.unit, True), part)
+        return self._of(self.held, NeighborRelation(near.neighbors, near.unit, True, near.block), part, self.whole)
 
     def as_of(self, batch: int, size: int | None = None) -> "RowTable":
         """The rows as they were after an appended batch (0: before the first) as a table, as if none had come since;
@@ -139,10 +149,45 @@ class RowTable:
         >>> [table.as_of(batch).prepare(count()).run() for batch in (0, 1)]
         [1, 3]
         """
-        return self._of(self.held.as_of(batch, size), self._neighbor_relation, self.part)
+        held, near = self.held.as_of(batch, size), self._neighbor_relation
+        whole = self._of(held, near, None)
+        return whole if self.part is None else self._of(held, near, self.part, whole)
 
-    def _of(self, held: protocol.EngineRows, near: NeighborRelation, part: RowPart | None) -> "RowTable":
-        return RowTable(held, self._source, near, self._limit, part, brought=self.brought, is_whole=False)
+    def _of(
+        self,
+        held: protocol.EngineRows,
+        near: NeighborRelation,
+        part: RowPart | None,
+        whole: "RowTable | None" = None,
+        *,
+        is_whole: bool = False,
+        blocks: Blocks | None = None,
+    ) -> "RowTable":
+        more: dict[str, Any] = {"brought": self.brought, "is_whole": is_whole, "whole": whole}
+        return RowTable(held, self._source, near, self._limit, part, blocks=blocks or self.blocks, **more)
+
+    def in_blocks(self, blocks: Blocks) -> "RowTable":
+        """The rows as ones that are in blocks, in one of which neighbours differ; nothing is read but some of those.
+
+        `InvalidParameter` unless the column of the blocks is one of days or times, and where entries are limited.
+        """
+        blocks.check(self.schema)
+        if self._limit is not None:
+            raise InvalidParameter("entries_per_unit limits the rows of a unit in all blocks: leave it or blocks= out")
+        near = self._neighbor_relation
+        within = NeighborRelation(near.neighbors, near.unit, block=blocks.every)
+        return self._of(self.held, within, None, is_whole=self._is_whole, blocks=blocks)
+
+    def of_blocks(self, names: tuple[str, ...]) -> "RowTable":
+        """The rows of these blocks, which follow one another, as if there were no others."""
+        assert self.blocks is not None
+        whole = self.whole
+        with whole._lock:
+            found = whole._ranges.pop(names, None) or whole.of_part(self.blocks.part(names))
+            whole._ranges[names] = found
+            if len(whole._ranges) > _RANGES:
+                whole._ranges.popitem(last=False)
+        return found
 
     @property
     def schema(self) -> dict[str, str]:
@@ -199,15 +244,23 @@ class RowTable:
                 "a unit that is replaced may leave a part, and what is asserted of your own code is of tables of one "
                 "size: ask it of all rows, or open the rows with neighbors='add_remove'"
             )
+        self._asked_in_blocks()
+        if self.blocks is not None and self.part and self.part.within and near.unit is not None:
+            raise InvalidQuery(
+                f"one {near.unit} has rows in several blocks, of which neighbours differ in one, and what is asserted "
+                "of your own code is of all rows of a unit: ask it of one block, by session.blocks(...)"
+            )
         return self.held.snapshot(known_columns(columns, self.schema), self.part)
 
     def elements(self, asked: Elements) -> protocol.ElementReading:
         """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
+        self._asked_in_blocks()
         return self.held.elements(asked, self.part)
 
     def ordered(self, asked: Ordered) -> Reading:
         """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
         asked.moves(self._neighbor_relation)
+        self._asked_in_blocks()
         return self._kept(asked, lambda asked: self.held.ordered(asked, self.part))
 
     def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
@@ -258,7 +311,13 @@ class RowTable:
 
     def _compile(self, query: Query) -> ReadingPlan:
         query.contribution(self._neighbor_relation)
+        self._asked_in_blocks()
         return self.held.compile(query, self.part)
+
+    def _asked_in_blocks(self) -> None:
+        """Refuse to read rows of all blocks at once, the closed ones among them."""
+        if self.blocks is not None and self.part is None:
+            raise InvalidQuery("rows in blocks are read in some of those: ask a session, or session.blocks(...)")
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {kind}" for name, kind in self.schema.items())
@@ -311,6 +370,7 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     table = table_of_units(rows)
     if not isinstance(query, (Count, Sum)):
         raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
+    table._asked_in_blocks()
     return table.held.living(query, table.part)
 
 

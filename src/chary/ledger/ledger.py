@@ -190,12 +190,20 @@ class Ledger:
             return state.last_note(dataset)
 
     def replay(
-        self, dataset: str, analyst: str, request: str, kind: str, body: str, parts: records.Parts | None = None
+        self,
+        dataset: str,
+        analyst: str,
+        request: str,
+        kind: str,
+        body: str,
+        parts: records.Parts | None = None,
+        *,
+        anywhere: bool = False,
     ) -> records.CallRecord | None:
         """The call that was first settled under this key, for free; None if there is none yet.
 
         A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
-        voided: another kind or body, or other parts, raise `RequestConflict`.
+        voided: another kind or body, or other parts, raise `RequestConflict`. `anywhere` takes any parts.
         """
         # Only once the witness knows it: whoever settled it may have died before.
         with self.store.witnessed() as state:
@@ -203,7 +211,8 @@ class Ledger:
             found = state.asked(Key(dataset, records.label(analyst, "analyst"), records.label(request, "request")))
             if found is None:
                 return None
-            entries.same_question(found.entry, kind, body, records.written(parts))
+            about = found.entry.parts if anywhere else records.written(parts)
+            entries.same_question(found.entry, kind, body, about)
             return state.call(found.entry.number) if found.settled else None
 
     def last_settled(

@@ -24,8 +24,8 @@ from chary.ledger import Balance, CallRecord, Ledger, Parts, State, Terms
 from chary.ledger.records import parsed
 from chary.noise import OperatingSystem
 from chary.numbers import plain
-from chary.session.opening import held_filter
-from chary.session.session import types_told
+from chary.session.opening import blocks_of, held_filter
+from chary.session.session import promised_across_blocks, types_told
 from chary.session.statement import entries, entry_of, statement
 
 # Answers rebuilt from a ledger alone: no row is there, and no secret is looked at.
@@ -82,7 +82,8 @@ def history_of(ledger: Ledger, terms: Terms) -> History:
 def neighbor_relation_of(terms: Terms) -> NeighborRelation:
     """The neighbours under which a dataset was opened."""
     conditions = parsed(terms.conditions, "conditions")
-    return NeighborRelation(Neighbors.of_stored(conditions["relation"]), conditions["unit"])
+    blocks, neighbors = blocks_of(terms), Neighbors.of_stored(conditions["relation"])
+    return NeighborRelation(neighbors, conditions["unit"], block=None if blocks is None else blocks.every)
 
 
 def _quiet(step: str) -> None:
@@ -410,8 +411,10 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
 
 
 def _statement(ledger: Ledger, terms: Terms, history: History) -> str:
-    said = statement(ledger, terms.name, history.spine.filter, neighbor_relation_of(terms))
-    return said + types_told(history.spine.rows, ledger, terms.name)
+    neighbor_relation, filter_ = neighbor_relation_of(terms), history.spine.filter
+    said = statement(ledger, terms.name, filter_, neighbor_relation)
+    inferred = types_told(history.spine.rows, ledger, terms.name)
+    return said + inferred + promised_across_blocks(neighbor_relation, filter_.budget)
 
 
 def _told(history: History, settled: list[CallRecord], confidence: Fraction, tell: Tell) -> Iterator[ReportedCall]:

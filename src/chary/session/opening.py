@@ -5,7 +5,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,7 @@ from chary.accounting import Event
 from chary.addresses import database_of, file_of, is_server
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
-from chary.data import CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
+from chary.data import Blocks, CSVFormat, EntryLimit, NeighborRelation, Neighbors, Rows, RowTable, Series, Votes
 from chary.data.source import Folder
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
@@ -262,12 +262,15 @@ class BudgetChoice:
         grain: Number | None = None,
         approximate: Number = 0,
         menu: Iterable[Event | Listing] | None = None,
+        blocks: Blocks | None = None,
     ) -> None:
+        if blocks is not None and not isinstance(blocks, Blocks):
+            raise InvalidParameter('blocks must be Blocks, such as chary.Blocks("day", every="month", since="2012-01")')
         if kind is not None and kind not in FILTERS:
             raise InvalidParameter(f"filter must be one of {', '.join(FILTERS)}, got {kind!r}")
         if budget is not None and not isinstance(budget, Budget):
             raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
-        self.budget, self.kind = budget, kind
+        self.budget, self.kind, self.blocks = budget, kind, blocks
         self.grain = None if grain is None else positive(grain, "grain")
         self.approximate = exact(approximate, "approximate_delta")
         self.menu = None if menu is None else tuple(menu)
@@ -308,6 +311,18 @@ class BudgetChoice:
             raise LedgerMismatch(f"the ledger's exact filter has grain {plain(held.grain)}, not as asked")
         if self.menu is not None and not self._lists_the_same(held):
             raise LedgerMismatch("the ledger's filter has another menu: leave menu= out")
+
+    def blocks_in(self, held: Terms | None) -> Blocks | None:
+        """The blocks of which each has the budget: those that the ledger keeps, and of a new dataset those said."""
+        kept = self.blocks if held is None else blocks_of(held)
+        if self.blocks is not None and kept is None:
+            raise LedgerMismatch(
+                "the ledger holds this dataset under one budget for all rows: leave blocks= out to go on under it; one "
+                "for each block takes a new ledger, which does not count what this one spent"
+            )
+        if self.blocks not in (None, kept):
+            raise LedgerMismatch(f"the ledger divides these rows by {kept}, not as asked: leave blocks= out")
+        return kept
 
     def _lists_the_same(self, held: Filter) -> bool:
         listed = [entry.event for entry in getattr(held, "menu", ()) if isinstance(entry, Listing)]
@@ -375,6 +390,7 @@ def open(
     grain: Number | None = None,
     approximate_delta: Number = 0,
     menu: Sequence[Event | Listing] | None = None,
+    blocks: Blocks | None = None,
     dataset: str | None = None,
     analyst: str = "analyst",
     table: str | None = None,
@@ -410,6 +426,12 @@ def open(
     - `menu`: what an exact filter prices, by its own laws, beside releases: events such as `[Targeted("0.02"),
       BoundaryCall("0.02"), BestOf(2)]`; then `grain` is only how fine the curve is worked out (see
       `ExactFilter.of_events`).
+    - `blocks`: a budget that renews, such as `chary.Blocks("day", every="month", since="2012-01")`: the rows of each
+      month have all of `budget` for themselves, and neighbours differ in the rows of one unit in one month (of a row
+      where each is a unit; where units are replaced, they may also come or go). A unit with rows in m blocks has the
+      guarantee of a group of m, which `statement` tells. What is asked reads, and charges, all blocks up to today's,
+      or those of `session.blocks(...)`; one that is spent refuses only what reads it. Fixed by the first charge, like
+      the budget, and read from the ledger afterwards; see `Blocks` and docs/growing.md.
     - `witness`: a file on another disk that is told the ledger's head before any answer; then older copies are refused.
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.
@@ -447,7 +469,7 @@ def open(
     limit = None if entries_per_unit is None else _entry_limit(neighbor_relation, entries_per_unit)
     if limit is not None and isinstance(budget, Budget):
         budget = entry_budget(budget, limit.most)
-    choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
+    choice = BudgetChoice(budget, filter, grain, approximate_delta, menu, blocks)
     place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     rows = RowTable.open(
         source,
@@ -620,11 +642,16 @@ def session_of(
         if (dataset := chosen(known := _known(found), *names)) not in known:
             warn_of_cells(rows)
         warn_of_ledgers(opened, place, dataset)
+        with nullcontext() if found is None else advising(found, dataset):
+            blocks = choice.blocks_in(known.get(dataset))
+        if blocks is not None and isinstance(rows, RowTable):
+            rows = rows.in_blocks(blocks)
         ledger, filter_ = _opened(found, rows, choice, names, place)
+        source, tell = unsafe_noise or noise.OperatingSystem(), on_step or _quiet
+        spine = Spine(rows, filter_, ledger, dataset, analyst, source, tell, renews=blocks is not None)
+        session = Session(spine.of_now())
         undo.pop_all()
-    return Session(
-        Spine(rows, filter_, ledger, dataset, analyst, unsafe_noise or noise.OperatingSystem(), on_step or _quiet)
-    )
+    return session
 
 
 def _opened(
@@ -643,6 +670,7 @@ def _opened(
             held = _known(ledger)
             chosen(held, *names)
             choice.agrees_with(held_filter(held[dataset]) if dataset in held else filter_)
+            choice.blocks_in(held.get(dataset))
             if dataset in held:
                 check_types(rows, held[dataset])
             ledger.open(_terms(rows, filter_, dataset, held.get(dataset)))
@@ -678,7 +706,17 @@ def _terms(rows: Rows, filter_: Filter, dataset: str, held: Terms | None) -> Ter
         "filter": filter_.body(),
         **read_as(rows, held),
     }
-    return Terms(dataset, rows.fingerprint(), json.dumps(conditions), filter_.capacity, filter_.basic_capacity)
+    blocks, basic = rows.blocks if isinstance(rows, RowTable) else None, filter_.basic_capacity
+    if blocks is not None:
+        # A basic account is of all blocks together: one that ends would end all of them, and it would end.
+        conditions["blocks"], basic = blocks.body(), 0
+    return Terms(dataset, rows.fingerprint(), json.dumps(conditions), filter_.capacity, basic)
+
+
+def blocks_of(terms: Terms) -> Blocks | None:
+    """The blocks that a dataset of a ledger was opened with, if any."""
+    body = json.loads(terms.conditions).get("blocks")
+    return None if body is None else Blocks.of_body(body)
 
 
 def held_filter(terms: Terms) -> Filter:

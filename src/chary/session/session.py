@@ -6,6 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
+from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
@@ -24,7 +26,20 @@ from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import SessionBase, Spine, openings
 from chary.core.versions import Arrivals, Version
-from chary.data import Batch, Mean, Predicate, Query, Rows, RowTable, Series, Values, has_public_size, public_size
+from chary.data import (
+    Batch,
+    Mean,
+    NeighborRelation,
+    Predicate,
+    Query,
+    Rows,
+    RowTable,
+    Series,
+    Values,
+    has_public_size,
+    public_size,
+)
+from chary.data.blocks import Day
 from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
@@ -137,6 +152,26 @@ def promised_to_units(rows: Rows, budget: Budget) -> str:
     )
 
 
+def promised_across_blocks(neighbor_relation: NeighborRelation, budget: Budget) -> str:
+    """The sentence of a statement that says what units with rows in several blocks have; empty where there are none.
+
+    Guarantee: a unit with rows in m blocks is m steps from none of its rows, each in one block: see `unit_budget`.
+    """
+    unit, block = neighbor_relation.unit, neighbor_relation.block
+    if unit is None or block is None:
+        return ""
+    said = ""
+    for most in sorted({2, _A_YEAR[block]}):
+        with suppress(InvalidParameter):
+            epsilon, delta = unit_budget(budget, most)
+            said += f", of {most} ({plain(epsilon)}, {plain(delta)})" if delta < 1 else ""
+    told = said or ", and here too much for two"
+    return f" All rows of one {unit} are protected as a group of as many as it has {block}s with rows{told}."
+
+
+_A_YEAR: Final = {"day": 365, "week": 53, "month": 12, "quarter": 4, "year": 2}
+
+
 def _deltas_up(epsilon: Fraction, steps: int) -> Fraction:
     """1 + e^epsilon + ... + e^((steps - 1) epsilon), a little too large; 1 exactly for one step."""
     if steps == 1:
@@ -196,9 +231,10 @@ class Growing(SessionBase):
         return version
 
     def _added(self, rows: Any, request: str | None) -> int:
-        if self.spine.version is not None:
+        spine, arrivals, brought = self.spine, self._arrivals, list[Version]()
+        if spine.version is not None:
             raise InvalidParameter("rows of an earlier version are what they were: append to the session of now")
-        table, arrivals, brought = self.spine.rows, self._arrivals, list[Version]()
+        table = spine.rows.whole if spine.renews and isinstance(spine.rows, RowTable) else spine.rows
         if isinstance(table, RowTable):
             key = None if request is None else label(request, "request")
             batch = table.append(rows, request=key, arrive=lambda batch: brought.append(arrivals.arrive(batch)))
@@ -485,6 +521,8 @@ class Session(Verbs, Growing):
         3 months 10 %
         """
         rows = self.spine.rows
+        if self.spine.blocks is not None:
+            raise InvalidQuery("these rows are in blocks, which are their parts: ask session.blocks(...) with where=")
         if self.spine.parts is not None or not isinstance(rows, RowTable):
             raise InvalidQuery("all rows of a table are divided: a part has no parts, nor have series or votes")
         limits = {"max_parts_per_unit": max_parts_per_unit, "assumed_parts_per_unit": assumed_parts_per_unit}
@@ -522,6 +560,38 @@ class Session(Verbs, Growing):
         number = whole(version, "version", least=0)
         return self._with(replace(self.spine, rows=self._arrivals.as_of(number), version=number))
 
+    def blocks(self, since: Day | None = None, until: Day | None = None) -> Session:
+        """The session of the blocks from one to another, both included, by default all that may be read: of rows that
+        were opened with `blocks=`. Nothing is charged or read.
+
+        What it asks is of the rows of these blocks, as if there were no others, and is charged in each of them. Limits
+        on the rows and groups of a unit hold for a unit in one block; a unit in several is still counted once. Blocks
+        are named as in `Blocks`, or by a day in them. They stay the same as time goes on, unlike those of the session
+        that was opened, which reads all that may be read up to today's. A run that keeps a secret belongs to the blocks
+        of its opening, wherever it is gone on with.
+
+        Errors: `InvalidParameter` for what names no block, `InvalidQuery` for blocks that are closed, before the first
+        or of the future, and where rows are in no blocks. Asked of several blocks, `InvalidQuery` for algorithms of
+        your own and for individual charging, where a unit is a column.
+
+        >>> import chary, pyarrow as pa
+        >>> from datetime import date
+        >>> days = [date(2024, 1, 5), date(2024, 2, 5), date(2024, 2, 6)]
+        >>> loads = pa.table({"home": [1, 1, 2], "day": days, "kwh": [3.0, 9.0, 4.0]})
+        >>> rule = chary.Blocks("day", every="month", since="2024-01")
+        >>> with chary.open(
+        ...     loads, privacy_unit="home", budget=chary.Budget(epsilon=1), ledger=":memory:", blocks=rule
+        ... ) as session:
+        ...     _ = session.blocks("2024-01", "2024-01").release(chary.count("kwh > 2"), epsilon="0.5")
+        ...     _ = session.blocks("2024-01", "2024-02").release(chary.count("kwh > 2"), epsilon="0.25")
+        ...     {block: session.spent_by_block[block] for block in ("2024-01", "2024-02", "2024-03")}
+        {'2024-01': 0.75, '2024-02': 0.25, '2024-03': 0.0}
+        """
+        spine = self.spine
+        if spine.blocks is None:
+            raise InvalidQuery('the budget of these rows does not renew: chary.open(..., blocks=chary.Blocks("day"))')
+        return self._with(spine.of_blocks(spine.blocks.between(since, until)))
+
     def _of(self, rows: RowTable, parts: Parts) -> Session:
         return self._with(replace(self.spine, rows=rows, parts=parts))
 
@@ -555,6 +625,16 @@ class Session(Verbs, Growing):
         return charges.spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.parts)
 
     @property
+    def spent_by_block(self) -> dict[str, float]:
+        """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
+        spine = self.spine
+        if spine.blocks is None:
+            return {}
+        held = {held.partition: held.parts for held in spine.ledger.partitions(spine.dataset)}
+        shares, amounts = spine.filter.shares, held.get(spine.blocks.text, {})
+        return {name: shares.taken(amounts.get(name, Amount(0))) for name in spine.blocks.all()}
+
+    @property
     def remaining(self) -> Spending:
         """What this session's analyst could still spend."""
         return self.spine.remaining()
@@ -568,14 +648,18 @@ class Session(Verbs, Growing):
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""
         said = statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbor_relation)
         inferred = types_told(self.spine.rows, self.spine.ledger, self.spine.dataset)
-        return said + inferred + promised_to_units(self.spine.rows, self.spine.filter.budget)
+        rows, budget = self.spine.rows, self.spine.filter.budget
+        return (
+            said + inferred + promised_to_units(rows, budget) + promised_across_blocks(rows.neighbor_relation, budget)
+        )
 
     def close(self) -> None:
         """Close the table and the ledger; everything can be reopened. A part, and the session of an earlier version, is
         closed with the session of all rows."""
-        if self.spine.parts is None and self.spine.version is None:
-            self.spine.rows.close()
-            self.spine.ledger.close()
+        spine = self.opened
+        if spine.version is None and (spine.parts is None or spine.renews):
+            (spine.rows.whole if isinstance(spine.rows, RowTable) else spine.rows).close()
+            spine.ledger.close()
 
     def __enter__(self) -> Self:
         return self
@@ -584,8 +668,11 @@ class Session(Verbs, Growing):
         self.close()
 
     def __repr__(self) -> str:
-        parts = "" if self.spine.parts is None else f", part {', '.join(self.spine.parts.names)}"
-        return f"Session({self.spine.dataset!r}{parts}, {self.spine.filter.budget}, spent {self.spent})"
+        parts = self.spine.parts
+        names = () if parts is None else parts.names
+        told = f"{names[0]} to {names[-1]}" if self.spine.blocks and len(names) > 1 else ", ".join(names)
+        part = "" if parts is None else f", {'part' if self.spine.blocks is None else 'blocks'} {told}"
+        return f"Session({self.spine.dataset!r}{part}, {self.spine.filter.budget}, spent {self.spent})"
 
 
 def findings(session: Session, *, run: int | None = None) -> Findings:

@@ -154,7 +154,8 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: 
         f"together ({plain(epsilon)}, {plain(delta)})-differentially private: "
         f"with {neighbor_relation.describe()}, no set of published outcomes becomes more than "
         f"e^{plain(epsilon)} times as likely plus {plain(delta)}. "
-        f"{spent} of this budget is charged so far{_ended(ledger, dataset)}{_of_parts(ledger, dataset, filter_)}. "
+        f"{spent} of this budget is charged so far{_ended(ledger, dataset)}"
+        f"{_of_parts(ledger, dataset, filter_, neighbor_relation.block)}. "
         "The guarantee holds for any adaptive choice of questions by all analysts together, "
         f"by {filter_.describe()}. Public are the schema, "
         f"bounds, keys, thresholds{_size(neighbor_relation)}; what callers stated about keys per unit"
@@ -166,14 +167,17 @@ def _ended(ledger: Ledger, dataset: str) -> str:
     return f"; {MISSES_ENDED}: {EVERY_CHARGED}" if accounts_of(ledger, dataset).alone else ""
 
 
-def _of_parts(ledger: Ledger, dataset: str, filter_: Filter) -> str:
-    """What the dearest parts of each partition hold of the budget."""
+def _of_parts(ledger: Ledger, dataset: str, filter_: Filter, block: str | None) -> str:
+    """What the dearest parts of each partition hold of the budget; of blocks all have it, each for itself."""
     told = []
     for held in ledger.partitions(dataset):
         shares = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)
         dearest = ", ".join(f"{name} {percent(share)}" for share, name in shares[:_SHOWN_PARTS])
         more = f" and {len(shares) - _SHOWN_PARTS} more" if len(shares) > _SHOWN_PARTS else ""
         count = "the dearest counts" if held.most == 1 else f"the dearest {held.most} count"
+        if block is not None:
+            told.append(f", in the dearest {block}, since each has all of it for itself: {dearest}{more}")
+            continue
         told.append(f"; of the parts of {held.partition!r} {count}, since a unit is in no more: {dearest}{more}")
     return "".join(told)
 

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count
-from chary.calls import Alert, AlertAnswer, alerts
+from chary.calls import Alert, AlertAnswer
 from chary.calls.alerts import AlertMemory, span_of
 from chary.core.plan import FREE, Data
 from chary.errors import BudgetExceeded, NotPriced, RequestConflict
@@ -266,13 +266,11 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
     ("terms", "told"),
     [
         ({"clear_below": 401}, "clears at or below its threshold: give clear_below=400 or less"),
-        ({"window": "7 days"}, "give both"),
         ({"time": "day"}, "give both"),
-        ({"since": "2024-01-01"}, "give both"),
         ({"time": "day", "window": "7 days", "since": "2024-01-01"}, "give window= or since=, not both"),
         ({"time": "day", "since": "last year"}, "since is a day or a time"),
-        ({"time": "day", "window": "a week"}, "so many hours, days or weeks"),
-        ({"time": "day", "window": "0 days"}, "so many hours, days or weeks"),
+        ({"time": "day", "window": "a week"}, "so many hours, days, weeks, months or years"),
+        ({"time": "day", "window": "0 days"}, "so many hours, days, weeks, months or years"),
         ({"time": "day", "window": "999999 weeks"}, "leaves the years 1 to 9999"),
         ({"severity": "loud"}, "severity"),
         ({"epsilon": "0.1"}, "how sharply is said 2 times"),
@@ -287,6 +285,8 @@ def test_what_this_table_cannot_answer_is_refused(metered):
     with pytest.raises(InvalidQuery, match="an alert watches a count or a sum"):
         Alert(chary.mean("kwh", bounds=(0, 500), max_rows_per_unit=1), above=4, hits=5)
     session = metered()
+    with pytest.raises(InvalidParameter, match="give both"):
+        session.start(Alert(HIGH, above=400, hits=5, window="7 days"))
     with pytest.raises(InvalidQuery, match="unknown column 'hour'"):
         session.start(weekly(above=400, time="hour"))
     run = session.start(Alert(HIGH, above=400, hits=5))
@@ -306,12 +306,7 @@ def test_a_request_that_says_no_time_is_told_again_at_any_time(metered, monkeypa
     told = run.ask(request="nightly")
     assert not told.changed
 
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime(2024, 1, 7, 12, tzinfo=tz)
-
-    monkeypatch.setattr(alerts, "datetime", Later)
+    monkeypatch.setattr(chary.data.blocks, "now", lambda: datetime(2024, 1, 7, 12))
     assert run.ask(request="nightly") == told
     assert run.ask(request="that Sunday").changed
     assert [kept.outcome["at"][:10] for kept in asked_of(run)][1:] == ["2024-01-07"]
@@ -353,6 +348,9 @@ def test_windows_end_with_the_day_or_at_the_hour():
     at = chary.calls.alerts._read_time("2024-03-01 12:00:00")
     assert span_of("1 day", at) == ("2024-03-01", "2024-03-02")
     assert span_of("2 weeks", at) == ("2024-02-17", "2024-03-02")
+    assert span_of("1 month", at) == ("2024-02-02", "2024-03-02")
+    assert span_of("2 years", at) == ("2022-03-02", "2024-03-02")
+    assert span_of("1 month", chary.calls.alerts._read_time("2024-03-30")) == ("2024-02-29", "2024-03-31")
     assert span_of("1 hour", at) == ("2024-03-01 11:00:00", "2024-03-01 12:00:00")
 
 

@@ -13,7 +13,7 @@ import ibis
 import numpy as np
 import numpy.typing as npt
 
-from chary.data.columns import Schema, TypeClass, declare
+from chary.data.columns import BLOCK, Schema, TypeClass, declare
 from chary.data.partition import FirstParts, RowPart
 from chary.data.predicates.conditions import Compare, Operand, double, read_date
 from chary.data.predicates.predicate import Predicate, column, kind_of
@@ -116,6 +116,8 @@ class QueryPlace:
         if part is None:
             return rows
         mine = self.where(rows, schema, part.where)
+        if self.several and unit is not None:
+            mine = mine.mutate(**{BLOCK: self.column(mine, schema, str(part.within)).value})
         if part.first is None:
             return mine
         # What is nobody's stays where it is, whatever is kept of units.
@@ -147,9 +149,30 @@ class QueryPlace:
         """A column of an Ibis table, or one that is derived from its columns; `InvalidQuery` where there is none."""
         return column(name, rows, schema, self.dialect.like)
 
+    def owner(self, rows: Any, unit: str | None) -> dict[str, Any]:
+        """The columns that say whose each row is, as limits know them; none where each row is a unit."""
+        block = {BLOCK: rows[BLOCK]} if self.several and unit is not None else {}
+        return block if unit is None else {"unit": rows[unit]} | block
+
+    @property
+    def several(self) -> bool:
+        """Whether a unit is limited in each of several blocks."""
+        return self.part is not None and self.part.within is not None
+
     def sql(self, expression: Any) -> str:
         """The SQL of an expression."""
         return self.dialect.sql(expression)
+
+
+# Whose rows are limited: those of a unit, or of a unit in one block where rows of several are read.
+
+
+def owners(chosen: Any) -> list[str]:
+    """The columns that say whose each row is, of rows that were chosen with `QueryPlace.owner`.
+
+    Guarantee: what is kept of a unit in one block, and how it is limited, follows from its rows there alone.
+    """
+    return ["unit", BLOCK] if BLOCK in chosen.columns else ["unit"]
 
 
 # Patterns that mean the same in engines with other rules for lower case and for backslashes.
@@ -306,7 +329,7 @@ def is_packed(order: Sequence[Preference]) -> bool:
 
 
 def one_of_unit(rows: Any, order: Sequence[Preference]) -> Any:
-    """The first row of each `unit` in this order of columns, the first of them first; one scan and no sorting.
+    """The first row of each owner in this order of columns, the first of them first; one scan and no sorting.
 
     Guarantee: what a ranking by the same order keeps as its first row. Places are one-to-one and rise as preference
     falls; set side by side in one integer, the first column in its highest bits, they are compared as the columns are,
@@ -316,14 +339,13 @@ def one_of_unit(rows: Any, order: Sequence[Preference]) -> Any:
     packed = _whole(0)
     for each in order:
         packed = packed * _whole(1 << each.bits) + each.place(rows[each.column])
-    first = (
-        rows.select(unit=rows["unit"], packed=packed).group_by("unit").aggregate(packed=lambda some: some.packed.min())
-    )
+    whose = owners(rows)
+    first = rows.select(*whose, packed=packed).group_by(whose).aggregate(packed=lambda some: some.packed.min())
     columns, below = {}, 0
     for each in reversed(order):
         columns[each.column] = each.value((first.packed >> _places(below)) & _whole((1 << each.bits) - 1))
         below += each.bits
-    return first.select("unit", **columns)
+    return first.select(*whose, **columns)
 
 
 def _places(number: int) -> Any:
@@ -393,6 +415,10 @@ def parts(asked: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> E
 
     Columns are those of `chosen`.
     """
+    if place.several:
+        raise InvalidQuery(
+            "what each unit has taken part in is remembered for a unit in one block: ask a session of one block"
+        )
     found = chosen(asked, schema, unit, place)
     if isinstance(asked, Count):
         return found
@@ -412,7 +438,8 @@ def _filtered(place: QueryPlace, schema: Schema, asked: Count | Sum | SecondMome
     if unit is None:
         return chosen.filter(~without.expression(chosen, schema, place.dialect.like).fill_null(False))
     others = place.where(rows, schema, without)
-    return chosen.anti_join(others.select(excluded=others[unit]), [(unit, "excluded")])
+    whose = dict(zip(("excluded", "excluded_block"), place.owner(others, unit).values(), strict=False))
+    return chosen.anti_join(others.select(**whose), list(zip((unit, BLOCK), whose, strict=False)))
 
 
 def _key_columns(domain: Domain, schema: Schema) -> dict[str, tuple[str, list[Any]]]:
@@ -452,7 +479,7 @@ def _chosen(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, pla
 
 def _columns(rows: Any, schema: Schema, asked: Count | Sum, unit: str | None, place: QueryPlace) -> tuple[Any, Any]:
     """The rows that have a value, where one is asked for, and of each its unit and value."""
-    columns = {} if unit is None else {"unit": rows[unit]}
+    columns = place.owner(rows, unit)
     if isinstance(asked, Sum):
         if asked.missing is None:
             rows = rows.filter(place.column(rows, schema, asked.column).value.notnull())
@@ -518,7 +545,7 @@ def _kept(chosen: Any, asked: Count | Sum) -> Any:
     chosen = _first_groups(chosen, keying)
     if isinstance(asked, Sum) and asked.max_rows_per_unit is not None:
         order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
-        ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=order))
+        ranked = chosen.mutate(rank=ibis.row_number().over(group_by=owners(chosen), order_by=order))
         chosen = ranked.filter(ranked["rank"] < asked.max_rows_per_unit).drop("rank")
     return chosen
 
@@ -527,7 +554,7 @@ def _first_groups(chosen: Any, keying: Keying | None) -> Any:
     """Of each unit the rows of its first groups, in the order of the list, where those are limited."""
     if keying is None or keying.max_groups_per_unit is None:
         return chosen
-    ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
+    ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by=owners(chosen), order_by=POSITION))
     return ranked.filter(ranked["rank"] < keying.max_groups_per_unit).drop("rank")
 
 
@@ -550,10 +577,12 @@ def _single(asked: Count | Sum) -> list[Preference]:
 
 def _cells(kept: Any, query: Count | Sum | RowCount, unit: str | None) -> Any:
     if isinstance(query, Count) and unit is not None:
-        kept = kept.select("unit", POSITION) if _single(query) else kept.select("unit", POSITION).distinct()
+        # A unit that is in several blocks is still one.
+        alone = bool(_single(query)) and owners(kept) == ["unit"]
+        kept = kept.select("unit", POSITION) if alone else kept.select("unit", POSITION).distinct()
     if isinstance(query, Sum) and query.unit_steps is not None:
         low, high = (ibis.literal(edge, "int64") for edge in query.unit_steps)
-        groups = ["unit"] if query.keying is None else ["unit", POSITION]
+        groups = [*owners(kept), *([] if query.keying is None else [POSITION])]
         kept = kept.group_by(groups).aggregate(value=kept.value.sum())
         return kept.mutate(value=_clip(kept.value, low, high))
     return kept
@@ -578,7 +607,7 @@ def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, p
         part: _moment_steps(asked, rows, schema, each, place) for part, each in zip(parts, asked.bounds, strict=True)
     }
     known = rows.filter(*(place.column(rows, schema, name).value.notnull() for name in asked.names))
-    chosen = known.select(**({} if unit is None else {"unit": known[unit]}), **steps)
+    chosen = known.select(**place.owner(known, unit), **steps)
     if asked.squared < len(parts) * asked.steps**2:
         chosen = _shortened(asked, chosen, parts)
     if unit is not None:
@@ -593,7 +622,7 @@ def _first_rows(asked: SecondMoments, chosen: Any, parts: list[str]) -> Any:
     order = [Preference(part, -asked.steps, asked.steps) for part in parts]
     if asked.max_rows_per_unit == 1 and is_packed(order):
         return one_of_unit(chosen, order)
-    ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=parts))
+    ranked = chosen.mutate(rank=ibis.row_number().over(group_by=owners(chosen), order_by=parts))
     return ranked.filter(ranked["rank"] < asked.max_rows_per_unit)
 
 
@@ -650,12 +679,12 @@ def ordered_rows(asked: Ordered, schema: Schema, unit: str | None, place: QueryP
 def _in_groups(asked: Ordered, values: Any, groups: list[str], unit: str | None, dialect: Dialect) -> Any:
     if unit is None or asked.max_rows_per_unit is None:
         return _counted(values, groups)
-    owners = [*groups, "unit"]
+    whose = [*groups, *owners(values)]
     if asked.of_unit == "random":
-        return _ranked(values, owners).order_by([*owners, "times"]).select(*groups, "value", "times")
+        return _ranked(values, whose).order_by([*whose, "times"]).select(*groups, "value", "times")
     if asked.of_unit == "mean":
-        return _counted(_means(values, owners, asked.total.steps[0], dialect), groups)
-    spread = _spread(values, owners, asked.max_rows_per_unit, dialect)
+        return _counted(_means(values, whose, groups, asked.total.steps[0], dialect), groups)
+    spread = _spread(values, whose, asked.max_rows_per_unit, dialect)
     return _counted(spread, groups, weighted=asked.of_unit == "weighted")
 
 
@@ -679,27 +708,27 @@ def _counted(values: Any, groups: list[str], *, weighted: bool = False) -> Any:
     return values.group_by([*groups, "value"]).aggregate(times=times).order_by([*groups, "value"])
 
 
-def _ranked(values: Any, owners: list[str]) -> Any:
+def _ranked(values: Any, whose: list[str]) -> Any:
     """With the number of each value among those of its unit, from 1."""
-    return values.mutate(times=ibis.row_number().over(group_by=owners, order_by="value") + 1)
+    return values.mutate(times=ibis.row_number().over(group_by=whose, order_by="value") + 1)
 
 
-def _means(values: Any, owners: list[str], first: int, dialect: Dialect) -> Any:
+def _means(values: Any, whose: list[str], groups: list[str], first: int, dialect: Dialect) -> Any:
     """One value for each unit: the mean in whole steps, halves upwards; counted from the first step, so from 0."""
     shifted = values.mutate(above=values["value"] - ibis.literal(first, "int64"))
-    summed = shifted.group_by(owners).aggregate(total=shifted.above.sum(), size=shifted.count())
+    summed = shifted.group_by(whose).aggregate(total=shifted.above.sum(), size=shifted.count())
     nearest = dialect.quotient(2 * summed["total"] + summed["size"], 2 * summed["size"])
-    return summed.select(*owners[:-1], value=nearest.cast("int64") + ibis.literal(first, "int64"))
+    return summed.select(*groups, value=nearest.cast("int64") + ibis.literal(first, "int64"))
 
 
-def _spread(values: Any, owners: list[str], kept: int, dialect: Dialect) -> Any:
+def _spread(values: Any, whose: list[str], kept: int, dialect: Dialect) -> Any:
     """The rank r of the m values of a unit has as much weight as `(2 k r + m) // (2 m)` rises by: k in all.
 
     Of more than k values k have a weight, of 1.
     """
     ranked = values.mutate(
-        rank=ibis.row_number().over(group_by=owners, order_by="value"),
-        size=values.count().over(group_by=owners),
+        rank=ibis.row_number().over(group_by=whose, order_by="value"),
+        size=values.count().over(group_by=whose),
     )
     at, after = (
         dialect.quotient(2 * kept * place + ranked["size"], 2 * ranked["size"])
@@ -728,6 +757,6 @@ def element_rows(asked: Elements, schema: Schema, unit: str | None, place: Query
         table = table.filter(table[needed].notnull())
     if asked.max_groups_per_unit is None or unit is None:
         return table.select(element=table[column]).distinct()
-    pairs = table.select(unit=table[unit], element=table[column]).distinct()
-    ranked = pairs.mutate(rank=ibis.row_number().over(group_by="unit", order_by="element"))
+    pairs = table.select(**place.owner(table, unit), element=table[column]).distinct()
+    ranked = pairs.mutate(rank=ibis.row_number().over(group_by=owners(pairs), order_by="element"))
     return ranked.filter(ranked["rank"] < asked.max_groups_per_unit).select("element").distinct()

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import ibis
 
 from chary.answers import NoisyNumbers
-from chary.data.columns import Schema, TypeClass
+from chary.data.columns import BLOCK, Schema, TypeClass
 from chary.data.neighbors import NeighborRelation
 from chary.data.predicates.conditions import Operand, double
 from chary.data.predicates.predicate import Predicate
@@ -109,7 +109,7 @@ class Binned(Query[NoisyNumbers]):
         number = _number(value, [_literal(edge, kind) for edge in self.edges[1:-1]], 0)
         chosen, numbered = rows.filter(self._inside(value, kind)), {self.column: number}
         # Beside all columns a derived one may have the name of another, but for capitals, which some engines overlook.
-        kept = {} if unit is None else {unit: chosen[unit]}
+        kept = {} if unit is None else {name: chosen[name] for name in (unit, BLOCK) if name in chosen.columns}
         made = chosen.select(**kept, **numbered) if of.derived else chosen.mutate(**numbered)
         return made, {**schema, self.column: str(TypeClass.INTEGER)}
 

@@ -1,0 +1,307 @@
+"""Budgets that renew: what each block is charged and told, what is refused, and alerts that never end."""
+
+import json
+from datetime import date, datetime
+
+import pyarrow as pa
+import pytest
+
+import chary
+from chary import Algorithm, Blocks, Budget, count
+from chary.calls import Release, ReleaseIf, RunAlgorithm, SparseVector
+from chary.data import blocks as periods
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld, RequestConflict
+from chary.filters import RenyiFilter
+from chary.ledger import open_ledger
+from chary.noise import Seeded
+from chary.session.session import unit_budget
+from tests.session.kit import NO_NOISE, PLENTY, USUAL, sessions
+
+MONTHLY = Blocks("day", every="month", since="2024-01")
+ONE = Release(count(), epsilon="0.5")
+
+
+def loads(*days, home=1, kwh=9.0):
+    """A row for each day."""
+    return pa.table(
+        {
+            "home": pa.array([home] * len(days), pa.int64()),
+            "day": pa.array([None if day is None else date.fromisoformat(day) for day in days], pa.date32()),
+            "kwh": pa.array([kwh] * len(days), pa.float64()),
+        }
+    )
+
+
+ROWS = pa.concat_tables(
+    [
+        loads("2023-12-31", "2024-01-10", "2024-01-11", "2024-02-10", None),
+        loads("2024-02-20", "2024-03-05", home=2, kwh=4.0),
+        loads("2024-04-01", home=3),
+    ]
+)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Sets what day it is."""
+
+    def at(day):
+        monkeypatch.setattr(periods, "now", lambda: datetime.fromisoformat(day))
+
+    at("2024-03-15T12:00:00")
+    return at
+
+
+@pytest.fixture
+def opened(clock):
+    with sessions(privacy_unit="home", blocks=MONTHLY) as make:
+        yield lambda rows=ROWS, **options: make(rows, **options)
+
+
+# What is read, and what it costs where
+
+
+def test_each_block_is_charged_what_reads_it(opened, place):
+    session = opened(budget=Budget(epsilon=1), ledger=place)
+    assert session.ask(ONE).charged.share == 0.5
+    session.blocks("2024-02", "2024-02").ask(Release(count(), epsilon="0.25"))
+    assert session.spent_by_block == {"2024-01": 0.5, "2024-02": 0.75, "2024-03": 0.5}
+    assert (session.spent.share, session.remaining.share) == (0.75, 0.25)
+    assert session.blocks("2024-01", "2024-01").remaining.share == 0.5
+    # A block that is spent refuses what reads it and nothing else.
+    with pytest.raises(BudgetExceeded, match="25 % is left"):
+        session.ask(ONE)
+    session.blocks(until="2024-01").ask(ONE)
+    with pytest.raises(BudgetExceeded):
+        session.blocks("2024-01", "2024-02").ask(Release(count(), epsilon="0.01"))
+    session.blocks(since="2024-03").ask(ONE)
+    assert {call.parts.partition for call in session.spine.ledger.calls("data")} == {"date_trunc('month', day)"}
+    assert session.spine.ledger.verify().ok
+
+
+def test_what_is_asked_is_of_the_rows_of_these_blocks(opened):
+    session = opened(budget=NO_NOISE)
+
+    def told(session, asked):
+        return session.release(asked, epsilon=PLENTY).value
+
+    kwh = chary.sum("kwh", bounds=(0, 10), max_rows_per_unit=1)
+    # Rows before the first block, of the future and without a day are in none; a home in two months is one home.
+    assert told(session, count()) == 2
+    assert told(session, kwh) == 9 + 9 + 4 + 4
+    assert told(session.blocks("2024-01", "2024-01"), kwh) == 9
+    assert told(session.blocks("2024-02", "2024-03"), count("kwh > 5")) == 1
+    assert told(session.blocks("2024-02", "2024-02"), count(without="kwh > 5")) == 1
+    assert told(session, count().by("home", [1, 2, 3])) == {1: 1, 2: 1, 3: 0}
+    assert told(session.blocks("2024-03-31", "2024-03-31"), count()) == 1
+
+
+def test_a_day_later_there_is_one_block_more(opened, clock):
+    session = opened(budget=NO_NOISE)
+    first = session.blocks()
+    clock("2024-04-01")
+    assert session.release(count(), epsilon=PLENTY).value == 3
+    assert first.release(count(), epsilon=PLENTY).value == 2
+    assert list(session.spent_by_block) == ["2024-01", "2024-02", "2024-03", "2024-04"]
+    assert repr(session).startswith("Session('data', blocks 2024-01 to 2024-04, ")
+
+
+@pytest.mark.parametrize(
+    ("every", "since", "names"),
+    [
+        ("day", "2024-02-28", ["2024-02-28", "2024-02-29", "2024-03-01"]),
+        ("week", "2023-12-31", ["2023-W52", "2024-W01"]),
+        ("quarter", "2023-12", ["2023-Q4", "2024-Q1"]),
+        ("year", date(2022, 5, 1), ["2022", "2023", "2024"]),
+        ("month", "2023-Q4", ["2023-10", "2023-11", "2023-12"]),
+    ],
+)
+def test_blocks_are_named_in_the_order_of_time(clock, every, since, names):
+    rule = Blocks("day", every=every, since=since)
+    assert rule == Blocks("day", every=every, since=names[0])
+    assert list(rule.all()[: len(names)]) == names
+    assert list(rule.all()) == sorted(rule.all())
+    assert rule.between(names[1], names[1]) == (names[1],)
+    assert Blocks.of_body(json.loads(json.dumps(rule.body()))) == rule
+
+
+# What holds for whom
+
+
+def test_the_statement_says_what_holds_for_whom(opened):
+    session = opened()
+    session.ask(ReleaseIf(count(), above=50, hits=20))
+    said = session.statement()
+    assert "with all rows of one home in one month added or removed" in said
+    assert "in the dearest month, since each has all of it for itself" in said
+    twelve = [chary.numbers.plain(part) for part in unit_budget(USUAL, 12)]
+    assert f"of 12 ({twelve[0]}, {twelve[1]})" in said
+    quoted = session.quote(ONE)
+    assert quoted.block == quoted.as_dict()["block"] == "2024-01"
+    assert "of the blocks that it reads, 2024-01 has least left" in str(quoted)
+    assert "block" not in session.blocks("2024-02", "2024-02").quote(ONE).as_dict()
+
+
+def test_no_basic_account_ends_all_blocks(opened):
+    """What one block has spent never ends free misses of the others."""
+    session = opened(budget=Budget(epsilon=1, delta=1e-6))
+    january = session.blocks("2024-01", "2024-01")
+    while january.quote(Release(count(), epsilon="0.05")).fits:
+        january.release(count(), epsilon="0.05")
+    assert isinstance(session.spine.filter, RenyiFilter)
+    assert not session.spine.accounts().alone
+    assert session.blocks("2024-02", "2024-02").quote(ReleaseIf(count(), above=50, hits=20)).price_if_miss == 0
+    assert session.blocks("2024-02", "2024-02").remaining.share == 1.0
+
+
+def test_replaced_units_may_come_or_go(opened):
+    session = opened(neighbors="replace", privacy_unit=None)
+    with pytest.raises(InvalidQuery):
+        _ = session.size
+    assert [version.size for version in session.versions] == []
+    session.append(loads("2024-03-01"))
+    assert [version.size for version in session.versions] == [None]
+    assert "in one month replaced by any other, removed or added" in session.statement()
+
+
+# What is kept
+
+
+def test_a_kept_secret_stays_with_its_blocks(opened, clock):
+    session = opened(unsafe_noise=Seeded(1), budget=NO_NOISE)
+    run = session.blocks("2024-01", "2024-01").start(SparseVector(above=50, epsilon=1, hits=1))
+    whole = session.start(SparseVector(above=50, epsilon=1, hits=1))
+    clock("2024-05-01")
+    for call, blocks in [(run.call, {"2024-01"}), (whole.call, {"2024-01", "2024-02", "2024-03"})]:
+        session.resume(call).ask(count())
+        [*_, asked] = session.spine.ledger.calls("data")
+        assert set(asked.parts.names) == blocks
+    with pytest.raises(NotWithheld, match="the session of that"):
+        session.blocks("2024-02", "2024-02").resume(run.call)
+    assert {open_.call for open_ in session.runs} == {run.call, whole.call}
+    assert [open_.call for open_ in session.blocks("2024-01", "2024-01").runs] == [run.call]
+
+
+def test_a_request_is_the_same_question_next_month(opened, clock):
+    session = opened()
+    first = session.ask(ONE, request="monday")
+    clock("2024-04-02")
+    assert session.ask(ONE, request="monday") == first
+    with pytest.raises(RequestConflict):
+        session.blocks("2024-01", "2024-01").ask(ONE, request="monday")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("2024-04", None), "block 2024-04 is of the future"),
+        (("2024-01", "2024-04"), r"of the future: ask session.blocks\('2024-01', '2024-03'\)"),
+        (("2023-12", "2024-02"), r"before the first one: ask session.blocks\('2024-01', '2024-02'\)"),
+        (("2024-03", "2024-02"), "no block is from 2024-03 to 2024-02"),
+        ((None, "2023"), "no block|before the first"),
+    ],
+)
+def test_blocks_that_are_not_there_are_refused(opened, asked, told):
+    session = opened()
+    with pytest.raises(InvalidQuery, match=told):
+        session.blocks(*asked)
+    assert session.spent.share == 0
+
+
+def test_closed_blocks_are_refused(opened, clock):
+    session = opened(blocks=Blocks("day", since="2024-01", kept=2), budget=NO_NOISE)
+    assert session.release(count(), epsilon=PLENTY).value == 2
+    assert session.spine.parts.names == ("2024-02", "2024-03")
+    with pytest.raises(InvalidQuery, match=r"2024-01 is closed, since 2 are kept: ask session.blocks\('2024-02', '"):
+        session.blocks("2024-01", "2024-02")
+    clock("2024-04-15")
+    assert session.spine.parts.names == ("2024-03", "2024-04")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"column": ""}, "a column of days or times"),
+        ({"every": "hour"}, "every is one of day, week"),
+        ({"since": "soon"}, "since is a month or a day"),
+        ({"since": "2024-13"}, "since is a month or a day"),
+        ({}, "since is a month or a day"),
+        ({"since": "2024", "kept": 0}, "kept"),
+    ],
+)
+def test_rules_that_can_be_right_for_no_rows_are_refused(said, told):
+    with pytest.raises(InvalidParameter, match=told):
+        Blocks(**({"column": "day"} | said))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"blocks": Blocks("kwh", since="2024")}, InvalidParameter, "'kwh' is a float"),
+        ({"blocks": Blocks("month", since="2024")}, InvalidParameter, "'month' is no column"),
+        ({"blocks": "month"}, InvalidParameter, "blocks must be Blocks"),
+        (
+            {"blocks": Blocks("day", since="2024-04")},
+            InvalidQuery,
+            "the first block is 2024-04, and today's is 2024-03",
+        ),
+        ({"neighbors": "replace", "entries_per_unit": 9}, InvalidParameter, "leave it or blocks= out"),
+    ],
+)
+def test_rules_that_these_rows_cannot_have_are_refused(opened, options, error, told):
+    with pytest.raises(error, match=told):
+        opened(**options)
+
+
+def test_what_no_limit_makes_sound_is_refused(opened):
+    session = opened(budget=NO_NOISE)
+    seen = Algorithm("homes", lambda rows, source: len(rows), epsilon=1)
+    with pytest.raises(InvalidQuery, match="ask it of one block"):
+        session.ask(RunAlgorithm(seen))
+    assert session.blocks("2024-01", "2024-01").ask(RunAlgorithm(seen)).value == 2
+    with pytest.raises(InvalidQuery, match="in blocks, which are their parts"):
+        session.partition("home", [1, 2])
+    with pytest.raises(InvalidParameter, match="rows are appended to all rows"):
+        session.blocks("2024-01", "2024-01").append(loads("2024-03-01"))
+    with sessions(privacy_unit="home") as make, pytest.raises(InvalidQuery, match="does not renew"):
+        make(ROWS).blocks()
+
+
+# The rule is kept by the ledger
+
+
+@pytest.fixture(params=["a file", "a server"])
+def kept(request, tmp_path):
+    """Where a ledger outlives its session."""
+    if request.param == "a file":
+        return tmp_path / "loads.ledger"
+    return request.getfixturevalue("postgres").schema()
+
+
+def test_the_rule_is_fixed_with_the_budget(opened, kept):
+    with opened(ledger=kept) as session:
+        session.blocks("2024-02", "2024-02").ask(ONE)
+        spent = session.spent_by_block
+    with opened(ledger=kept, blocks=None, budget=None) as again:
+        assert again.spent_by_block == spent
+        assert again.spine.blocks == MONTHLY
+    for other in (Blocks("day", every="week", since="2024-01"), Blocks("day", since="2024-02")):
+        with pytest.raises(LedgerMismatch, match="leave blocks= out"):
+            opened(ledger=kept, blocks=other)
+    ledger = open_ledger(kept)
+    assert ledger.verify().ok
+    ledger.close()
+
+
+def test_a_ledger_without_blocks_stays_without(opened, tmp_path):
+    place = tmp_path / "loads.ledger"
+    with opened(ledger=place, blocks=None) as session:
+        session.ask(ONE)
+        [terms] = session.spine.ledger.datasets()
+        assert "blocks" not in terms.conditions
+        assert session.spent_by_block == {}
+    with pytest.raises(LedgerMismatch, match="one budget for all rows: leave blocks= out"):
+        opened(ledger=place)
