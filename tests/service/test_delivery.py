@@ -6,9 +6,11 @@ import email.policy
 import itertools
 import json
 import logging
+import os
 import random
 import ssl
 import threading
+import time
 from contextlib import ExitStack, closing
 from ipaddress import ip_address
 from typing import Literal
@@ -24,6 +26,7 @@ from chary.service.core.alerts import News
 from chary.service.core.delivery import Delivery
 from chary.service.core.requests import Wish
 from chary.service.state import opened_service
+from tests.children import Python
 from tests.service.kit import service_at, token_of
 from tests.service.receivers import Duty, mailed_to, posted_to
 
@@ -313,7 +316,7 @@ def test_what_was_never_taken_is_given_up_and_counted(telling, monkeypatch):
 
 def test_tries_last_three_days():
     """As many as there are, each as long after the one before as is said."""
-    pauses = [min(delivery._LONGEST_PAUSE, delivery._FIRST * 2.0**tried) for tried in range(delivery._TRIES)]
+    pauses = [delivery._pause(tried) for tried in range(delivery._TRIES)]
     assert sum(pauses[:-1]) == pytest.approx(3 * 86_400, rel=0.01)
 
 
@@ -550,3 +553,35 @@ def test_a_secret_that_cannot_be_one_is_refused_before_anything_listens(tmp_path
         opened_service(config)
     assert not kept or kept.decode() not in str(refused.value)
     assert not (tmp_path / "chary-service.db").exists()
+
+
+# More of them by `KILLS=50 pytest ...`.
+KILLS = int(os.environ.get("KILLS", "3"))
+
+
+def test_processes_that_are_killed_lose_nothing_and_tell_nothing_twice(telling, tmp_path):
+    """Two at a time, at random moments, while groups fire and clear and the receiver has its troubles."""
+    drawn, active, episodes = random.Random(7), set(), 0
+    with posted_to() as receiver:
+        made, duty = telling(receiver, "pagerduty"), Duty()
+        receiver.troubles += drawn.choices([204, 500, "drops"], [6, 1, 1], k=40)
+        for _ in range(KILLS):
+            children = [Python("-m", "tests.service.sending_child", tmp_path, receiver.url) for _ in range(2)]
+            assert children[0].stdout.readline() == "begun\n"
+            for _ in range(6):
+                changed = {each for each in ("north", "south", "east") if drawn.random() < 0.5}
+                version = next(made.versions)
+                for kind, groups in (("cleared", changed & active), ("fired", changed - active)):
+                    if groups:
+                        made.tell(kind, *sorted(groups), version=version)
+                active, episodes = active ^ changed, episodes + len(changed - active)
+                time.sleep(drawn.random() * 0.05)
+            for child in children:
+                child.kill()
+                child.communicate()
+        made.clock[0] *= 50
+        made.drain()
+        for _, body in receiver.taken:
+            duty.take(body)
+    assert sorted(duty.open.values()) == sorted(active)
+    assert (len(duty.opened), len(set(duty.opened))) == (episodes, episodes)

@@ -30,6 +30,8 @@ _SECONDS: Final = 5.0
 _FIRST: Final = 10.0
 _LONGEST_PAUSE: Final = 600.0
 _TRIES: Final = 440
+# Nobody else sends what one sends, for so long; who dies meanwhile is taken for dead then. A mail takes ten answers.
+_LEASE: Final = 60.0
 _AT_ONCE: Final = 50
 _LOOK: Final = 0.05
 _JSON: Final = {"Content-Type": "application/json"}
@@ -63,10 +65,10 @@ class Hook:
         self._taken: dict[int, int] = {}
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
-        """Tell it: what was taken of the news before is left out."""
-        number = news["number"]
+        """Tell it: what was taken of the news before is left out. What takes long goes on with the next try."""
+        number, until = news["number"], time.monotonic() + _LEASE / 2
         for event in self._events(news, since)[self._taken.get(number, 0) :]:
-            if not self._posted(event, number, moment):
+            if time.monotonic() > until or not self._posted(event, number, moment):
                 return False
             self._taken[number] = self._taken.get(number, 0) + 1
         self._taken.pop(number, None)
@@ -214,13 +216,20 @@ class Delivery:
         if receiver is None or row.tries >= _TRIES:
             self._store.change(mine.values(tries=_TRIES + 1, due=None))
             return False
-        pause = min(_LONGEST_PAUSE, _FIRST * 2.0**row.tries)
-        if not self._store.change(mine.values(tries=row.tries + 1, due=self._clock() + pause)):
+        if not self._store.change(mine.values(tries=row.tries + 1, due=self._clock() + _LEASE)):
             return False  # another process sends it
-        taken = receiver.take(told(row), self._since(row), int(self._clock()))
-        if taken:
-            self._store.change(update(TOLD).where(TOLD.c.number == row.number).values(due=None))
+        try:
+            taken = receiver.take(told(row), self._since(row), int(self._clock()))
+        except AwayError:
+            self._done(row, self._clock() + _pause(row.tries))
+            raise
+        self._done(row, None if taken else self._clock() + _pause(row.tries))
         return taken
+
+    def _done(self, row: Any, due: float | None) -> None:
+        """What becomes of news that were sent, unless something else became of them meanwhile."""
+        mine = TOLD.c.number == row.number, TOLD.c.tries == row.tries + 1, TOLD.c.due.is_not(None)
+        self._store.change(update(TOLD).where(*mine).values(due=due))
 
     def _since(self, row: Any) -> dict[str, int]:
         """At which version each group fired that is cleared now."""
@@ -229,3 +238,8 @@ class Delivery:
         fired = select(TOLD).where(TOLD.c.standing == row.standing, TOLD.c.kind == FIRED)
         found = self._store.rows(fired.where(TOLD.c.version < row.version).order_by(TOLD.c.version))
         return {group: each.version for each in found for group in told(each)["groups"] or [""]}
+
+
+def _pause(tried: int) -> float:
+    """So long until it is sent again, after so many times before this one."""
+    return min(_LONGEST_PAUSE, _FIRST * 2.0 ** min(tried, 10))

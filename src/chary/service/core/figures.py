@@ -77,11 +77,15 @@ class StoredFigures(Collector):
         standing = [each for each in self._book.all() if each.state != ENDED and each.dataset in self._datasets]
         yield from self._alerts(standing)
         looked = _gauge("chary_alert_last_version_looked", "The version that was looked at last.", "dataset", "alert")
-        behind = _gauge("chary_alert_behind_versions", "Versions that were not looked at yet.", "dataset", "alert")
+        behind = _gauge(
+            "chary_alert_behind_versions", "Versions that are due and were not looked at yet.", "dataset", "alert"
+        )
         for each in standing:
             last = max(0, each.version)
             looked.add_metric([each.dataset, each.standing], last)
-            behind.add_metric([each.dataset, each.standing], max(0, self._version(each) - last))
+            version = version_of(self._datasets[each.dataset])
+            waits = version - last if each.due(version, self._book.clock()) else 0
+            behind.add_metric([each.dataset, each.standing], waits)
         yield from (looked, behind)
         waiting = _gauge("chary_deliveries_waiting", "News that a receiver has not taken yet.", "receiver")
         failed = CounterMetricFamily("chary_deliveries_failed", "News that a receiver never took.", labels=["receiver"])
@@ -114,9 +118,6 @@ class StoredFigures(Collector):
             said = Alert.recorded(json.loads(opened.body)).severity if opened.kind == Alert.kind else None
             self._severities[at] = said
         return self._severities[at]
-
-    def _version(self, standing: StandingQuestion) -> int:
-        return version_of(self._datasets[standing.dataset])
 
 
 def replayed(changes: Iterable[tuple[str, Iterable[str]]]) -> tuple[set[str], Tally[str]]:
