@@ -66,7 +66,7 @@ class Duty:
     """What PagerDuty makes of events: incidents by their keys, which an event that comes again does not open twice."""
 
     def __init__(self):
-        self.open, self.opened = {}, []
+        self.open, self.opened, self.cared = {}, [], []
 
     def take(self, body):
         event = json.loads(body)
@@ -74,6 +74,8 @@ class Duty:
         if action == "trigger" and key not in self.open:
             self.open[key] = event["payload"].get("group", "")
             self.opened.append(key)
+        elif action == "acknowledge" and key in self.open:
+            self.cared.append(self.open[key])
         elif action == "resolve":
             self.open.pop(key, None)
 

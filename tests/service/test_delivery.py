@@ -282,6 +282,50 @@ def test_an_alert_without_groups_opens_and_closes_as_well(telling):
     assert len(set(duty.opened)) == 2
 
 
+def test_what_is_acknowledged_here_is_so_at_pagerduty(telling):
+    """Also by groups that cleared meanwhile, again, and where nobody there knows of it."""
+    with posted_to() as receiver:
+        made, duty = telling(receiver, "pagerduty"), Duty()
+        made.tell("fired", "north", "south")
+        made.drain()
+        made.tell("cleared", "north")
+        made.drain()
+
+        def acknowledged(number):
+            made.service.standing.feed.acknowledge("visits", number, "alice")
+            made.delivery.acknowledged(number)
+
+        receiver.troubles[:] = ["drops", 204, 500]
+        acknowledged(1)
+        made.drain()
+        acknowledged(1)
+        made.tell("cleared", "south")
+        made.tell("fired", "east")
+        acknowledged(3 + 1)
+        made.drain()
+        for _, body in receiver.taken:
+            duty.take(body)
+        assert (duty.open, set(duty.cared)) == ({}, {"south"})
+        events = [json.loads(body) for _, body in receiver.taken]
+        assert not any(each["payload"].get("group") == "east" for each in events)
+        keys = {each["dedup_key"] for each in events}
+        assert keys == set(duty.opened)
+
+
+def test_what_clears_in_a_silence_closes_what_was_opened_before(telling):
+    with posted_to() as receiver:
+        made, duty = telling(receiver, "pagerduty"), Duty()
+        made.tell("fired", "north")
+        made.service.standing.book.silence(made.standing.standing, made.clock[0] + 1e9)
+        made.tell("fired", "south")
+        made.tell("cleared", "south")
+        made.tell("cleared", "north")
+        made.drain()
+        for _, body in receiver.taken:
+            duty.take(body)
+        assert (len(duty.opened), duty.open, len(receiver.taken)) == (1, {}, 2)
+
+
 def test_what_was_taken_of_many_groups_is_not_sent_again_while_it_goes_on(telling):
     with posted_to() as receiver:
         made, receiver.troubles[:] = telling(receiver, "pagerduty"), [204, 204, 429, 204, 429]
@@ -556,7 +600,7 @@ def test_a_secret_that_cannot_be_one_is_refused_before_anything_listens(tmp_path
 
 
 # More of them by `KILLS=50 pytest ...`.
-KILLS = int(os.environ.get("KILLS", "3"))
+KILLS = int(os.environ.get("KILLS", "2"))
 
 
 def test_processes_that_are_killed_lose_nothing_and_tell_nothing_twice(telling, tmp_path):

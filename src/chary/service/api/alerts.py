@@ -235,7 +235,9 @@ def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> 
 def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[str, Any]:
     """News that are shown to somebody who takes care of them from now on; in the trail."""
     service.trail.add(on.who, on.served.name, "stand", {"acknowledged": number}, None)
-    return service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=_alone(on))
+    told = service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=_alone(on))
+    service.delivery.acknowledged(number)
+    return told
 
 
 def turned(service: Service, on: admission.Asking, name: str, state: str) -> alerts.StandingQuestion:

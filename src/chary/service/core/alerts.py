@@ -346,10 +346,17 @@ class Feed:
     def _row(self, standing: StandingQuestion, news: News) -> dict[str, Any]:
         silenced = self._store.rows(select(STANDING.c.silenced).where(STANDING.c.standing == standing.standing))[0][0]
         silent = news.kind in _OUTCOMES and silenced is not None and self.clock() < silenced
+        silent = silent and not (news.kind == CLEARED and self._opened(standing, news.groups))
         row: dict[str, Any] = {"standing": standing.standing, "analyst": standing.analyst, "time": now(), "tries": 0}
         row |= {"dataset": standing.dataset, "webhook": standing.webhook, "silenced": silent or None}
         row |= {"due": 0.0 if standing.webhook and not silent else None}
         return row | vars(news) | {"groups": json.dumps(news.groups) if news.groups else None}
+
+    def _opened(self, standing: StandingQuestion, groups: tuple[str, ...]) -> bool:
+        """Whether it was sent that one of these groups fired: then it is sent also that it cleared."""
+        fired = select(TOLD).where(TOLD.c.standing == standing.standing, TOLD.c.kind == FIRED).order_by(TOLD.c.version)
+        sent = {group: not row.silenced for row in self._store.rows(fired) for group in told(row)["groups"] or [""]}
+        return any(sent.get(group, False) for group in groups or ("",))
 
     def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
         """Say that somebody takes care of what fired or hit: it is sent no more. Who said so first stays.

@@ -62,16 +62,17 @@ class Hook:
         alone = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False, limits=alone)
         # Of news that was taken in part: how many of its events. One that is repeated does no harm.
-        self._taken: dict[int, int] = {}
+        self._taken: dict[tuple[int, bool], int] = {}
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
         """Tell it: what was taken of the news before is left out. What takes long goes on with the next try."""
         number, until = news["number"], time.monotonic() + _LEASE / 2
-        for event in self._events(news, since)[self._taken.get(number, 0) :]:
+        which = (number, bool(news["acknowledged"]))
+        for event in self._events(news, since)[self._taken.get(which, 0) :]:
             if time.monotonic() > until or not self._posted(event, number, moment):
                 return False
-            self._taken[number] = self._taken.get(number, 0) + 1
-        self._taken.pop(number, None)
+            self._taken[which] = self._taken.get(which, 0) + 1
+        self._taken.pop(which, None)
         return True
 
     def _events(self, news: messages.News, since: Mapping[str, int]) -> list[Mapping[str, Any]]:
@@ -147,6 +148,7 @@ class Delivery:
         self._receivers: dict[str, Receiver] = {
             name: Hook(each, config.secret(name)) for name, each in said.webhook.items()
         } | {name: Post(each, config.password(name)) for name, each in said.mail.items()}
+        self._duties = [name for name, each in said.webhook.items() if each.form == "pagerduty"]
         self._store, self._clock = store, clock or store.now
         self._pool = ThreadPoolExecutor(max(1, len(self._receivers)))
         self._lock, self._sending, self._ended = threading.Lock(), set[str](), False
@@ -167,6 +169,11 @@ class Delivery:
             free = [name for name in names if name not in self._sending and not self._ended]
             self._sending.update(free)
             return [self._pool.submit(self._sent_in_turn, name) for name in free]
+
+    def acknowledged(self, number: int) -> None:
+        """Tell also PagerDuty that somebody takes care of these news, if it was told of them."""
+        mine = TOLD.c.number == number, TOLD.c.webhook.in_(self._duties), TOLD.c.tries.between(1, _TRIES)
+        self._store.change(update(TOLD).where(*mine).values(due=0.0, tries=0))
 
     def close(self, seconds: float) -> None:
         """Send nothing more, and wait so long for what is on its way."""
@@ -198,17 +205,24 @@ class Delivery:
         return TOLD.c.due.is_not(None), TOLD.c.due <= now, or_(TOLD.c.kind.not_in(CHANGES), ~held_up)
 
     def _sent_in_turn(self, name: str) -> int:
+        """What was taken may have held up what is due now, so that is looked at again."""
+        taken = 0
         try:
-            mine = select(TOLD).where(*self._due(), TOLD.c.webhook == name).order_by(TOLD.c.number)
-            return sum(self._sent(row) for row in self._store.rows(mine.limit(_AT_ONCE)) if not self._ended)
+            while not self._ended:
+                mine = select(TOLD).where(*self._due(), TOLD.c.webhook == name).order_by(TOLD.c.number).limit(_AT_ONCE)
+                before = taken
+                for row in self._store.rows(mine):
+                    taken += not self._ended and self._sent(row)
+                if taken == before:
+                    break
         except AwayError:
-            return 0
+            pass
         except Exception as error:  # nothing is told of it but its kind: it is tried again
             LOG.error('{"event": "delivery", "error": "%s"}', type(error).__name__)
-            return 0
         finally:
             with self._lock:
                 self._sending.discard(name)
+        return taken
 
     def _sent(self, row: Any) -> bool:
         mine = update(TOLD).where(TOLD.c.number == row.number, TOLD.c.tries == row.tries)

@@ -138,7 +138,7 @@ def events(news: News, since: Mapping[str, int]) -> list[dict[str, Any]]:
     """The events of PagerDuty's Events API v2, one for each group, without their routing keys.
 
     `since` has the version at which each group fired that is cleared now. An event that comes twice is known by its
-    `dedup_key`: the same one opens nothing more, and what clears has that of what fired.
+    `dedup_key`: the same one opens nothing more, and what clears, or is acknowledged, has that of what fired.
 
     >>> said = {"dataset": "visits", "standing": "01", "kind": "fired", "groups": ["north"], "version": 3, "call": 9}
     >>> said |= {"detail": "", "time": "2026-01-01T00:00:00Z", "number": 1}
@@ -159,7 +159,8 @@ def _event(news: News, happening: Happening, *, changed: bool) -> dict[str, Any]
     told |= {"group": one_line(happening.group)} if happening.group else {}
     marked = json.dumps([happening.group, happening.since if changed else news["number"]])
     key = f"chary.{news['standing']}.{hashlib.sha256(marked.encode()).hexdigest()[:32]}"
-    action = "resolve" if news["kind"] == CLEARED else "trigger"
+    taken_care_of = "acknowledge" if news.get("acknowledged") else "trigger"
+    action = "resolve" if news["kind"] == CLEARED else taken_care_of
     return {"event_action": action, "dedup_key": key, "client": "chary"} | {
         "payload": told | {"custom_details": particulars(of_one)}
     }
