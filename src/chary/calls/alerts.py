@@ -4,6 +4,8 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -24,7 +26,7 @@ from chary.core import forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, steps_at_least
 from chary.core.quote import NOT_FREE
 from chary.core.transaction import AnswerLog, Spine
-from chary.core.versions import Arrivals
+from chary.core.versions import Arrivals, Version
 from chary.data import Blocks, Mean, Predicate, Query, Reading, Rows, RowTable, blocks
 from chary.data.blocks import months_later
 from chary.data.predicates.conditions import Every, identifier, read_timestamp
@@ -134,32 +136,59 @@ class AlertAnswers(Table):
 
 @dataclass(frozen=True)
 class AlertMemory:
-    """The version that was looked at last (-1 before the first), and the positions of the groups that are active."""
+    """The version that was looked at last (-1 before the first), the positions of the groups that are active, and the
+    version at which it was opened, which alerts of old do not tell."""
 
     version: int = -1
     active: tuple[int, ...] = ()
+    opened: int | None = None
 
     def dump(self) -> bytes:
         """In bytes, for the table of states in the ledger."""
-        return json.dumps({"version": self.version, "active": self.active}).encode()
+        opened = {} if self.opened is None else {"opened": self.opened}
+        return json.dumps({"version": self.version, "active": self.active} | opened).encode()
 
     @classmethod
     def load(cls, held: bytes) -> "AlertMemory":
         """What `dump` wrote."""
         told = json.loads(held)
-        return cls(told["version"], tuple(told["active"]))
+        return cls(told["version"], tuple(told["active"]), told.get("opened"))
+
+    def looked_at(self, version: int, active: tuple[int, ...]) -> "AlertMemory":
+        """After one more look; it never goes back."""
+        return replace(self, version=max(version, self.version), active=active)
+
+
+class Looked(InvalidParameter):
+    """This version, or a later one, was looked at meanwhile."""
 
 
 class AlertState:
     """What is public of an alert: which groups are active, what it told so far, and what it is expected to tell."""
 
-    def __init__(self, keys: tuple[Key, ...] | None, now: AlertMemory, told: AnswerLog[Any], law: "AlertLaw") -> None:
-        self._keys, self._now, self._told, self._law = keys, now, told, law
+    def __init__(
+        self,
+        keys: tuple[Key, ...] | None,
+        now: AlertMemory,
+        told: AnswerLog[Any],
+        law: "AlertLaw",
+        arrivals: Arrivals,
+    ) -> None:
+        self._keys, self._now, self._told, self._law, self._arrivals = keys, now, told, law, arrivals
 
     @property
     def version(self) -> int | None:
         """The version that was looked at last; None before the first."""
         return None if self._now.version < 0 else self._now.version
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """The versions since the opening that were passed over: `ask()` reads the rows of now, and of some sources the
+        rows of then cannot be read."""
+        looked = {told.version for told in self.results}
+        first = min(looked, default=0) if self._now.opened is None else self._now.opened
+        numbers = (version.number for version in self._arrivals.all())
+        return tuple(number for number in numbers if first < number <= self._now.version and number not in looked)
 
     @property
     def active(self) -> Any:
@@ -402,7 +431,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
             self,
             spine,
             law.tests.event,
-            lambda data: AlertMemory().dump(),
+            lambda data: AlertMemory(opened=Arrivals.read_by(spine).last().number).dump(),
             answer=told,
             cost=PREPAID,
             reads=checked,
@@ -558,9 +587,15 @@ class AlertLaw:
 class AlertRun(RunKind[Any, AlertState]):
     """`run.ask()`: the state of each group in the rows of now, and whether it changed, which is charged.
 
-    Every question is one more test, also at a version that was looked at before. After an append a run that follows
-    asks once. Errors: `BudgetExceeded` where not one change fits any more, `NotWithheld` for an opening that was
-    interrupted, `ledger.SecretMoved` when other processes were faster several times.
+    Every question is one more test, also at a version that was looked at before. `run.follow()`, which a run that
+    follows does after each append, looks at every version that was not looked at, in order, at its rows as they were
+    then and with the window that ended as it came; each answer names its version. So a backlog is worked off, and
+    several processes that follow look at no version twice. A version whose rows of then cannot be told from later ones
+    is passed over, but for the last, which is looked at in the rows of now: see `state.skipped`.
+
+    Errors: `BudgetExceeded` where not one change fits any more, `InvalidQuery` in the session of a version before one
+    that was looked at, `NotWithheld` for an opening that was interrupted, `ledger.SecretMoved` when other processes
+    were faster several times.
     """
 
     kind = Alert.kind
@@ -583,7 +618,8 @@ class AlertRun(RunKind[Any, AlertState]):
     def state(self) -> AlertState:
         keys = self.opened.counted.keys
         log = self._answered("alert_ask", self._present)
-        return AlertState(None if keys is None else tuple(keys), self._watched(), log, self.law)
+        arrivals = Arrivals.read_by(self._spine)
+        return AlertState(None if keys is None else tuple(keys), self._watched(), log, self.law, arrivals)
 
     @property
     def changes_left(self) -> int | None:
@@ -591,20 +627,28 @@ class AlertRun(RunKind[Any, AlertState]):
         return self.law.hits_left(self._spine)
 
     def plan(self, *, at: date | str | None = None) -> Plan[Any]:
-        if self.opened.window is None:
-            if at is not None:
-                raise InvalidParameter("this alert has no window that ends: leave at= out")
-            return self._at(self._version(), None)
+        last = Arrivals.read_by(self._spine).last()
         if at is None:
-            # A request that says no time is the same question whenever it is repeated; the answer tells when it was.
-            return self._at(self._version(), blocks.now(), said=False)
-        return self._at(self._version(), _read_time(at))
+            return self._now(last)
+        if self.opened.window is None:
+            raise InvalidParameter("this alert has no window that ends: leave at= out")
+        return self._at(last.number, _read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
         """Which version it was is told by the answer."""
         return self._at(0, _read_time(body["at"]) if "at" in body else None)
 
-    def _at(self, version: int, at: datetime | None, *, said: bool = True) -> Plan[Any]:
+    def _now(self, version: Version, *, once: bool = False) -> Plan[Any]:
+        """In a window that ends today, or as that version came where rows are read as of then; `once` for a look at a
+        version that nobody looked at."""
+        at = None
+        if self.opened.window is not None:
+            came = version.time if self._spine.version is not None else ""
+            at = datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now()
+        # A request that says no time is the same question whenever it is repeated; the answer tells when it was.
+        return self._at(version.number, at, said=False, once=once)
+
+    def _at(self, version: int, at: datetime | None, *, said: bool = True, once: bool = False) -> Plan[Any]:
         law, spine = self.law, self._spine.of_now()
         query, names = self.opened.seen(at, self.opened.column_in(spine)), self.opened.blocks_at(spine, at)
         # Which rows these are was settled with which blocks are charged, whatever day it is once they are read.
@@ -615,13 +659,16 @@ class AlertRun(RunKind[Any, AlertState]):
             before = AlertMemory.load(data.secret or b"")
             tested, changed, noisy = law.step(data.integers(), before, data)
             active = tuple(sorted(set(before.active) ^ set(changed)))
-            after = AlertMemory(max(version, before.version), active)
+            after = before.looked_at(version, active)
             answer = {"version": after.version, "tested": tested, "active": active, "changed": changed, "noisy": noisy}
             answer |= {} if said else ended
             return Result(answer, len(changed), tested, secrets={self.call: after.dump()})
 
         def check(held: bytes) -> None:
-            self._refuse_earlier(AlertMemory.load(held).version)
+            looked = AlertMemory.load(held).version
+            if once and looked >= version:
+                raise Looked(f"version {version} was looked at meanwhile")
+            self._refuse_earlier(looked)
 
         return self._plan(
             "alert_ask",
@@ -660,9 +707,25 @@ class AlertRun(RunKind[Any, AlertState]):
     def _watched(self) -> AlertMemory:
         return AlertMemory.load(self._secret())
 
-    def _follow(self) -> Any:
-        """One question if there is a version that it has not looked at, otherwise None."""
-        return self._ask((), {}, None) if self._watched().version < self._version() else None
+    def _follow(self) -> list[Any]:
+        """What it told of each version that nobody had looked at, in order."""
+        told: list[Any] = []
+        while (found := self._next()) is not None:
+            run = copy(self)
+            run._spine, version = found
+            # Where another process was faster, its look counts.
+            with suppress(Looked):
+                told.append(run._spine.perform(run._now(version, once=True)))
+        return told
 
-    def _version(self) -> int:
-        return Arrivals.read_by(self._spine).last().number
+    def _next(self) -> tuple[Spine, Version] | None:
+        """The first version to be looked at whose rows can be read, and what reads them; None if there is none."""
+        spine, now = self._spine, self._watched()
+        arrivals = Arrivals.read_by(spine)
+        last = arrivals.last()
+        first = max(now.version + 1, last.number if now.opened is None and now.version < 0 else now.opened or 0)
+        for version in arrivals.all():
+            if version.number >= first:
+                with suppress(InvalidQuery):
+                    return replace(spine, rows=arrivals.as_of(version.number), version=version.number), version
+        return (spine, last) if last.number >= first else None

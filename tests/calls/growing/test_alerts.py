@@ -143,7 +143,7 @@ def test_a_run_that_follows_looks_at_each_version_once(metered):
         session.append(load(high))
     assert [told.version for told in run.state.results] == [1, 2, 3, 4]
     assert [told.state for told in run.state.results] == ["quiet", "quiet", "quiet", "active"]
-    assert run.follow() is None
+    assert run.follow() == []
 
 
 @pytest.mark.parametrize("size", [{"epsilon": "0.1"}, {"hits": 20}], ids=str)
