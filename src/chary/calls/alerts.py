@@ -711,21 +711,23 @@ class AlertRun(RunKind[Any, AlertState]):
         """What it told of each version that nobody had looked at, in order."""
         told: list[Any] = []
         while (found := self._next()) is not None:
-            run = copy(self)
-            run._spine, version = found
+            spine, plan = found
             # Where another process was faster, its look counts.
             with suppress(Looked):
-                told.append(run._spine.perform(run._now(version, once=True)))
+                told.append(spine.perform(plan))
         return told
 
-    def _next(self) -> tuple[Spine, Version] | None:
-        """The first version to be looked at whose rows can be read, and what reads them; None if there is none."""
-        spine, now = self._spine, self._watched()
-        arrivals = Arrivals.read_by(spine)
+    def _next(self) -> tuple[Spine, Plan[Any]] | None:
+        """The look at the first version that is to be looked at and can be, and what performs it; None if there is
+        none."""
+        now, arrivals = self._watched(), Arrivals.read_by(self._spine)
         last = arrivals.last()
         first = max(now.version + 1, last.number if now.opened is None and now.version < 0 else now.opened or 0)
         for version in arrivals.all():
             if version.number >= first:
+                # Its rows are not known apart, or lie in blocks that are closed by now.
                 with suppress(InvalidQuery):
-                    return replace(spine, rows=arrivals.as_of(version.number), version=version.number), version
-        return (spine, last) if last.number >= first else None
+                    run = copy(self)
+                    run._spine = replace(self._spine, rows=arrivals.as_of(version.number), version=version.number)
+                    return run._spine, run._now(version, once=True)
+        return (self._spine, self._now(last, once=True)) if last.number >= first else None
