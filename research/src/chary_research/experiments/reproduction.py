@@ -19,7 +19,16 @@ from matplotlib.figure import Figure
 
 from chary.errors import InvalidInput, InvalidParameter
 from chary.plots import styled
-from chary_research.experiments import alarms, attacks, caches, gaussian_losses, schedules, synthesis, thresholds
+from chary_research.experiments import (
+    alarms,
+    alert_years,
+    attacks,
+    caches,
+    gaussian_losses,
+    schedules,
+    synthesis,
+    thresholds,
+)
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
 from chary_research.experiments.training_risks import TrainingRisks
 
@@ -35,6 +44,8 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     alarms.LondonAlarms,
     alarms.AlarmSpending,
     alarms.PeakDays,
+    alert_years.ClinicAlerts,
+    alert_years.LondonHomes,
     thresholds.TotalsByHits,
     schedules.ScheduleStreams,
     thresholds.RoundDistances,
