@@ -7,6 +7,7 @@
     unit = "patient_id"
     budget-epsilon = 1
     columns = {age = "BIGINT", day = "DATE"}
+    blocks = {column = "day", every = "month", since = "2012-01"}   # each month has the budget for itself
     keys = {clinic = "@clinics.txt"}      # for --by clinic without --keys
     shares = {alice = "0.5"}              # of the service: of the budget, for one analyst
 
@@ -25,7 +26,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from chary.addresses import is_url
-from chary.data import CSVFormat
+from chary.data import Blocks, CSVFormat
 from chary.errors import InvalidParameter
 
 NAME: Final = "chary.toml"
@@ -90,6 +91,22 @@ def dialect(said: Mapping[str, Any]) -> CSVFormat | None:
     return CSVFormat(**values) if said else None
 
 
+def blocks(said: Mapping[str, Any]) -> Blocks:
+    """Budgets that renew, as they are written; `InvalidParameter` for what is no rule of blocks.
+
+    >>> blocks({"column": "day", "every": "month", "since": "2012-01", "kept": "24"})
+    Blocks(column='day', every='month', since='2012-01', kept=24)
+    """
+    known = {each.name for each in fields(Blocks)}
+    if unknown := [name for name in said if name not in known]:
+        raise InvalidParameter(f"blocks have no {unknown[0]!r}; they take {', '.join(sorted(known))}")
+    kept = str(said.get("kept", "1"))
+    if not kept.isdecimal():
+        raise InvalidParameter("blocks are kept for a number of them, such as kept=24")
+    made: dict[str, Any] = {"column": "", **said} | ({"kept": int(kept)} if "kept" in said else {})
+    return Blocks(**made)
+
+
 def named(options: Iterable[str]) -> dict[str, str]:
     """Options such as "delimiter=;" by their names."""
     return dict(option.partition("=")[::2] for option in options)
@@ -120,6 +137,7 @@ class RowOptions(StrictOptions):
     csv_format: Annotated[Mapping[str, Any] | None, BeforeValidator(_named)] = None
     infer_types: StrictBool = False
     unpivot: Annotated[tuple[Text, Text] | None, BeforeValidator(_names)] = None
+    blocks: Annotated[Mapping[str, Text] | None, BeforeValidator(_columns)] = None
     series: Text | None = None
     sensitivity: StrictInt | None = None
     order_by: Text | None = None

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from chary.calls import Alert
 from chary.cli import answers, commands, output
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
-from chary.data import RowTable
+from chary.data import Blocks, NeighborRelation, Neighbors, RowTable, count
 from chary.data.columns import SQL_TYPES
 from chary.data.source import ENDINGS
 from chary.data.table import NOT_PRIVATE, check
@@ -186,8 +186,18 @@ def _looked(stated: Stated, files: Sequence[Arrived]) -> commands.Found:
             raise SchemaMismatch(f"{arrived.name}: {error}") from None
         unparsed = {name: cells for name in looked.types if (cells := looked.as_dict()["columns"][name]["unparsed"])}
         same = sorted(looked.types) == sorted(schema)
-        found.append({"file": arrived.name, "rows": looked.rows, "columns_as_expected": same, "unparsed": unparsed})
+        row = {"file": arrived.name, "rows": looked.rows, "columns_as_expected": same, "unparsed": unparsed}
+        blocks = stated.session.spine.blocks
+        outside = {} if blocks is None or not same else {"in_no_block": _outside(_rows_of(arrived), blocks, read)}
+        found.append(row | outside)
     yield commands.Shown({"dry_run": found, "note": NOT_PRIVATE}, _show_look)
+
+
+def _outside(rows: Any, blocks: Blocks, read: dict[str, Any]) -> int:
+    """How many rows are in no block that may be read: no question would see them."""
+    near = NeighborRelation(Neighbors.REPLACE, None)
+    with closing(RowTable.open(rows, neighbor_relation=near, **read)) as table:
+        return int(table.prepare(count(blocks.unread())).run())
 
 
 # Batches by name: files, patterns, standard input, and what comes into a folder.
@@ -261,7 +271,9 @@ def _show_look(figures: dict[str, Any]) -> None:
     for told in figures["dry_run"]:
         wrong = ", ".join(f"{name} {cells:,}" for name, cells in told["unparsed"].items()) or "none"
         same = "" if told["columns_as_expected"] else "; OTHER COLUMNS than the table has"
-        line = f"{told['file']}: {told['rows']:,} rows; cells that do not parse: {wrong}{same}"
+        closed = told.get("in_no_block", 0)
+        unseen = f"; {closed:,} ROWS IN NO BLOCK that may be read, which no question would see" if closed else ""
+        line = f"{told['file']}: {told['rows']:,} rows; cells that do not parse: {wrong}{unseen}{same}"
         output.console.print(line, markup=False, soft_wrap=True)
 
 

@@ -148,6 +148,9 @@ class SourceOptions:
         None
     )
     unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
+    blocks: Annotated[
+        str | None, typer.Option(help="Budgets that renew: column=day,every=month,since=2012-01; kept=24 closes older.")
+    ] = None
     columns: Columns = None
     infer_types: InferTypes = False
     csv_format: Dialect = None
@@ -271,6 +274,28 @@ class QueryOptions:
     def named(self) -> bool:
         """Whether any question is named."""
         return self.count or self.sum is not None or self.mean is not None
+
+
+@dataclass(kw_only=True)
+class BlockOptions:
+    """Which blocks a question reads."""
+
+    panel: ClassVar[str] = "Rows"
+    in_blocks: Annotated[
+        str | None, typer.Option(help="Only these blocks: 2013-01..2013-06, 2013-01.. or 2013-05 (default: all).")
+    ] = None
+
+    @property
+    def ends(self) -> tuple[str | None, str | None] | None:
+        """The first and the last one, as far as they are said; None where all are read.
+
+        >>> [BlockOptions(in_blocks=said).ends for said in (None, "2013-05", "2013-01..")]
+        [None, ('2013-05', '2013-05'), ('2013-01', None)]
+        """
+        if self.in_blocks is None:
+            return None
+        first, several, last = self.in_blocks.partition("..")
+        return first or None, (last if several else first) or None
 
 
 @dataclass(kw_only=True)

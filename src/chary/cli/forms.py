@@ -77,6 +77,7 @@ _SAID: Final = re.compile(
 _WHOLE: Final = [
     ("max_rows_per_unit", re.compile("^max_rows_per_unit is"), "--max-rows-per-unit is"),
     ("keys", re.compile(r"""count\(\)\.by\("(\w+)", \["(\w+)", "(\w+)"\]\)"""), r"--count --by \1 --keys \2,\3"),
+    ("in_blocks", re.compile(r"""session\.blocks\('([^']+)', '([^']+)'\)"""), r"--in-blocks \1..\2"),
     (
         "epsilon",
         re.compile(r"""session\.release\(count\('([^']*)'\), epsilon=([\d.e-]+)\)"""),
@@ -226,7 +227,8 @@ class Form:
             if issubclass(self.kind, sharpness.HowSharply)
             else commands.CallOptions
         )
-        found: dict[str, type] = {"source": commands.SourceOptions, "budget": commands.BudgetOptions}
+        found: dict[str, type] = {"source": commands.SourceOptions, "blocks": commands.BlockOptions}
+        found["budget"] = commands.BudgetOptions
         found |= {"size": size} if "epsilon" in self._names else {}
         return found | ({"query": commands.QueryOptions} if self._question else {})
 

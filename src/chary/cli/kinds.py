@@ -11,7 +11,7 @@ from chary.answers import NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS
 from chary.cli import answers, app, output
-from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
+from chary.cli.commands import Above, BlockOptions, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns
@@ -180,7 +180,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"there is no kind of call {name!r}")
 
 
-_sized: dict[str, type] = {"size": CallOptions, "query": QueryOptions}
+_sized: dict[str, type] = {"blocks": BlockOptions, "size": CallOptions, "query": QueryOptions}
 _any = app.Lazy(
     DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT)
 )

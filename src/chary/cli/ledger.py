@@ -35,6 +35,8 @@ Url = Annotated[str, typer.Argument(help="postgresql://user@host/database?schema
 Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
 # That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.
 BROKEN = 2
+# What a part was charged is drawn as a bar; all of the budget is so long.
+_BAR, _LONG = "\u2587", 20
 # Asked once: the bar would fill a log file with its frames.
 QUIET = not output.errors.is_terminal
 
@@ -54,7 +56,8 @@ def show(file: File, dataset: Dataset = None) -> Found:
             )
             for held in partitions:
                 title = f"parts of {held.partition}: {percent(held.spent)}"
-                output.show_table(["part", "charged"], ((name, percent(s)) for name, s in held.parts.items()), title)
+                rows = ((name, percent(share), _BAR * round(_LONG * share)) for name, share in held.parts.items())
+                output.show_table(["part", "charged", ""], rows, title)
 
     yield Shown([_summary(*part) for part in found], people)
 

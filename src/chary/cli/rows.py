@@ -19,7 +19,7 @@ from chary.calls import Call, Run
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, spoken
-from chary.cli.session import Opened, ask, budget_unsaid, declared, dialect
+from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect
 from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
@@ -48,6 +48,7 @@ class Stated:
         self.query: commands.QueryOptions = groups.get("query", commands.QueryOptions(count=True))
         self.budget = commands.BudgetOptions(**vars(groups["budget"]))
         self.given: commands.CallOptions | Any = groups.get("size")
+        self.blocks: commands.BlockOptions = groups.get("blocks", commands.BlockOptions())
         self.targets = form is not None and form.by_hits
         self._opened, self._spinner = ExitStack(), ExitStack()
 
@@ -100,7 +101,7 @@ class Stated:
     def asked(self) -> Opened:
         """The open session, with a spinner on the terminal while it works."""
         tell = self._spinner.enter_context(output.spinning(f"reading {Path(self.source.shown).name}"))
-        asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets)
+        asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets, blocks=self.blocks.ends)
         self._opened.enter_context(asked.session)
         tell("asking")
         return asked
@@ -298,7 +299,7 @@ def _init(stated: Stated) -> commands.Found:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
     if stated.settings.said.dataset is not None:
         raise InvalidParameter(f"{stated.settings.said.place} has options for {source.shown}: change them there")
-    declared(source.columns), dialect(source.csv_format)
+    declared(source.columns), dialect(source.csv_format), blocked(source.blocks)
     if stated.budget.budget_epsilon is not None:
         Budget(stated.budget.budget_epsilon, stated.budget.budget_delta or 0)
     name = usual_name(source.file, source.table)

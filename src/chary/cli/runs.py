@@ -21,7 +21,17 @@ from chary.calls.thresholds import keyed
 from chary.calls.weights import HistogramState, WeightedAnswer
 from chary.charts import check_picture, plotter
 from chary.cli import config, output, session
-from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
+from chary.cli.commands import (
+    Above,
+    BlockOptions,
+    Found,
+    Picture,
+    QueryOptions,
+    Shown,
+    SizeOptions,
+    parameters_of,
+    signed,
+)
 from chary.cli.forms import KEYWORD, FieldOption, Form, stating
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.data import Query
@@ -234,14 +244,14 @@ SPARSE: Final = {
 }
 sparse = on_rows(
     _sparse,
-    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "sparse-vector",
     "Which keys are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
 )
 reporting = on_rows(
     _reporting,
-    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "self-reporting",
     "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon is used up; with "
     "--run the runs of that call go on with the days that are new.",
@@ -254,7 +264,7 @@ distinct = of_form(
     "distinct-sketch",
 )
 published = on_rows(_findings, ROWS, "findings", of_ledgers=True)
-resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")
+resume = on_rows(_resume, ROWS | {"blocks": BlockOptions, "query": QueryOptions}, "resume")
 
 # `chary pmw`: shares of rows from a public histogram that is corrected where it is off.
 

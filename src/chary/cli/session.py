@@ -15,7 +15,7 @@ from chary.addresses import place_of
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
-from chary.data import Count, CSVFormat, Mean, Neighbors, Series, Sum, count, mean, parse_keys
+from chary.data import Blocks, Count, CSVFormat, Mean, Neighbors, Series, Sum, count, mean, parse_keys
 from chary.data.predicates.predicate import kind_of
 from chary.data.queries import sums
 from chary.data.queries.keys import columns_in, key_text
@@ -64,11 +64,18 @@ class Opened:
 
 
 def ask(
-    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
+    source: SourceOptions,
+    budget: BudgetOptions,
+    call: CallOptions,
+    query: QueryOptions,
+    *,
+    targets: bool,
+    blocks: tuple[str | None, str | None] | None = None,
 ) -> Opened:
     """Open the session and build the question; everything is validated before anything is charged.
 
-    With `targets`, a new filter is tuned for calls of the size that is said.
+    With `targets`, a new filter is tuned for calls of the size that is said; of `blocks` the first and the last are
+    those that are asked.
     """
     if call.epsilon is not None and call.hits is not None:
         raise InvalidParameter("give one of --epsilon and --hits")
@@ -84,6 +91,7 @@ def ask(
         raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a test")
     session = _open(source, budget, limit, file, grain)
     try:
+        session = session if blocks is None else _in_blocks(session, blocks)
         return Opened(session, question(session, source, query), first, call.hits)
     except BaseException:
         session.close()
@@ -117,6 +125,25 @@ def declared(columns: str | None) -> dict[str, str] | None:
         return None if columns is None else config.declared(columns)
     except ValueError:
         raise InvalidParameter("--columns names types, such as --columns age=BIGINT,cost=DOUBLE") from None
+
+
+def blocked(said: str | None) -> Blocks | None:
+    """The blocks that `--blocks` says."""
+    if said is None:
+        return None
+    try:
+        named = config.declared(said)
+    except ValueError:
+        raise InvalidParameter("--blocks is written as --blocks column=day,every=month,since=2012-01") from None
+    return config.blocks(named)
+
+
+def _in_blocks(session: Session, ends: tuple[str | None, str | None]) -> Session:
+    if session.spine.blocks is None:
+        raise InvalidParameter(
+            "the budget of these rows does not renew, so they are in no blocks: leave --in-blocks out"
+        )
+    return session.blocks(*ends)
 
 
 def dialect(said: list[str] | None) -> CSVFormat | None:
@@ -160,6 +187,7 @@ def _open(
     common |= {"table": source.table, "neighbors": source.neighbors, "infer_types": source.infer_types}
     common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}
+    common["blocks"] = blocked(source.blocks)
     common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
     return open(source.file, privacy_unit=source.unit, **common)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import partial, update_wrapper
 from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
@@ -36,6 +37,7 @@ class RemoteFigures:
 
     _transport: Transport = field(repr=False)
     dataset: str
+    _ends: Mapping[str, str] | None = field(default=None, repr=False)
 
     def series(self) -> Any:
         """The question for all values of a series; only datasets that are series have one."""
@@ -74,6 +76,11 @@ class RemoteFigures:
         return self._budget("left")
 
     @property
+    def spent_by_block(self) -> dict[str, float]:
+        """What each block holds, as a share of its budget; empty where the budget does not renew."""
+        return dict(self._transport.read(self._at("budget")).get("blocks", {}))
+
+    @property
     def free_misses_ended(self) -> bool:
         """Whether every call is charged its epsilon by now, hit or miss; False from a service that does not say so."""
         return bool(self._transport.read(self._at("budget")).get("free_misses_ended"))
@@ -107,7 +114,8 @@ class RemoteFigures:
         return place(self.dataset, path)
 
     def _budget(self, name: str) -> Spending:
-        found: Spending = of_typed(self._transport.read(self._at("budget"), typed="true")["typed"][name])
+        told = self._transport.read(self._at("budget"), typed="true", **(self._ends or {}))
+        found: Spending = of_typed(told["typed"][name])
         return found
 
 
@@ -206,7 +214,7 @@ class Remote(Verbs, RemoteFigures):
         """Ask any call; as `Session.ask`."""
         if isinstance(call, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
-        answer: AnswerT = self._answered(self._transport.keyed(self._at("calls"), request, json=call_said(call)))
+        answer: AnswerT = self._answered(self._transport.keyed(self._at("calls"), request, json=self._said(call)))
         return answer
 
     def quote(
@@ -222,7 +230,7 @@ class Remote(Verbs, RemoteFigures):
         """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
         numbers = {"distance": distance, "truth": truth, "confidence": confidence}
         said = {name: None if value is None else str(value) for name, value in numbers.items()}
-        body = {"call": call_said(call), "tests": tests, "hits": hits} | said
+        body = {"call": call_said(call), "tests": tests, "hits": hits} | said | self._of_blocks
         return compared_with(self.quoted("quotes", body), partial(self._alternatives, body))
 
     def start(self, opening: Opening[Any], *, request: str | None = None, follow: bool = False) -> RemoteRun:
@@ -231,7 +239,12 @@ class Remote(Verbs, RemoteFigures):
             raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
         if not isinstance(opening, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
-        return RemoteRun(self, self._transport.keyed(self._at("runs"), request, json=call_said(opening)))
+        return RemoteRun(self, self._transport.keyed(self._at("runs"), request, json=self._said(opening)))
+
+    def blocks(self, since: str | date | None = None, until: str | date | None = None) -> Remote:
+        """The same, of the blocks from one to another alone; as `Session.blocks`. What stands reads all blocks."""
+        ends = {name: str(end) for name, end in (("since", since), ("until", until)) if end is not None}
+        return replace(self, _ends=ends)
 
     def resume(self, call: int) -> RemoteRun:
         """Go on with a run; `NotWithheld` for a call that opened none, or one that is not yours."""
@@ -263,6 +276,8 @@ class Remote(Verbs, RemoteFigures):
         finds is in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names.
         Under a `request` that came before, nothing is made: what stands under it is told again.
         """
+        if self._ends is not None:
+            raise InvalidParameter("what stands reads all blocks up to today's: stand it in the session of all")
         said: dict[str, Any] = {"every": every, "share": str(share), "tell": tell, "webhook": webhook}
         if call is not None:
             said["call"] = call_said(call)
@@ -328,6 +343,13 @@ class Remote(Verbs, RemoteFigures):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _said(self, call: Call[Any]) -> dict[str, Any]:
+        return call_said(call) | self._of_blocks
+
+    @property
+    def _of_blocks(self) -> dict[str, Any]:
+        return {} if self._ends is None else {"blocks": self._ends}
 
     def _answered(self, told: Mapping[str, Any]) -> Any:
         return handed_out(of_typed(told["typed"]), _RemoteCashier(of_typed(told["price"]["charged"]), self))

@@ -140,7 +140,7 @@ _MODULES: Final = (
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
 # Fields that are written where they say something, and that earlier versions do not know.
-_IF_SAID: Final = frozenset({"block"})
+_IF_SAID: Final = frozenset({"block", "blocks"})
 # Fields that earlier versions wrote, of which nothing is left.
 GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (

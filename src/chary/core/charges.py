@@ -8,6 +8,7 @@ from chary.accounting.numerics import largest, least
 from chary.amounts import DELTA_STEPS, LIMIT, Accounts, Amount
 from chary.answers import Spending
 from chary.core.plan import Plan
+from chary.data import Blocks
 from chary.errors import BudgetExceeded, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.ledger import CallRecord, Ledger, Parts, together
@@ -34,6 +35,15 @@ def spent_of(ledger: Ledger, dataset: str, filter_: Filter, parts: Parts | None 
     basic = 0 if accounts.basic is None else accounts.basic.spent
     share = accounts.taken(accounts.spent, basic)
     return Spending(share, filter_.charged(accounts.spent), filter_.unit, accounts.spent)
+
+
+def spent_by_block(ledger: Ledger, dataset: str, filter_: Filter, blocks: Blocks | None) -> dict[str, float]:
+    """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
+    if blocks is None:
+        return {}
+    held = {held.partition: held.parts for held in ledger.partitions(dataset)}
+    shares, amounts = filter_.shares, held.get(blocks.text, {})
+    return {name: shares.taken(amounts.get(name, Amount(0))) for name in blocks.all()}
 
 
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:

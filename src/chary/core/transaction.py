@@ -200,20 +200,20 @@ class Spine:
 
     def _performed(self, plan: Plan[AnswerT], request: str | None) -> AnswerT:
         self.on_step("asked")
-        stored = self._stored(plan, request)
+        stored = self.stored(plan, request)
         if stored is None:
             with Uninterrupted() as block:
                 try:
                     running = self._start(plan, request, block)
                 except errors.CharyError:
-                    stored = self._stored(plan, request)  # another call under the key was faster
+                    stored = self.stored(plan, request)  # another call under the key was faster
                     if stored is None:
                         raise
                 else:
                     try:
                         answer, number = self._finish(running, block), running.reservation.call
                     except RequestAnswered:  # the claim on the key was lost on the way, with a connection
-                        stored = self._stored(plan, request)
+                        stored = self.stored(plan, request)
         if stored is not None:
             answer, number = stored.outcome, stored.number
         return handed_out(plan.present(answer, number), self)
@@ -261,13 +261,13 @@ class Spine:
                 "ask it where that call was made, whose rows alone it has paid for"
             )
 
-    def _stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
+    def stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
+        """The call that was settled under this key; `RequestConflict` for a key of another question."""
         if request is None:
             return None
-        parts = None if self.renews or plan.anywhere else self.scope(plan)
-        asked = self.dataset, self.analyst, request, plan.kind, plan.body, parts
+        asked = self.dataset, self.analyst, request, plan.kind, plan.body
         # What is asked of all blocks is the same question tomorrow, when there is one more.
-        return self.ledger.replay(*asked, anywhere=self.renews or plan.anywhere)
+        return self.ledger.replay(*asked, self.scope(plan), anywhere=self.renews or plan.anywhere)
 
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
         """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.

@@ -13,7 +13,7 @@ from chary.answers import Answer, Ends, PublishedNumber, Spending, in_text, scal
 from chary.calls.history import History, Rebuilt, names_of_runs, opened_by
 from chary.calls.run import titled
 from chary.charts import Spot, spot_of
-from chary.core.charges import spent_of
+from chary.core.charges import spent_by_block, spent_of
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors
 from chary.data.queries.bodies import query_of
@@ -371,7 +371,8 @@ class ReportedCall:
 
 @dataclass(frozen=True)
 class ReportedDataset:
-    """Everything of a dataset that a report tells. `steps` is when how much of the budget had been charged in all."""
+    """Everything of a dataset that a report tells. `steps` is when how much of the budget had been charged in all;
+    `blocks` what each block was charged of its own, where the budget renews."""
 
     name: str
     budget: Budget
@@ -385,6 +386,7 @@ class ReportedDataset:
     unanswered: int
     unanswered_share: float
     versions: int
+    blocks: Mapping[str, float] | None = None
 
 
 def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | None, tell: Tell) -> ReportedDataset:
@@ -407,6 +409,7 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
         len(lost),
         sum(entry.share for entry in lost),
         ledger.version(name),
+        spent_by_block(ledger, name, history.spine.filter, blocks_of(terms)) or None,
     )
 
 
@@ -460,10 +463,18 @@ def of_parts(parts: Parts | None) -> str:
 
     >>> of_parts(Parts("region", 1, ("north",)))
     ', in north of region'
+    >>> of_parts(Parts("date_trunc('year', day)", 1, ("2012", "2013", "2014", "2015")))
+    ", in 4 parts (2012, ..., 2015) of date_trunc('year', day)"
     """
     if parts is None:
         return ""
-    return _cut(f", in {' and '.join(parts.names)} of {parts.partition}")
+    first, *more = parts.names
+    named = f"{len(parts.names)} parts ({first}, ..., {more[-1]})" if len(more) > _NAMED else " and ".join(parts.names)
+    return _cut(f", in {named} of {parts.partition}")
+
+
+# So many parts are named beside the first.
+_NAMED: Final = 2
 
 
 def bar_of(above: Any) -> float | None:

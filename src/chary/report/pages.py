@@ -21,10 +21,15 @@ from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 
 # A picture takes a tenth of a second and some tens of kilobytes: the latest are drawn, all are in the table.
 MOST_PICTURES: Final = 24
+# The latest blocks, each a bar.
+MOST_BLOCKS: Final = 400
 
 
 def budget_chart(found: ReportedDataset) -> Chart | None:
-    """How much of the budget had been charged, over time."""
+    """How much of the budget had been charged, over time; where it renews, in each block."""
+    if found.blocks is not None:
+        bars = tuple(Spot(name, 100 * share) for name, share in list(found.blocks.items())[-MOST_BLOCKS:])
+        return Chart("columns", "Charged in each block", bars, scale="% of its budget")
     if len(found.steps) < 2:
         return None
     spots = tuple(Spot(time, 100 * share) for time, share in found.steps)

@@ -188,6 +188,7 @@ def _dataset(found: ReportedDataset) -> dict[str, Any]:
         "statement": found.statement,
         "unanswered": {"calls": found.unanswered, "share": found.unanswered_share},
         "versions": found.versions,
+        **({} if found.blocks is None else {"blocks": dict(found.blocks)}),
         "calls": [_call(call, together) for call in found.calls],
     }
 

@@ -15,7 +15,6 @@ from typing import Any, Final, Self, TypeVar, Unpack, overload
 
 from chary.accounting import Findings
 from chary.advise.advise import alternatives
-from chary.amounts import Amount
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
@@ -628,11 +627,7 @@ class Session(Verbs, Growing):
     def spent_by_block(self) -> dict[str, float]:
         """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
         spine = self.spine
-        if spine.blocks is None:
-            return {}
-        held = {held.partition: held.parts for held in spine.ledger.partitions(spine.dataset)}
-        shares, amounts = spine.filter.shares, held.get(spine.blocks.text, {})
-        return {name: shares.taken(amounts.get(name, Amount(0))) for name in spine.blocks.all()}
+        return charges.spent_by_block(spine.ledger, spine.dataset, spine.filter, spine.blocks)
 
     @property
     def remaining(self) -> Spending:

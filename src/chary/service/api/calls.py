@@ -45,6 +45,7 @@ _QUOTED: Final = {
         "call": {"oneOf": [*_CALL["oneOf"], *_OPENING["oneOf"]]},
         "alternatives": {"type": "boolean", "description": "Also what else would do at that price; takes a second."},
         **{name: {"type": ["number", "string", "null"]} for name in _TERMS},
+        "blocks": requests.BLOCK_RANGE,
     },
 }
 
@@ -55,7 +56,7 @@ async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: a
 
     What takes longer than a second, or than `Prefer: wait=N` says, answers with status 202 and becomes a job.
     """
-    return await answered(request, service, on, requests.Wish("ask", body), typed)
+    return await answered(request, service, on, requests.Wish.of_body("ask", body), typed)
 
 
 @router.post("/runs", openapi_extra=in_json_body(_OPENING))
@@ -63,7 +64,7 @@ async def start(
     request: Request, on: Asker, body: Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
     """Open a run: what stays open and is asked again and again."""
-    return await answered(request, service, on, requests.Wish("start", body), typed)
+    return await answered(request, service, on, requests.Wish.of_body("start", body), typed)
 
 
 @router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
@@ -99,7 +100,7 @@ async def quote(on: Asker, body: Body, service: Shared, typed: admission.Typed =
     call, terms, alternatives = _quoted(body)
 
     def told() -> JSONResponse:
-        session = on.served.asked_by(on.who.analyst)
+        session = requests.in_blocks(on.served.asked_by(on.who.analyst), body.get("blocks"))
         found = session.quote(requests.shown_call(on.served, on.who, session, call), **terms)
         return JSONResponse(requests.told_quote(found, alternatives=alternatives, typed=typed))
 
@@ -144,7 +145,8 @@ async def begun(service: Service, on: admission.Asking, wish: requests.Wish, key
 
 def _told(job: Job, typed: bool) -> dict[str, Any]:
     found = job.future.result()
-    return requests.told_result(found, job.served.asked_by(job.who.analyst), typed=typed)
+    session = requests.in_blocks(job.served.asked_by(job.who.analyst), job.wish.blocks)
+    return requests.told_result(found, session, typed=typed)
 
 
 def _patience(request: Request, service: Service) -> float:
@@ -159,8 +161,8 @@ def _patience(request: Request, service: Service) -> float:
 def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
     """The call, the terms under which it is quoted, and whether alternatives are asked for."""
     call, alternatives = body.get("call"), body.get("alternatives", False)
-    told = f"a quote is of a call, with {', '.join(_TERMS)}, alternatives or none of them"
-    check_fields(body, ["call", "alternatives", *_TERMS], told)
+    told = f"a quote is of a call, with {', '.join(_TERMS)}, alternatives, blocks or none of them"
+    check_fields(body, ["call", "alternatives", "blocks", *_TERMS], told)
     if not isinstance(call, dict) or type(alternatives) is not bool:
         raise InvalidParameter(told)
     return call, {name: body[name] for name in _TERMS if body.get(name) is not None}, alternatives
@@ -182,6 +184,7 @@ def job(job: Name, who: JobAsker, service: Shared, typed: admission.Typed = Fals
     told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
     if state.state == "done":
         session = service.datasets.for_(who, state.dataset).asked_by(who.analyst)
+        session = requests.in_blocks(session, state.wish.blocks)
         told["result"] = requests.told_result(found, session, typed=typed)
     told |= {} if state.problem is None else {"problem": state.problem}
     return JSONResponse(told, headers={"Idempotency-Key": admission.key_header(state.request)})

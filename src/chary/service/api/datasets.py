@@ -15,7 +15,7 @@ from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
 from chary.errors import NotWithheld
 from chary.service.auth.tokens import Principal
-from chary.service.core.requests import finite
+from chary.service.core.requests import finite, in_blocks
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
 from chary.service.state import Shared
 from chary.session.statement import Entry, bytes_of, entry_of
@@ -43,6 +43,8 @@ def dataset(on: Looker, typed: Typed = False) -> JSONResponse:
     told |= {"accounting": session.spine.filter.describe(), "answers_shared": on.served.shared}
     told |= {"you": on.who.analyst, "roles": sorted(on.who.roles), "version": len(session.versions)}
     told["size"] = session.size if has_public_size(neighbor_relation) else None
+    if (blocks := session.spine.blocks) is not None:
+        told["blocks"] = blocks.body()
     told["series"] = session.series().body() if isinstance(session.spine.rows, Series) else None
     return JSONResponse(told | budget_of(on, typed))
 
@@ -68,9 +70,11 @@ def versions(request: Request, on: Looker, after: After = 0, limit: Limit = 100)
 
 
 @router.get("/{dataset}/budget")
-def budget(on: Looker, typed: Typed = False) -> JSONResponse:
-    """What is spent by all together, and what this token's analyst could still spend."""
-    return JSONResponse(budget_of(on, typed))
+def budget(on: Looker, typed: Typed = False, since: str | None = None, until: str | None = None) -> JSONResponse:
+    """What is spent by all together, and what this token's analyst could still spend; where the budget renews, of the
+    blocks from one to another, by default all, and what each block has spent."""
+    said = {name: end for name, end in (("since", since), ("until", until)) if end is not None}
+    return JSONResponse(budget_of(on, typed, said or None) | _by_block(on))
 
 
 @router.get("/{dataset}/budget/events", response_class=EventSourceResponse)
@@ -78,7 +82,7 @@ async def budget_events(on: Looker, service: Shared, _: Followed) -> AsyncIterat
     """The budget whenever it changed, as `budget` events."""
     told: dict[str, Any] = {}
     async for _ in looks(service, on.who.token, LOOK_EVERY):
-        now = await asyncio.to_thread(budget_of, on, False)
+        now = await asyncio.to_thread(lambda: budget_of(on, False) | _by_block(on))
         if now != told:
             told = now
             yield ServerSentEvent(event="budget", data=now)
@@ -118,9 +122,14 @@ def _entry(on: Asking, number: int) -> Entry:
     return entry_of(record, accounts_of(spine.ledger, spine.dataset))
 
 
-def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
-    """What is spent and what is left, as shares of the budget."""
-    session = on.served.asked_by(on.who.analyst)
+def _by_block(on: Asking) -> dict[str, Any]:
+    spent = on.served.session.spent_by_block
+    return {"blocks": spent} if spent else {}
+
+
+def budget_of(on: Asking, typed: bool, blocks: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What is spent and what is left, as shares of the budget; of blocks that of the one with least."""
+    session = in_blocks(on.served.asked_by(on.who.analyst), blocks)
     spent, left = session.spent, session.remaining
     told: dict[str, Any] = {"spent": spent.share, "left": left.share}
     told["free_misses_ended"] = session.spine.free_misses_ended

@@ -20,7 +20,7 @@ from chary.answers import Answer, handed_out
 from chary.calls.call import Call
 from chary.client.problems import Refusal
 from chary.client.wire import in_typed, of_typed
-from chary.config import DatasetOptions, dialect
+from chary.config import DatasetOptions, blocks, dialect
 from chary.core.plan import Plan
 from chary.core.transaction import Spine, numbered
 from chary.errors import InvalidParameter, NotWithheld, RequestConflict
@@ -224,6 +224,7 @@ def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     if (said.unit is None) != said.each_row:
         raise InvalidParameter(f"dataset {name!r}: say what is protected: unit, or each-row = true")
     common |= {"table": said.table, "neighbors": said.neighbors, "infer_types": said.infer_types}
+    common |= {"blocks": None if said.blocks is None else blocks(said.blocks)}
     columns = None if said.columns is None else dict(said.columns)
     return open(file, privacy_unit=said.unit, columns=columns, unpivot=said.unpivot, **common)
 
@@ -266,8 +267,12 @@ class SharedAnswers:
             return None
         found = _call(spine, number)
         # A ledger that was restored to an older state may have no or another call under the number by now.
-        asked = spine.dataset, plan.kind, plan.body, spine.scope(plan), State.SETTLED
-        if found is None or (found.dataset, found.kind, found.body, found.parts, found.state) != asked:
+        asked = spine.dataset, plan.kind, plan.body, State.SETTLED
+        if (
+            found is None
+            or (found.dataset, found.kind, found.body, found.state) != asked
+            or not (found.parts == spine.scope(plan) or spine.has(found.parts))
+        ):
             raise RequestConflict("this request key was used before with another question")
         told: Answer = handed_out(plan.present(found.outcome, number), spine)
         return told
@@ -279,8 +284,7 @@ class SharedAnswers:
         if kept is _UNKNOWN and spine.replays:
             return None
         if kept is _UNKNOWN:
-            own = spine.ledger.replay(spine.dataset, spine.analyst, request, plan.kind, plan.body, spine.scope(plan))
-            kept = self._keep(key, _latest(spine, plan) if own is None else None)
+            kept = self._keep(key, _latest(spine, plan) if spine.stored(plan, request) is None else None)
         number: int | None = kept
         return number
 

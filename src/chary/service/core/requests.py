@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -30,6 +31,8 @@ Action = Literal["ask", "start", "question"]
 class Wish:
     """Something to be asked: `body` is a call, or the words of a question to the run of that number.
 
+    `blocks` are those that a call reads, of a dataset whose budget renews, if they are said: since which, until which.
+
     >>> Wish("ask", {"kind": "test", "query": {"kind": "count"}, "above": 5, "epsilon": "0.1"}).kind
     'test'
     """
@@ -37,6 +40,13 @@ class Wish:
     action: Action
     body: Mapping[str, Any]
     run: int | None = None
+    blocks: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of_body(cls, action: Action, body: Mapping[str, Any]) -> "Wish":
+        """Of a body that says beside its call which blocks that reads."""
+        call = {name: value for name, value in body.items() if name != "blocks"}
+        return cls(action, call, blocks=body.get("blocks"))
 
     @property
     def kind(self) -> str:
@@ -48,13 +58,14 @@ class Wish:
 
     def written(self) -> dict[str, Any]:
         """As JSON, from which `of_written` makes an equal one."""
-        return {"action": self.action, "body": dict(self.body), "run": self.run}
+        blocks = {} if self.blocks is None else {"blocks": self.blocks}
+        return {"action": self.action, "body": dict(self.body), "run": self.run} | blocks
 
     @classmethod
     def of_written(cls, written: str) -> "Wish":
         """The wish that was kept."""
         said = json.loads(written)
-        return cls(said["action"], current(said["body"]), said["run"])
+        return cls(said["action"], current(said["body"]), said["run"], said.get("blocks"))
 
 
 def fulfilled(
@@ -76,6 +87,7 @@ def fulfilled(
         run = run_shown(served, who, session, wish.run or 0)
         limit = {"begins": begins} if begins is not None and isinstance(run, GrowingRun) else {}
         return run.ask(**words_of(run, wish.body), **limit, request=request)
+    session = in_blocks(session, wish.blocks)
     call = shown_call(served, who, session, wish.body)
     if wish.action == "start":
         return session.start(opening(call), request=request)
@@ -83,6 +95,34 @@ def fulfilled(
         raise InvalidQuery("this opens a run: start it")
     told = answers.told(session, call, request) if served.shared else None
     return session.ask(call, request=request) if told is None else told
+
+
+def in_blocks(session: Session, said: Any) -> Session:
+    """The session of the blocks that are said, `{"since": ..., "until": ...}`; where none are, that of all.
+
+    Errors: `InvalidParameter` for anything else, for what names no block, and where the budget does not renew;
+    `InvalidQuery` for blocks that may not be read.
+    """
+    if said is None:
+        return session
+    try:
+        if session.spine.blocks is None:
+            raise InvalidParameter(
+                "the budget of this dataset does not renew, so its rows are in no blocks: leave them out"
+            )
+        check_fields(said, _ENDS, _BLOCKS) if isinstance(said, dict) else None
+        if not isinstance(said, dict) or not all(isinstance(end, (str, type(None))) for end in said.values()):
+            raise InvalidParameter(_BLOCKS)
+        return session.blocks(**said)
+    except CharyError as error:
+        told = _BLOCKS_ASKED.sub(r'blocks: {"since": "\1", "until": "\2"}', str(error))
+        error.args, error.field = (told, *error.args[1:]), "blocks"
+        raise
+
+
+_ENDS: Final = ("since", "until")
+_BLOCKS: Final = 'blocks are said by the first and the last one, such as {"since": "2012-01", "until": "2012-06"}'
+_BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
@@ -192,6 +232,14 @@ WORDS: Final[Mapping[str, tuple[fields.FieldType, str]]] = {
 # The bodies of calls as JSON schemas, made from their declarations: a new kind of call appears by itself.
 
 _PLACE: Final = "#/components/schemas/{model}"
+_RANGE: Final = _PLACE.format(model="BlockRange")
+_END: Final = {"type": ["string", "null"], "description": "A block, such as 2012-01, or a day in one."}
+BLOCK_RANGE: Final = {
+    "type": "object",
+    "description": "Of a dataset whose budget renews: which blocks are read and charged, both ends included.",
+    "properties": dict.fromkeys(_ENDS, _END),
+    "additionalProperties": False,
+}
 
 
 def call_schemas() -> dict[str, dict[str, Any]]:
@@ -200,11 +248,11 @@ def call_schemas() -> dict[str, dict[str, Any]]:
     for name, kind in readable_kinds().items():
         schema = adapter(kind).json_schema(ref_template=_PLACE, mode="validation")
         found |= schema.pop("$defs", {})
-        schema["properties"] = {"kind": {"const": name}} | schema.get("properties", {})
+        schema["properties"] = {"kind": {"const": name}} | schema.get("properties", {}) | {"blocks": {"$ref": _RANGE}}
         schema["required"] = ["kind", *schema.get("required", [])]
         told = (inspect.getdoc(kind) or "").partition("\n\n")[0]
         found[kind.__name__] = schema | {"description": told, "additionalProperties": False}
-    return found
+    return found | {"BlockRange": BLOCK_RANGE}
 
 
 def calls_schema(*, openings: bool) -> dict[str, Any]:

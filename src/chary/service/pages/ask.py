@@ -100,8 +100,11 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
         return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
     try:
         body = await asyncio.to_thread(made.body, texts, on.served.session.schema)
-        wish = Wish("start" if made.begun else "ask", body)
-        return await settled(service, on, wish, page_key(form.text("once"), body))
+        blocks = forms.blocks_said(form.fields)
+        wish = Wish("start" if made.begun else "ask", body, blocks=blocks)
+        return await settled(
+            service, on, wish, page_key(form.text("once"), body | ({"blocks": blocks} if blocks else {}))
+        )
     except CharyError as error:
         told, status = forms.refused(made, texts, error), status_of(error)
         return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
@@ -179,7 +182,8 @@ def _form(
     runs = list(islice(opened, _RUNS))
     parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": forms.menu(), "runs": runs}
     parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
-    parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}
+    parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth", "since", "until")}}
+    parts["blocks"] = list(session.spine.blocks.readable()) if session.spine.blocks else []
     return shown(request, "ask", status, **parts)
 
 

@@ -15,7 +15,7 @@ from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
 from chary.data.columns import Schema
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery
-from chary.service.core.requests import ANY, WORDS, readable_kinds, run_shown, shown_call, words_of
+from chary.service.core.requests import ANY, WORDS, in_blocks, readable_kinds, run_shown, shown_call, words_of
 from chary.service.http.admission import Asking
 from chary.service.pages.fields import PREFIX, FormField, Texts
 
@@ -169,7 +169,7 @@ def quoted(on: Asking, form: CallForm, texts: Texts, said: Mapping[str, str], *,
         missing = tuple(form.missing(texts, types))
         if missing:
             return Quoted(missing=missing, reads=reads)
-        session = on.served.asked_by(on.who.analyst)
+        session = in_blocks(on.served.asked_by(on.who.analyst), blocks_said(said))
         call = shown_call(on.served, on.who, session, form.body(texts, types))
         return Quoted(quote=session.quote(call, **_terms(said)), reads=reads, compared=compared)
     except CharyError as error:
@@ -223,6 +223,11 @@ def _read(on: Asking, name: str, text: str) -> str:
         error.field = name.partition(".")[0]
         raise
     return condition.text
+
+
+def blocks_said(said: Mapping[str, str]) -> dict[str, str] | None:
+    """The first and the last block that a form names; None for all."""
+    return {end: said[end].strip() for end in ("since", "until") if said.get(end, "").strip()} or None
 
 
 def _terms(said: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
@@ -16,6 +16,7 @@ from chary.service.pages.frame import Logged, Looker, Page, shown
 from chary.service.state import Shared
 
 router = APIRouter()
+_SHOWN_BLOCKS: Final = 12
 
 
 @router.get("/")
@@ -47,6 +48,13 @@ async def left_events(on: Looker, service: Shared, _: Followed) -> AsyncIterator
 def _card(on: Asking) -> dict[str, Any]:
     session = on.served.session
     epsilon, delta = session.spine.filter.budget.exact
-    told = {"name": on.served.name, "epsilon": plain(epsilon), "delta": plain(delta), "budget": budget_of(on, False)}
+    told: dict[str, Any] = {
+        "name": on.served.name,
+        "epsilon": plain(epsilon),
+        "delta": plain(delta),
+        "budget": budget_of(on, False),
+    }
     told |= {"protects": session.spine.rows.neighbor_relation.describe(), "columns": session.schema}
+    # The latest ones, which are asked most; the page of the budget has all.
+    told["blocks"] = list(session.spent_by_block.items())[-_SHOWN_BLOCKS:]
     return told | {"version": len(session.versions), "shared": on.served.shared}

@@ -35,7 +35,9 @@ def budget_page(request: Request, on: frame.Looker) -> Response:
     found = budget_so_far(on)
     spine = on.served.session.spine
     told: dict[str, Any] = {"found": found, "promise": spine.filter.budget, "accounting": spine.filter.describe()}
-    days = found.days_left(now())
+    days, divided = found.days_left(now()), spine.blocks
+    told["blocks"] = list(on.served.session.spent_by_block.items())
+    told["every"] = None if divided is None else divided.every
     return frame.shown(request, "budget", **told, lasts=None if days is None else lasts(days))
 
 
