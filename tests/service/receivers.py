@@ -13,14 +13,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Posted(ThreadingHTTPServer):
     """Keeps what it was posted, and behaves as it was told, once each: a status, or one of the troubles.
 
-    "slow" answers after a while, "hangs" later than anybody waits, "drops" closes the connection after it has taken it.
+    "slow" answers after a while, "hangs" later than anybody waits, "waits" when it may; "drops" closes the connection
+    after it has taken it.
     """
 
     daemon_threads = True
     SLOW, HANGING = 0.05, 0.6
 
     def __init__(self, address=("127.0.0.1", 0)):
-        self.taken, self.troubles = [], []
+        self.taken, self.troubles, self.may = [], [], threading.Event()
         super().__init__(address, _Posting)
 
     @property
@@ -36,6 +37,8 @@ class _Posting(BaseHTTPRequestHandler):
             self.server.taken.append((dict(self.headers), body))
         if trouble in ("slow", "hangs"):
             time.sleep(self.server.SLOW if trouble == "slow" else self.server.HANGING)
+        if trouble == "waits":
+            self.server.may.wait(60)
         if trouble in ("drops", "hangs"):
             self.close_connection = True
             return

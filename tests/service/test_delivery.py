@@ -11,6 +11,7 @@ import random
 import ssl
 import threading
 import time
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import ExitStack, closing
 from ipaddress import ip_address
 from typing import Literal
@@ -358,6 +359,16 @@ def test_what_was_never_taken_is_given_up_and_counted(telling, monkeypatch):
     assert found == [(2, 0)] * 3 + [(1, 1)] + [(1, 1)] * 3 + [(0, 2)]
 
 
+def test_what_waits_for_a_receiver_that_is_not_there_any_more_is_given_up(telling, tmp_path):
+    with posted_to() as receiver:
+        made = telling(receiver)
+        made.tell("fired")
+        other = Delivery(service_at(tmp_path).config, made.service.store, lambda: made.clock[0])
+        assert other.tick() == 0
+        assert other.waiting() == {"ops": (0, 1)}
+        assert receiver.taken == []
+
+
 def test_tries_last_three_days():
     """As many as there are, each as long after the one before as is said."""
     pauses = [delivery._pause(tried) for tried in range(delivery._TRIES)]
@@ -402,10 +413,11 @@ def taken_and_killed(take):
     return dies
 
 
-def test_one_that_hangs_holds_up_no_other_one(tmp_path):
+def test_one_that_hangs_holds_up_no_other_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(delivery, "_SECONDS", 60)
     (tmp_path / "secret").write_bytes(SECRET)
     with posted_to() as slow, posted_to() as quick:
-        slow.troubles[:] = ["hangs"] * 5
+        slow.troubles[:] = ["waits"]
         places = {name: {"url": each.url, "secret-file": "secret"} for name, each in (("a", slow), ("b", quick))}
         service = service_at(tmp_path, webhook=places)
         who = service.tokens.recognise(token_of(service))
@@ -414,10 +426,12 @@ def test_one_that_hangs_holds_up_no_other_one(tmp_path):
             standing = service.standing.book.add(who, "visits", Wish("question", {}, 1), 0, **terms)
             service.standing.feed.add(standing, News("hit", 2, 9, ""))
         sent = service.delivery.begin()
-        (first,) = [each for each in sent if each.result() == 1]
-        assert first.done()
-        assert len(quick.taken) == 1
-        service.delivery.close(5)
+        done, waiting = wait(sent, return_when=FIRST_COMPLETED)
+        assert ([each.result() for each in done], len(waiting), len(quick.taken)) == ([1], 1, 1)
+        assert service.delivery.close(0) == 1
+        slow.may.set()
+        assert service.delivery.close(60) == 0
+        assert service.delivery.waiting() == {"a": (0, 0), "b": (0, 0)}
         assert service.delivery.begin() == []
         service.store.close()
 

@@ -1,5 +1,6 @@
 """The service's own database on a server: made once, in step for all processes, back when the server is."""
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +13,15 @@ from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import SharedRates
 from chary.service.auth.tokens import BearerTokens, Principal, Role
-from chary.service.core.alerts import StandingBook
+from chary.service.config import configured
+from chary.service.core.alerts import Feed, News, StandingBook
 from chary.service.core.audit_trail import AuditTrail
+from chary.service.core.delivery import Delivery
 from chary.service.core.jobs import Job, Jobs
 from chary.service.core.requests import Wish
 from chary.service.store.store import ServiceStore
 from tests.service.kit import wait_for
+from tests.service.receivers import posted_to
 
 ALICE = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"*"}))
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
@@ -140,3 +144,22 @@ def test_what_is_no_place_is_refused_before_anything_is_reached(place):
 def test_a_server_that_is_away_is_a_refusal():
     with pytest.raises(Refusal, match="gone"):
         ServiceStore("postgresql://nobody@127.0.0.1:1/x")
+
+
+def test_two_processes_send_all_news_once_and_what_clears_after_what_fired(stores, tmp_path):
+    (tmp_path / "secret").write_bytes(b"x" * 24)
+    with posted_to() as receiver:
+        receiver.troubles[:] = [500, 204, 503]
+        place = {"url": receiver.url, "secret-file": "secret"}
+        said = {"folder": tmp_path, "service": {"webhook": {"ops": place}}, "dataset": {}}
+        clock = [stores[0].now()]
+        sending = [Delivery(configured(said, "a test"), store, lambda: clock[0]) for store in stores]
+        terms = {"every": "append", "share": 1, "tell": "hits", "webhook": "ops"}
+        standing = StandingBook(stores[0]).add(ALICE, "visits", Wish("question", {}, 1), 0, **terms)
+        for version in range(2, 12):
+            Feed(stores[version % 2]).add(standing, News(("fired", "cleared")[version % 2], version, 9, ""))
+        with ThreadPoolExecutor(2) as pool:
+            while sending[0].waiting()["ops"] != (0, 0):
+                list(pool.map(Delivery.tick, sending))
+                clock[0] += 600
+        assert [json.loads(body)["version"] for _, body in receiver.taken] == list(range(2, 12))

@@ -87,9 +87,10 @@ class Service:
     def close(self) -> int:
         """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
         self.calculations.close()
-        self.delivery.close(self.config.service.stop_seconds)
+        self.delivery.close(0)
         running = self.jobs.close(self.config.service.stop_seconds)
         running += self.standing.close(0 if running else self.config.service.stop_seconds)
+        running += self.delivery.close(0 if running else self.config.service.stop_seconds)
         if not running:
             self.datasets.close()
             self.store.close()

@@ -175,14 +175,18 @@ class Delivery:
         mine = TOLD.c.number == number, TOLD.c.webhook.in_(self._duties), TOLD.c.tries.between(1, _TRIES)
         self._store.change(update(TOLD).where(*mine).values(due=0.0, tries=0))
 
-    def close(self, seconds: float) -> None:
-        """Send nothing more, and wait so long for what is on its way."""
+    def close(self, seconds: float) -> int:
+        """Send nothing more, and wait so long for what is on its way; returns to how many receivers something still is.
+
+        It is sent again by whoever sends next.
+        """
         with self._lock:
             self._ended = True
         self._pool.shutdown(wait=False)
         until = time.monotonic() + seconds
         while self._sending and time.monotonic() < until:
             time.sleep(_LOOK)
+        return len(self._sending)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
         """Of each receiver how many news wait for it, and how many it never took."""
