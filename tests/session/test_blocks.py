@@ -1,16 +1,24 @@
 """Budgets that renew: what each block is charged and told, what is refused, and alerts that never end."""
 
 import json
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 
 import chary
 from chary import Algorithm, Blocks, Budget, count
-from chary.calls import Release, ReleaseIf, RunAlgorithm, SparseVector
+from chary.calls import Alert, Release, ReleaseIf, RunAlgorithm, SparseVector
 from chary.data import blocks as periods
-from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld, RequestConflict
+from chary.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerMismatch,
+    NotWithheld,
+    OwnerWarning,
+    RequestConflict,
+)
 from chary.filters import RenyiFilter
 from chary.ledger import open_ledger
 from chary.noise import Seeded
@@ -305,3 +313,157 @@ def test_a_ledger_without_blocks_stays_without(opened, tmp_path):
         assert session.spent_by_block == {}
     with pytest.raises(LedgerMismatch, match="one budget for all rows: leave blocks= out"):
         opened(ledger=place)
+
+
+# Alerts: what they see at a time, and what that costs where
+
+
+HIGH = count("kwh > 5")
+
+
+def watching(window="2 months", **terms):
+    return Alert(HIGH, **({"above": 100, "hits": 10, "window": window, "below_margin": True} | terms))
+
+
+def asked_of(session):
+    """Of each question the blocks that it was charged in."""
+    return [call.parts.names for call in session.spine.ledger.calls("data", kinds=("alert_ask",))]
+
+
+def test_a_window_is_charged_where_it_looks(opened, clock):
+    rows = [loads(f"2024-0{month}-10", home=home) for month in range(1, 8) for home in range(5)]
+    session = opened(pa.concat_tables(rows), budget=NO_NOISE)
+    run = session.start(watching(above=3))
+    assert run.ask(at="2024-03-10").changed
+    assert not run.ask(at="2024-02-29").changed
+    assert not run.ask(at="2024-01-20").changed
+    clock("2024-07-31")
+    assert run.ask().state == "active"
+    with pytest.raises(InvalidParameter, match="of the future"):
+        run.ask(at="2024-08-01")
+    with pytest.raises(InvalidQuery, match="no block is from 2024-01 to 2023-12"):
+        run.ask(at="2023-12-31")
+    with pytest.raises(InvalidQuery, match="start it in the session of all"):
+        session.blocks("2024-06", "2024-07").start(watching())
+    again = session.resume(run.call)
+    assert again.ask(at="2024-07-10").state == "active"
+    # A window of two months from the eleventh overlaps three; what is before the first block is cut off.
+    assert asked_of(session) == [
+        ("2024-01", "2024-02", "2024-03"),
+        ("2024-01", "2024-02"),
+        ("2024-01",),
+        ("2024-06", "2024-07"),
+        ("2024-05", "2024-06", "2024-07"),
+    ]
+    charged = {block for block, share in session.spent_by_block.items() if share}
+    assert charged == {"2024-01", "2024-02", "2024-03"}
+    assert {open_.call for open_ in session.runs} == {run.call}
+
+
+def test_without_a_window_it_sees_all_blocks(opened, clock):
+    session = opened(budget=NO_NOISE)
+    run = session.start(watching(window=None))
+    since = session.start(watching(window=None, since="2024-02-15"))
+    clock("2024-05-02")
+    run.ask(), since.ask()
+    months = [f"2024-0{month}" for month in range(1, 6)]
+    assert asked_of(session) == [tuple(months), tuple(months[1:])]
+    other = session.start(watching(time="day", window="1 day"))
+    other.ask()
+    assert asked_of(session)[-1] == ("2024-05",)
+
+
+@pytest.mark.parametrize(
+    ("window", "every", "most"),
+    [
+        ("12 months", "month", 13),
+        ("1 year", "year", 2),
+        ("7 days", "week", 2),
+        ("1 month", "day", 31),
+        ("1 day", "month", 1),
+    ],
+)
+def test_a_window_needs_the_blocks_that_it_overlaps(opened, window, every, most):
+    rule = {"every": every, "since": "2020"}
+    session = opened(blocks=Blocks("day", **rule, kept=most))
+    session.start(watching(window))
+    if most > 1:
+        session = opened(blocks=Blocks("day", **rule, kept=most - 1))
+        with pytest.raises(InvalidParameter, match=f"overlaps up to {most} blocks, and {most - 1} are kept"):
+            session.start(watching(window))
+
+
+def test_a_follower_asks_about_the_blocks_of_its_day():
+    """Each version in the window that ended as it came, by the clock of the ledger."""
+    with sessions(privacy_unit="home", blocks=Blocks("day", every="year", since="2024"), budget=NO_NOISE) as make:
+        session = make(ROWS)
+        session.start(watching("1 day"), follow=True)
+        session.append(loads("2024-05-19"))
+        today = periods.now()
+        assert [names[-1] for names in asked_of(session)] == [f"{today.year}"] * 2
+        assert all(len(names) <= 2 for names in asked_of(session))
+
+
+def test_an_alert_over_a_year_never_ends(clock, tmp_path):
+    """Twenty years of months, seven episodes more than a budget for life would buy, and no block beyond its own."""
+    homes, hits = range(400), 6
+
+    def batch(quarter):
+        high = 380 if quarter % 8 in (2, 3) else 20
+        first = date(2000 + quarter // 4, quarter % 4 * 3 + 1, 1)
+        months = [first, *(periods.months_later(first, later) for later in (1, 2))]
+        days = [month + timedelta(days=home % 28) for month in months for home in homes]
+        kwh = [300.0 if home < high else 100.0 for _ in months for home in homes]
+        return pa.table({"home": [*homes] * 3, "day": days, "kwh": kwh})
+
+    rule = Blocks("day", every="month", since="2000-01")
+    clock("2019-12-31")
+    asked = {"above": 250, "clear_below": 150, "hits": hits, "window": "6 months"}
+    with sessions(privacy_unit="home", blocks=rule, unsafe_noise=Seeded(4)) as make:
+        session = make(batch(0), ledger=tmp_path / "loads.ledger")
+        run = session.start(Alert(count("kwh >= 250"), **asked))
+        for quarter in range(1, 80):
+            session.append(batch(quarter))
+            run.ask(at=periods.months_later(date(2000, 1, 31), 3 * quarter + 2))
+        transitions, spent = run.state.transitions, session.spent_by_block
+        assert len(transitions) == 20 > 2 * hits
+        assert len(spent) == 240
+        assert 0 < max(spent.values()) <= 3 / hits + 1e-9
+        assert session.spine.ledger.verify().ok
+
+
+# What who owns the rows is told, and nobody else
+
+
+def test_who_appends_is_told_of_rows_that_no_question_sees(opened, clock):
+    session = opened(blocks=Blocks("day", since="2024-01", kept=2))
+    for rows, unread in [
+        (loads("2024-03-01", "2024-02-01"), 0),
+        (loads("2024-01-31", "2024-03-31", "2024-04-01", None), 3),
+        (loads("2023-12-01"), 1),
+    ]:
+        if not unread:
+            session.append(rows)
+            continue
+        with pytest.warns(OwnerWarning, match=f"^{unread} of the rows appended are before the first block"):
+            session.append(rows)
+    assert all(set(json.loads(note.body)) <= {"size"} for note in session.spine.ledger.notes("data"))
+
+
+def test_texts_of_a_batch_are_read_as_those_of_the_rows(opened, tmp_path):
+    first, later = tmp_path / "loads.csv", tmp_path / "later.csv"
+    first.write_text("home;day;kwh\n1;2024-01-05;9\n")
+    later.write_text("kwh;home;day\n9;1;2025-01-05\n9;2;2024-03-05\n9;2;soon\n")
+    session = opened(first, columns={"day": "DATE", "kwh": "DOUBLE"}, csv=chary.CSVFormat(delimiter=";"))
+    with pytest.warns(OwnerWarning, match="^2 of the rows"):
+        session.append(later)
+
+
+def test_caps_of_analysts_renew_too(opened):
+    session = opened(budget=Budget(epsilon=1), analyst="ann")
+    session.set_quota("ann", "0.5")
+    january = session.blocks("2024-01", "2024-01")
+    january.ask(ONE)
+    with pytest.raises(BudgetExceeded, match="0 % is left in 2024-01"):
+        january.ask(Release(count(), epsilon="0.1"))
+    session.blocks("2024-02", "2024-02").ask(ONE)

@@ -556,7 +556,8 @@ class AlertLaw:
             said = [f"{NOT_FREE}: each version is charged, changed or not, and {fitting}"]
             said.append("in a budget with a delta give hits= instead of epsilon=, or a smaller epsilon")
         elif fit is not None:
-            said.append(f"{counted(fit // 2, 'episode fits', 'episodes fit')}")
+            each = "" if spine.blocks is None else f" into what is left of each {spine.blocks.every} that it sees"
+            said.append(f"{counted(fit // 2, 'episode fits', 'episodes fit')}{each}")
         margin = expected.margin_of_one()
         ends = (self.fire - margin, self.clear + margin)
         low, high = (plain(natural(steps, self.call.counted.grid)) for steps in ends)
@@ -565,9 +566,13 @@ class AlertLaw:
         return "; ".join(said)
 
     def hits_left(self, spine: Spine) -> int | None:
-        """How many changes fit into what is left, or versions where each is charged; None where nothing is charged."""
-        price = spine.filter.price(self.tests.event)
-        return price.hits_left(spine.accounts(), price.basic)
+        """How many changes fit into what is left, or versions where each is charged; None where nothing is charged.
+
+        Where rows are in blocks, that is what is left of those that are seen today."""
+        price, spine = spine.filter.price(self.tests.event), spine.of_now()
+        names = self.call.blocks_at(spine, blocks.now())
+        seen = spine if names is None else spine.of_blocks(names)
+        return price.hits_left(seen.accounts(), price.basic)
 
     def step(self, values: Any, now: AlertMemory, data: Data) -> tuple[int, list[int], list[int]]:
         """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from chary.calls import Alert
 from chary.cli import answers, commands, output
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import dialect
-from chary.data import Blocks, NeighborRelation, Neighbors, RowTable, count
+from chary.data import RowTable
 from chary.data.columns import SQL_TYPES
 from chary.data.source import ENDINGS
 from chary.data.table import NOT_PRIVATE, check
@@ -187,17 +187,11 @@ def _looked(stated: Stated, files: Sequence[Arrived]) -> commands.Found:
         unparsed = {name: cells for name in looked.types if (cells := looked.as_dict()["columns"][name]["unparsed"])}
         same = sorted(looked.types) == sorted(schema)
         row = {"file": arrived.name, "rows": looked.rows, "columns_as_expected": same, "unparsed": unparsed}
-        blocks = stated.session.spine.blocks
-        outside = {} if blocks is None or not same else {"in_no_block": _outside(_rows_of(arrived), blocks, read)}
+        table, outside = stated.session.spine.rows, dict[str, int]()
+        if isinstance(table, RowTable) and table.blocks is not None and same:
+            outside["in_no_block"] = table.unread(_rows_of(arrived))
         found.append(row | outside)
     yield commands.Shown({"dry_run": found, "note": NOT_PRIVATE}, _show_look)
-
-
-def _outside(rows: Any, blocks: Blocks, read: dict[str, Any]) -> int:
-    """How many rows are in no block that may be read: no question would see them."""
-    near = NeighborRelation(Neighbors.REPLACE, None)
-    with closing(RowTable.open(rows, neighbor_relation=near, **read)) as table:
-        return int(table.prepare(count(blocks.unread())).run())
 
 
 # Batches by name: files, patterns, standard input, and what comes into a folder.

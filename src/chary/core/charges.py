@@ -118,14 +118,14 @@ def free_epsilon(plan: Plan[Any], filter_: Filter) -> Fraction | None:
     return None
 
 
-def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> BudgetExceeded:
-    """The error for a plan that does not fit into what is left."""
+def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | None = None) -> BudgetExceeded:
+    """The error for a plan that does not fit into what is left, in a block where each has a budget of its own."""
     (least, basic), left = needed(plan, filter_), accounts.left
     asked, room = accounts.taken(least, basic), accounts.share_left()
     epsilon = plan.event.epsilon
     size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
     told = f"this {plan.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
-    told += f"{plain(100 * room)} % is left"
+    told += f"{plain(100 * room)} % is left" + ("" if block is None else f" in {block}")
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"

@@ -219,7 +219,8 @@ def quote(
     plan.reads(spine.rows)
     forecast = plan.forecast()
     confidence = probability(confidence, "confidence")
-    price, accounts = plan.price(spine.filter), spine.accounts(spine.scope(plan))
+    read = spine.scope(plan)
+    price, accounts = plan.price(spine.filter), spine.accounts(read)
     shares, left = spine.filter.shares, accounts.left
     later = forecast.later
     bar = forecast.error_bar
@@ -261,7 +262,7 @@ def quote(
         free_below=None if free is None else float(free),
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
-        block=_tightest(spine, plan),
+        block=spine.tightest(read) if read is not None and len(read.names) > 1 else None,
     )
 
 
@@ -277,15 +278,6 @@ def warns(line: str) -> bool:
     False
     """
     return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))
-
-
-def _tightest(spine: Spine, plan: Plan[Any]) -> str | None:
-    """Of several blocks the one that has least left; the earliest of equal ones."""
-    read = spine.scope(plan)
-    if spine.blocks is None or read is None or len(read.names) == 1:
-        return None
-    [held] = [held.parts for held in spine.ledger.partitions(spine.dataset) if held.partition == read.partition] or [{}]
-    return max(read.names, key=lambda name: spine.filter.shares.exactly(held.get(name, _NOTHING)))
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:

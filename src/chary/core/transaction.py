@@ -288,7 +288,7 @@ class Spine:
             except errors.BudgetExceeded:
                 if most == 1 or not plan.may_halt(price):
                     break
-        raise refused(plan, self.filter, self.accounts(parts))
+        raise refused(plan, self.filter, self.accounts(parts), self.tightest(parts))
 
     def _affordable(self, plan: Plan[Any], price: Price) -> int:
         if not plan.may_halt(price):
@@ -303,6 +303,13 @@ class Spine:
     def scope(self, plan: Plan[Any]) -> Parts | None:
         """The parts that a plan is charged to; None where it concerns all rows."""
         return self.parts if plan.parts is None else plan.parts
+
+    def tightest(self, parts: Parts | None) -> str | None:
+        """Of these blocks the one that has least left, the earliest of equal ones; None where parts are none."""
+        if self.blocks is None or parts is None:
+            return None
+        held = {held.partition: held.parts for held in self.ledger.partitions(self.dataset)}.get(parts.partition, {})
+        return max(parts.names, key=lambda name: self.filter.shares.exactly(held.get(name, Amount(0))))
 
     def accounts(self, parts: Parts | None = None) -> Accounts:
         """What this analyst could still spend, on these parts or on those that are read here."""

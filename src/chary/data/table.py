@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from chary.data.queries.statistic import Statistic
 from chary.data.queries.sums import Count, Sum, count
 from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
 from chary.data.source import RowSource
-from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, SchemaMismatch
 
 # Rows of a table, whatever engine holds them, asked through prepared queries.
 
@@ -281,6 +281,22 @@ class RowTable:
         if source.kind == "duckdb":
             raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
         return self.held.append(source, request, arrive)
+
+    def unread(self, rows: Any) -> int:
+        """How many rows of a batch are in no block that may be read, where rows are in blocks; 0 where that cannot be
+        told. It is not private: for who owns the rows."""
+        blocks = self.blocks
+        if blocks is None:
+            return 0
+        types = {blocks.column: SQL_TYPES[self.schema[blocks.column]]}
+        source = RowSource.of(rows, said=self._source.said)
+        asked: dict[str, Any] = {"columns": types if source.kind == "csv" else None, "csv": self._source.said}
+        with (
+            suppress(CharyError),
+            closing(RowTable.open(rows, neighbor_relation=NeighborRelation(Neighbors.REPLACE, None), **asked)) as batch,
+        ):
+            return int(batch.prepare(count(blocks.unread())).run())
+        return 0
 
     def one_state(self) -> AbstractContextManager[object]:
         """Within it, all that this thread reads is of one state of the rows; `EngineError` once they are closed."""

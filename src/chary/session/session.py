@@ -41,7 +41,7 @@ from chary.data import (
 from chary.data.blocks import Day
 from chary.data.partition import Partition
 from chary.data.queries.query import AnsweredT
-from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch, OwnerWarning
 from chary.filters import Budget
 from chary.ledger import Ledger, Parts, Terms
 from chary.ledger.records import label, parsed
@@ -207,6 +207,9 @@ class Growing(SessionBase):
         new one for new rows. A DuckDB file keeps the key; for other sources the ledger shows it, so that it must tell
         nothing of the rows: no hash of them, for one.
 
+        Where rows are in blocks, an `OwnerWarning` tells whoever appends, and nobody else, how many are in none that
+        may be read. They are added all the same: whether a batch is refused would tell of its rows.
+
         Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
         DuckDB file may be there by then, and get their version with the next append: repeat it under the same key.
 
@@ -220,6 +223,14 @@ class Growing(SessionBase):
         [(1, 'found', 3), (2, 'append', 5)]
         """
         version, followers = self._added(rows, request), tuple(self._followers)
+        table = self.spine.rows
+        if isinstance(table, RowTable) and (unread := table.unread(rows)):
+            warnings.warn(
+                f"{unread:,} of the rows appended are before the first block, of the future, without a date or in a "
+                "block that is closed: no question sees them now. This is not private: for who owns the rows alone",
+                OwnerWarning,
+                stacklevel=2,
+            )
         if failed := [failure for follow in followers if (failure := _failure(follow))]:
             warnings.warn(
                 f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "

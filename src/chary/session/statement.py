@@ -159,8 +159,14 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: 
         "The guarantee holds for any adaptive choice of questions by all analysts together, "
         f"by {filter_.describe()}. Public are the schema, "
         f"bounds, keys, thresholds{_size(neighbor_relation)}; what callers stated about keys per unit"
-        f"{' and parts per unit' if ledger.partitions(dataset) else ''} is trusted."
+        f"{_trusted(ledger, dataset, neighbor_relation.block)} is trusted."
     )
+
+
+def _trusted(ledger: Ledger, dataset: str, block: str | None) -> str:
+    if block is not None:
+        return f", and that the {block} of a row never changes,"
+    return " and parts per unit" if ledger.partitions(dataset) else ""
 
 
 def _ended(ledger: Ledger, dataset: str) -> str:
