@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from tests.paths import ROOT
 
 FORKED = multiprocessing.get_context("forkserver")
-PRELOADED = ["chary", "pandas", "polars", "pytest"]
+PRELOADED = ["chary", "chary.service.command", "pandas", "polars", "pytest"]
 
 
 class Python:

@@ -687,21 +687,21 @@ def test_a_pause_skips_versions_and_goes_on_with_the_rows_of_then(made):
     service, _ = made
     name = stand(service).standing
     assert grow(service) == 1
-    assert service.standing.book.turn(name, "paused").state == "paused"
+    assert service.standing.book.turn(name, "paused", 4).state == "paused"
     assert [grow(service), grow(service)] == [0, 0]
-    service.standing.book.turn(name, "active")
+    service.standing.book.turn(name, "active", 4)
     assert [service.standing.tick(), service.standing.tick()] == [1, 0]
-    assert news(service) == [("hit", 2), ("hit", 4)]
-    service.standing.book.turn(name, "ended")
+    assert news(service) == [("hit", 2), ("skipped", 3), ("hit", 4)]
+    service.standing.book.turn(name, "ended", 4)
     for state, words in (("active", "has ended"), ("asleep", "active, paused or ended")):
         with pytest.raises(InvalidParameter, match=words):
-            service.standing.book.turn(name, state)
+            service.standing.book.turn(name, state, 4)
 
 
 def test_paused_ones_count_among_the_most(made, monkeypatch):
     service, _ = made
     monkeypatch.setattr("chary.service.core.alerts.MOST", 1)
-    service.standing.book.turn(stand(service).standing, "paused")
+    service.standing.book.turn(stand(service).standing, "paused", 4)
     with pytest.raises(InvalidParameter, match="at most 1"):
         stand(service)
 

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -10,10 +11,11 @@ from sqlalchemy import select
 import chary
 from chary import Budget
 from chary import sum as total
-from chary.calls import Alert
+from chary.calls import Alert, Release
 from chary.client import connect
-from chary.errors import CharyError, InvalidParameter
+from chary.errors import CharyError, InvalidParameter, InvalidQuery
 from chary.noise import Seeded
+from chary.service.core import jobs
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner
 from chary.service.store.tables import TOLD
@@ -94,6 +96,12 @@ def test_groups_that_fire_and_groups_that_clear_are_told_apart(made):
         ("cleared", 4, ["south"]),
         ("fired", 4, ["east"]),
     ]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Whoever listens looks ten times a second."""
+    monkeypatch.setattr(jobs, "BEAT", 0.1)
 
 
 @contextmanager
@@ -193,18 +201,29 @@ def test_what_is_acknowledged_is_sent_no_more(made):
     stand(service, alert(), webhook="ops")
     grow(service, north=4000)
     assert waiting(service) == ["fired"]
-    with meeting(service, alice="analyst", bob="analyst") as (alice, bob):
+    service.standing.feed.acknowledge("homes", 1, "alice")
+    assert waiting(service) == []
+    grow(service, north=-4000)
+    assert waiting(service) == ["cleared"]
+    with pytest.raises(InvalidParameter, match="nothing else waits"):
+        service.standing.feed.acknowledge("homes", 2, "alice")
+
+
+def test_everybody_sees_who_takes_care_of_what_fired(made):
+    service, _ = made
+    stand(service, alert())
+    grow(service, north=4000)
+    with meeting(service, alice="analyst", bob="analyst", carol="custodian") as (alice, bob, carol):
         with pytest.raises(CharyError, match="no news"):
             bob.acknowledge(1)
+        with pytest.raises(CharyError, match="roles"):
+            carol.acknowledge(1)
         first = alice.acknowledge(1)
         assert (first["acknowledged_by"], alice.acknowledge(1)) == ("alice", first)
-        assert alice.news == [first]
-        service.datasets["homes"].session.append(homes({"north": -4000}))
-        wait_for(lambda: len(alice.news) == 2)
-        with pytest.raises(InvalidParameter, match="nothing else waits"):
-            alice.acknowledge(2)
-    assert waiting(service) == ["cleared"]
-    assert {"acknowledged": 1} in [json.loads(each.asked) for each in service.trail.entries()]
+        assert alice.news == carol.news == [first]
+        with pytest.raises(InvalidParameter, match="acknowledged by"):
+            alice._transport.once("PUT", alice._at("feed/1"), {"acknowledged": False})
+        assert {"acknowledged": 1} in [json.loads(each.asked) for each in service.trail.entries()]
 
 
 def test_one_silences_ones_own_over_http(made):
@@ -228,3 +247,145 @@ def test_one_silences_ones_own_over_http(made):
             with pytest.raises(InvalidParameter):
                 alice._transport.once("PUT", alice._at(f"standing/{name}"), body)
     assert [json.loads(each.asked).get("silenced") for each in service.trail.entries()][1:] == [name] * 3
+
+
+def run_of(service):
+    """The run of the only alert."""
+    (standing,) = service.standing.book.all("homes")
+    return service.datasets["homes"].asked_by("alice").resume(standing.wish.run)
+
+
+def arrive(service, *batches):
+    """Batches that come before anything is asked."""
+    for changes in batches:
+        service.datasets["homes"].session.append(homes(changes))
+
+
+def test_a_backlog_is_worked_off_in_order_about_the_rows_of_each_version(made):
+    service, _ = made
+    name = stand(service, alert())
+    arrive(service, {"north": 4000}, {}, {"north": -4000}, {"east": 4000})
+    assert [service.standing.tick(), service.standing.tick()] == [4, 0]
+    assert told(service, "kind", "version") == [("fired", 2), ("cleared", 4), ("fired", 5)]
+    assert (service.standing.book.found(name).version, service.standing.book.found(name).runs) == (5, 4)
+    assert [each.version for each in run_of(service).state.results] == [2, 3, 4, 5]
+
+
+def test_rows_may_arrive_between_two_versions_of_a_backlog(made, monkeypatch):
+    service, _ = made
+    stand(service, alert())
+    arrive(service, {"north": 4000}, {"north": -4000})
+    usual, late = StandingRunner._ask, [{"south": 4000}]
+
+    def asked(runner, served, standing, latest):
+        usual(runner, served, standing, latest)
+        served.growing.release()
+        arrive(service, *late[:1])
+        late.clear()
+        served.growing.acquire()
+
+    monkeypatch.setattr(StandingRunner, "_ask", asked)
+    assert service.standing.tick() == 3
+    assert told(service, "kind", "version") == [("fired", 2), ("cleared", 3), ("fired", 4)]
+
+
+def test_where_earlier_versions_cannot_be_read_those_of_now_are_and_it_is_said_once(tmp_path):
+    """Rows in memory: what came before this opening is not known apart."""
+    service = service_at(tmp_path)
+    terms = PUBLIC | {"budget": Budget(epsilon=1, delta=1e-6), "dataset": "homes", "ledger": tmp_path / "ledger"}
+    with chary.open(homes({}), **terms) as first:
+        serve_dataset(service, "homes", first)
+        stand(service, alert())
+        arrive(service, {"north": 4000}, {"north": -4000}, {"east": 4000})
+    batches = [{}, {"north": 4000}, {"north": -4000}, {"east": 4000}]
+    serve_dataset(service, "homes", chary.open(pa.concat_tables(map(homes, batches)), **terms))
+    for each in (homes({}), homes({})):
+        service.datasets["homes"].session.append(each)
+    assert [service.standing.tick(), service.standing.tick()] == [1, 0]
+    assert told(service, "kind", "version") == [("skipped", 5), ("fired", 6)]
+    (detail, _) = told(service, "detail")
+    assert detail[0].startswith("versions 2 to 5 were not looked at: rows of that version are not known apart")
+    service.datasets.close(), service.store.close(), service.jobs.close(1)
+
+
+def test_a_pause_says_which_versions_it_skipped_and_does_so_once(made):
+    service, _ = made
+    name = stand(service, alert(), webhook="ops")
+    service.standing.book.turn(name, "paused", 1)
+    arrive(service, {"north": 4000}, {"north": -4000}, {"east": 4000})
+    service.standing.book.turn(name, "active", 4)
+    arrive(service, {}, {"east": -4000})
+    assert service.standing.tick() == 3
+    assert told(service, "kind", "version") == [("skipped", 3), ("fired", 4), ("cleared", 6)]
+    assert told(service, "detail")[0] == ("versions 2 to 3 were not looked at: it was paused",)
+    assert "skipped" in waiting(service)
+
+
+def test_a_version_that_came_before_one_that_somebody_asked_about_stays_out(made):
+    service, _ = made
+    stand(service, alert())
+    arrive(service, {"north": 4000}, {"north": -4000})
+    run_of(service).ask()
+    arrive(service, {"east": 4000})
+    service.standing.tick()
+    assert told(service, "kind", "version") == [("skipped", 2), ("fired", 4)]
+
+
+def test_what_was_charged_before_a_kill_is_told_although_its_rows_cannot_be_read_any_more(made, monkeypatch):
+    service, clock = made
+    stand(service, alert())
+    with monkeypatch.context() as patched:
+        patched.setattr(service.standing.feed, "add", killed)
+        with pytest.raises(SystemExit):
+            grow(service, north=4000)
+    spent = service.datasets["homes"].session.spent
+    arrive(service, {}, {})
+    clock[0] += 301
+    monkeypatch.setattr("chary.core.versions.Arrivals.as_of", unreadable)
+    assert service.standing.tick() == 2
+    assert told(service, "kind", "version") == [("fired", 2), ("skipped", 3)]
+    assert service.datasets["homes"].session.spent == spent
+
+
+def killed(*_):
+    raise SystemExit
+
+
+def unreadable(*_):
+    raise InvalidQuery("they cannot be read")
+
+
+def test_an_answer_that_somebody_had_about_the_rows_of_now_is_none_about_earlier_ones(tmp_path):
+    service = service_at(tmp_path)
+    terms = PUBLIC | {"budget": Budget(epsilon=1, delta=1e-6), "dataset": "homes", "ledger": ":memory:"}
+    serve_dataset(service, "homes", chary.open(homes({}), **terms), shared=True)
+    asked, served = Release(chary.count(), epsilon="0.1"), service.datasets["homes"]
+    who = service.tokens.recognise(token_of(service, "alice"))
+    said = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+    service.standing.stand(served, who, Wish("ask", asked.body()), UNPRICED, **said)
+    arrive(service, {}, {"north": 4000})
+    shared = served.asked_by("bob").ask(asked)
+    assert service.standing.tick() == 2
+    (first,), (second,) = told(service, "call")
+    assert (
+        len({first, second, shared.call}) == 3
+    )  # what was asked last was about earlier rows, so that nothing is shared
+    service.datasets.close(), service.store.close(), service.jobs.close(1)
+
+
+def test_a_window_ends_when_the_version_came_however_late_it_is_looked_at(tmp_path):
+    service = service_at(tmp_path)
+    times = pa.table({"time": pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))})
+    terms = PUBLIC | {"budget": Budget(epsilon=1, delta=1e-6), "dataset": "homes", "ledger": ":memory:"}
+    serve_dataset(service, "homes", chary.open(times, **terms))
+    stand(service, Alert(chary.count(), above=2000, clear_below=1500, hits=20, time="time", window="1 hour"))
+    session = service.datasets["homes"].session
+    batch = [datetime.now(UTC).replace(tzinfo=None) - timedelta(minutes=30)] * 4000
+    for _ in range(2):
+        session.append(pa.table({"time": pa.array(batch, pa.timestamp("us"))}))
+    assert service.standing.tick() == 2
+    asked = [record for record in session.spine.ledger.calls("homes") if record.kind == "alert_ask"]
+    came = [datetime.fromisoformat(each.time).strftime("%Y-%m-%d %H:%M:%S") for each in session.versions[1:]]
+    assert [json.loads(record.answer)["at"] for record in asked] == came
+    assert told(service, "kind", "version") == [("fired", 2)]
+    service.datasets.close(), service.store.close(), service.jobs.close(1)

@@ -244,7 +244,7 @@ def turned(service: Service, on: admission.Asking, name: str, state: str) -> ale
     """A standing question of one's own, paused, going on or ended from now on; in the trail."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {alerts.state_of(state): name}, None)
-    return service.standing.book.turn(name, state)
+    return service.standing.book.turn(name, state, scheduler.version_of(on.served))
 
 
 def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.StandingQuestion:

@@ -5,7 +5,7 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
@@ -76,6 +76,16 @@ class StandingQuestion:
     def due(self, version: int, now: float) -> bool:
         """Whether it is asked now: at a time that has come, about rows that it was not asked about."""
         return self.state == ACTIVE and version > self.version and self.came(now)
+
+    def next(self, latest: int) -> int:
+        """About which version it is asked next: at appends about each in turn, at times about the rows of then."""
+        return self.version + 1 if self.every == APPEND else latest
+
+    @property
+    def missed(self) -> int | None:
+        """The last version that came before it went on after a pause, if it was not asked about that; None at times."""
+        over = self.resumed is not None and self.every == APPEND and self.version < self.resumed - 1
+        return (self.resumed or 0) - 1 if over else None
 
     def as_dict(self) -> dict[str, Any]:
         """All that is told of it."""
@@ -173,13 +183,16 @@ class StandingBook:
         if standing.every != APPEND:
             self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
 
-    def turn(self, name: str, state: str) -> StandingQuestion:
-        """Pause one, let it go on, or end it; whoever asks it now goes on asking.
+    def turn(self, name: str, state: str, version: int) -> StandingQuestion:
+        """Pause one, let it go on, or end it, at that version of the rows; whoever asks it now goes on asking.
 
-        One that goes on is asked about the rows of then, not about versions that came meanwhile. Errors:
-        `InvalidParameter` for another state, and for one that ended.
+        One that goes on is asked about the rows of then, not about versions that came meanwhile, which its news say.
+        Errors: `InvalidParameter` for another state, and for one that ended.
         """
         here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
+        goes_on = here.where(STANDING.c.state == PAUSED).values(state=ACTIVE, resumed=version)
+        if state == ACTIVE and self._store.change(goes_on):
+            return self.found(name)
         if not self._store.change(here.values(state=state_of(state))):
             raise InvalidParameter("this standing question has ended: let a new one stand")
         return self.found(name)
@@ -357,6 +370,20 @@ class Feed:
         fired = select(TOLD).where(TOLD.c.standing == standing.standing, TOLD.c.kind == FIRED).order_by(TOLD.c.version)
         sent = {group: not row.silenced for row in self._store.rows(fired) for group in told(row)["groups"] or [""]}
         return any(sent.get(group, False) for group in groups or ("",))
+
+    def skip(self, standing: StandingQuestion, upto: int, why: str) -> StandingQuestion:
+        """Leave the versions up to that one out, and say so: both at once, so that of each of them it is said once.
+
+        It is done by whoever has the question.
+        """
+        first = standing.version + 1
+        which = f"version {upto} was" if first == upto else f"versions {first} to {upto} were"
+        row = self._row(standing, News("skipped", upto, None, f"{which} not looked at: {why}"))
+        here = update(STANDING).where(STANDING.c.standing == standing.standing, STANDING.c.version == standing.version)
+        with self._store.transaction() as connection:
+            if connection.execute(here.values(version=upto)).rowcount:
+                connection.execute(insert(TOLD).values(**row))
+        return replace(standing, version=upto)
 
     def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
         """Say that somebody takes care of what fired or hit: it is sent no more. Who said so first stays.

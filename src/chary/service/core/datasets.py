@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -277,6 +278,14 @@ class SharedAnswers:
         told: Answer = handed_out(plan.present(found.outcome, number), spine)
         return told
 
+    def has(self, session: Session, request: str) -> bool:
+        """Whether the key has an answer: that of its own call, or that of another one."""
+        spine = session.spine
+        kept = self._kept({"dataset": spine.dataset, "analyst": spine.analyst, "request": request})
+        own = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=request)
+        settled = (call.request == request and call.state == State.SETTLED for call in own)
+        return kept not in (_UNKNOWN, None) or any(settled)
+
     def _number(self, spine: Spine, plan: Plan[Any], request: str) -> int | None:
         """The call whose answer the key has; None for its own."""
         key = {"dataset": spine.dataset, "analyst": spine.analyst, "request": request}
@@ -306,10 +315,32 @@ def _call(spine: Spine, number: int) -> CallRecord | None:
 
 
 def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
-    """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say."""
+    """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say.
+
+    None where an earlier version is asked about, and where that call was: the order tells only of rows of then.
+    """
+    if spine.version is not None:
+        return None
     found = spine.ledger.last_settled(spine.dataset, plan.kind, plan.body, spine.scope(plan))
-    note = None if found is None else spine.ledger.last_note(spine.dataset)
-    return None if found is None or (note is not None and found.number < note.entry) else found.number
+    if found is None:
+        return None
+    note = spine.ledger.last_note(spine.dataset)
+    about = _STANDING.fullmatch(found.request or "")
+    late = note is not None and about is not None and int(about[1]) < note.version
+    return None if late or (note is not None and found.number < note.entry) else found.number
+
+
+# The request keys of standing questions, which say about which version of the rows they are.
+_STANDING: Final = re.compile(r"standing [0-9a-f]+ at (\d{1,18})", re.ASCII)
+
+
+def standing_key(name: str, version: int | str) -> str:
+    """The request key under which a standing question is asked about a version; without one, how all of them begin.
+
+    >>> standing_key("1f", 7)
+    'standing 1f at 7'
+    """
+    return f"standing {name} at {version}"
 
 
 # Reports as they are shown: made once in a process, and kept until another is published or the ledger goes on.

@@ -17,14 +17,15 @@ from chary.calls.run import Opening, Run
 from chary.calls.weights import WeightedAnswer
 from chary.client.problems import Refusal
 from chary.core.charges import charged_in
-from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter
+from chary.core.transaction import numbered
+from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld
 from chary.ledger import State
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.core import alerts
 from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, StandingBook, StandingQuestion
 from chary.service.core.calculations import Calculations
-from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of
+from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of, standing_key
 from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
 from chary.session import Quote, Session
 
@@ -60,9 +61,14 @@ _NO_FAILURE: Final = Failures(0, 0.0)
 class StandingRunner:
     """Asks what is due.
 
-    Guarantee: under a request key made of the question and the version, so that two processes, or one that was killed
-    in between, ask and pay once; and what it found is told once. It never takes more than the share of the question:
-    what could cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
+    Guarantee: each version at most once, under a request key made of the question and the version, so that two
+    processes, or one that was killed in between, ask and pay once; and what it found is told once. At appends it is
+    asked about every version in order, reading the rows as of that version, also where several came meanwhile: what
+    stays out is told as "skipped", with the reason. It never takes more than the share of the question: what could cost
+    more ends it. What calls were charged that failed or were killed counts: the ledger tells.
+
+    A version stays out where it came during a pause, where the source cannot tell its rows from later ones, and where
+    the run was asked about later ones meanwhile by somebody else.
     """
 
     datasets: ServedDatasets
@@ -74,6 +80,7 @@ class StandingRunner:
     failures: dict[str, Failures] = field(default_factory=dict)
     asking: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    closing: threading.Event = field(default_factory=threading.Event, repr=False)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
@@ -113,6 +120,7 @@ class StandingRunner:
 
     def close(self, seconds: float) -> int:
         """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
+        self.closing.set()
         self.pool.shutdown(wait=False, cancel_futures=True)
         until = time.monotonic() + seconds
         while self.asking and time.monotonic() < until:
@@ -121,10 +129,17 @@ class StandingRunner:
 
     def _asked_in_turn(self, dataset: str, questions: list[StandingQuestion]) -> int:
         try:
-            return sum(self._tried(each) for each in questions)
+            return sum(self._worked_off(each) for each in questions)
         finally:
             with self.lock:
                 self.asking.discard(dataset)
+
+    def _worked_off(self, standing: StandingQuestion) -> int:
+        """Ask it about every version that is due; rows may arrive in between."""
+        asked = 0
+        while not self.closing.is_set() and self._tried(standing):
+            asked, standing = asked + 1, self.book.found(standing.standing)
+        return asked
 
     def _tried(self, standing: StandingQuestion) -> bool:
         """What goes wrong with one holds up no other one."""
@@ -143,33 +158,43 @@ class StandingRunner:
             self.book.look(standing, now)
             return False
         try:
-            # No rows arrive meanwhile: it is asked about the version under which it is written down.
+            # No rows arrive meanwhile: those of now are the ones of the version under which it is written down.
             with served.growing, self.book.held(rows_of(served.name)):
                 return self._asked_about(served, standing, version_of(served))
         except Refusal:
             return False  # another process asks, or adds rows: with the next tick
 
-    def _asked_about(self, served: Served, standing: StandingQuestion, version: int) -> bool:
+    def _asked_about(self, served: Served, standing: StandingQuestion, latest: int) -> bool:
         taken = self.book.take(standing.standing)
         if taken is None:
             return False
-        if not taken.due(version, self.book.clock()):
+        if not taken.due(latest, self.book.clock()):
             self.book.keep(taken.standing)
             return False
+        if taken.missed is not None:
+            taken = self.feed.skip(taken, taken.missed, "it was paused")
         try:
-            self._ask(served, taken, version)
+            self._ask(served, taken, latest)
         except Exception as error:  # the next ones have their turn
-            self._failed(taken, version, error)
+            self._failed(taken, taken.next(latest), error)
         else:
             self.failures.pop(taken.standing, None)
         return True
 
-    def _ask(self, served: Served, standing: StandingQuestion, version: int) -> None:
-        who = self.tokens.holder(standing.token)
+    def _ask(self, served: Served, standing: StandingQuestion, latest: int) -> None:
+        version, who = standing.next(latest), self.tokens.holder(standing.token)
         if who is None or not who.may("stand") or not who.sees(served.name):
             self._end(standing, version, "its token is not valid any more")
             return
-        session = served.acting(who)
+        now = served.acting(who)
+        # What was answered before a kill is told again by the ledger, which reads nothing.
+        earlier, session = version < latest and not self.answers.has(now, key_of(standing, version)), now
+        try:
+            if earlier or _has_window(now, standing):
+                session = now.as_of(version)
+        except InvalidQuery as error:
+            if earlier:
+                standing, version, earlier = self.feed.skip(standing, latest - 1, str(error)), latest, False
         try:
             quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
             if not _within(session, standing.share, quoted, self._charged(session, standing, version)):
@@ -178,7 +203,13 @@ class StandingRunner:
             key = key_of(standing, version)
             begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
             answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
-        except (BudgetExceeded, InvalidInput) as error:
+        except InvalidInput as error:
+            if earlier:  # it may still be asked about later versions
+                self.feed.skip(standing, version, str(error))
+                self.book.keep(standing.standing)
+            else:
+                self._end(standing, version, str(error))
+        except BudgetExceeded as error:
             self._end(standing, version, str(error))
         else:
             spine = session.spine
@@ -274,7 +305,7 @@ def version_of(served: Served) -> int:
 
 def key_of(standing: StandingQuestion, version: int | str) -> str:
     """The request key under which it is asked about a version of its rows; without one, how all of them begin."""
-    return f"standing {standing.standing} at {version}"
+    return standing_key(standing.standing, version)
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
@@ -283,6 +314,12 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
         run = run_shown(served, who, session, wish.run or 0)
         return run.quote(**words_of(run, wish.body))
     return session.quote(shown_call(served, who, session, wish.body))
+
+
+def _has_window(session: Session, standing: StandingQuestion) -> bool:
+    """Whether it is an alert whose window ends as the version came, which reading the rows of then says."""
+    run = alert_run(session, standing) if standing.every == APPEND else None
+    return run is not None and run.opened.window is not None and "at" not in standing.wish.body
 
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
@@ -301,7 +338,13 @@ def outcomes(session: Session, standing: StandingQuestion, version: int, answer:
 
 def alert_run(session: Session, standing: StandingQuestion) -> AlertRun | None:
     """The run of an alert that stands; None for anything else."""
-    run = None if standing.wish.run is None else session.resume(standing.wish.run)
+    number = standing.wish.run
+    try:
+        if number is None or numbered(session.spine, number).kind != Alert.kind:
+            return None
+        run = session.resume(number)
+    except NotWithheld:  # of a ledger that was restored to an older state
+        return None
     return run if isinstance(run, AlertRun) else None
 
 
