@@ -220,10 +220,11 @@ class Told:
         return int(np.sum(fired & (seen < above))), int(np.sum(cleared & (seen >= clear_below)))
 
 
-def delays(told: Flags, exact: Flags) -> tuple[list[int], int]:
+def delays(told: NDArray[Any], exact: Flags) -> tuple[list[int], int]:
     """How many weeks after the exact alert each of its changes was told, and how many never were.
 
-    One that was told before, and holds, is told at once. Groups are columns; weeks after the budget ended are missed.
+    One that was told before, and holds, is told at once. Groups are columns; weeks after the budget ended are missed,
+    as are those that were refused, which are neither state.
 
     >>> exact = np.array([[0], [1], [1], [1], [0], [0]], dtype=bool)
     >>> delays(np.array([[0], [0], [1], [1], [1], [0]], dtype=bool), exact), delays(exact & False, exact)
