@@ -38,6 +38,7 @@ NAMES = (
     "durability",
     "session",
     "append",
+    "alerts",
     "watch",
     "release",
     "thresholds",

@@ -49,6 +49,7 @@ PARTS = {
         (
             *("data/predicates/conditions", "data/predicates/terms", "data/predicates/predicate"),
             *("data/engines/compiler", "data/engines/sql", "data/engines/duckdb/engine", "data/engines/duckdb/reader"),
+            "data/engines/duckdb/remembered",
         ),
         "the answer of a compiled query is that of the rows, and how they are read depends on nothing in them",
     ),

@@ -162,7 +162,7 @@ class Backend(EngineRows, Protocol):
         """Which relation has the rows that came since a mark, or more; and the mark up to where that is."""
         ...
 
-    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+    def remembering(self, asked: Any, part: RowPart | None, doing: str) -> Callable[[Reads], Any]:
         """What answers one plan, given what reads a relation: an engine may read less, and never answers otherwise."""
         ...
 
@@ -219,7 +219,7 @@ class SQLRows(Backend):
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
         return self.reads_from, Mark(self.name, 0)
 
-    def remembering(self, doing: str) -> Callable[[Reads], Any]:
+    def remembering(self, asked: Any, part: RowPart | None, doing: str) -> Callable[[Reads], Any]:
         return lambda read: read(self.reads_from)
 
 
@@ -282,7 +282,7 @@ class EnginePlan:
         self._keys = [] if found.keys is None else [SmallTable(self._place.keys, found.keys)]
         self._length = found.length
         self._sql = {backend.reads_from: found.sql.replace(_ANY_KEYS, self._place.keys)}
-        self._answer = backend.remembering(_ANSWERED)
+        self._answer = backend.remembering(query, part, _ANSWERED)
 
     @property
     def sql(self) -> str:
@@ -322,7 +322,7 @@ def _ordering(backend: Backend, asked: Ordered, part: RowPart | None) -> Deferre
     def read(rows: str) -> Any:
         return compiler.in_order(asked, backend.numbers(sql.on(rows), keys, _SORTED))
 
-    place, answer = backend.place(fresh("keys"), part), backend.remembering(_SORTED)
+    place, answer = backend.place(fresh("keys"), part), backend.remembering(asked, part, _SORTED)
     offered = None if asked.keys is None else compiled(place).keys
     keys = [] if offered is None else [SmallTable(place.keys, offered)]
     sql = _Written(place, lambda place: place.sql(compiled(place).expression))

@@ -1,6 +1,5 @@
 """Batches appended to rows in DuckDB or in a folder of Parquet files, checked whole before they are written."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from chary.data import columns, rows
 from chary.data.engines import batches
 from chary.data.engines.compiler import ARRIVALS
 from chary.data.engines.duckdb import reader
-from chary.data.engines.duckdb.connection import Database, Growth, fetched
+from chary.data.engines.duckdb.connection import Database, Growth, as_stored, fetched
 from chary.data.engines.sql import ROWS, Column, select
 from chary.data.source import RowSource
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
@@ -203,10 +202,11 @@ GROWN: Final = "chary_grown"
 
 @dataclass(frozen=True, repr=False)
 class StateOfRows:
-    """Which files there are, as the disk tells them apart, and how many rows were added in memory. Secret.
+    """Which files there are, as the disk tells them apart, and how many rows were added. Secret.
 
     Rows in memory belong to one connection and are only ever added: `rowid` numbers them. A file that is written again
-    gets another time, size or number, so that two equal states are the same rows, as far as the disk tells.
+    gets another time, size or number, so that two equal states are the same rows, as far as the disk tells. Of a DuckDB
+    file it is told how often others wrote it (`Database.lineage`): in between, this process only added rows.
     """
 
     files: tuple[tuple[str, int, int, int, int], ...]
@@ -216,12 +216,18 @@ class StateOfRows:
         return "StateOfRows(<secret>)"
 
 
-def state_of(database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> StateOfRows | None:
-    """The state now; None where it cannot be told: other processes write into DuckDB files, and a column named rowid
-    hides the engine's."""
-    if _untold(loader):
+def state_of(
+    database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader, end: Growth | None = None
+) -> StateOfRows | None:
+    """The state now, or that of the rows up to an end; None where it cannot be told: a column named rowid hides the
+    engine's."""
+    if _hides_rowid(loader):
         return None
-    database.grown = paths, upto = database.grown or growth_of(connection, loader)
+    if end is None:
+        database.grown = database.grown or growth_of(connection, loader)
+    paths, upto = end or database.grown or growth_of(connection, loader)
+    if loader.path is not None:
+        return StateOfRows(((loader.path, database.lineage, 0, 0, 0),), upto)
     try:
         return StateOfRows(tuple(map(_identity, paths)), upto)
     except OSError:
@@ -229,11 +235,13 @@ def state_of(database: Database, connection: duckdb.DuckDBPyConnection, loader: 
 
 
 def growth_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> Growth:
-    """How far rows in memory have grown by now."""
+    """How far rows have grown by now."""
     relation, upto = _added(connection, loader), 0
     if relation is not None:
-        # Nothing is ever taken out, and rows of a transaction have other numbers until it is committed.
+        # Rows of a transaction have other numbers until it is committed.
         [(upto,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()
+    if loader.path is not None and not _are_first(connection, loader, upto):
+        [(upto,)] = connection.execute(f"SELECT max(rowid) + 1 FROM {relation}").fetchall()
     return files_of(connection, loader) if loader.is_view and loader.path is None else (), int(upto)
 
 
@@ -290,15 +298,20 @@ def end_of(
 
 def _place_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, size: int) -> int:
     """The number before which the first so many rows are; they are numbered from 0, but where rows were taken out."""
-    asked = f"SELECT count(*), coalesce(max(rowid), -1) + 1 FROM {loader.stored}"
-    [(rows, upto)] = connection.execute(asked).fetchall()
+    [(rows,)] = connection.execute(f"SELECT count(*) FROM {loader.stored}").fetchall()
     if rows < size:
         raise EngineError("there are fewer rows than there were: the rows were changed from outside")
-    if rows == upto or size == 0:
+    if size == 0 or _are_first(connection, loader, rows):
         return size
     numbered = f"SELECT rowid AS place, row_number() OVER (ORDER BY rowid) AS number FROM {loader.stored}"
     [(place,)] = connection.execute(f"SELECT place FROM ({numbered}) WHERE number = {size}").fetchall()
     return int(place) + 1
+
+
+def _are_first(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, rows: int) -> bool:
+    """Whether all the rows of a file, of which there are so many, have the first numbers: none was ever taken out."""
+    beyond = f"SELECT 1 FROM {loader.stored} WHERE rowid >= {rows} LIMIT 1"
+    return not connection.execute(beyond).fetchall()
 
 
 def look_at_then(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, end: Growth) -> None:
@@ -317,13 +330,13 @@ def growing(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str
 
     Rows of a DuckDB file are other processes' too, and a column named rowid hides the engine's.
     """
-    if _untold(loader) or (loader.is_view and len(files_of(connection, loader)) > len(loader.source.paths)):
+    if (
+        loader.path is not None
+        or _hides_rowid(loader)
+        or (loader.is_view and len(files_of(connection, loader)) > len(loader.source.paths))
+    ):
         return None
     return _added(connection, loader)
-
-
-def _untold(loader: reader.Loader) -> bool:
-    return loader.path is not None or _hides_rowid(loader)
 
 
 def _hides_rowid(loader: reader.Loader) -> bool:
@@ -339,5 +352,4 @@ def _added(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str 
 
 
 def _identity(path: str) -> tuple[str, int, int, int, int]:
-    told = os.stat(path)
-    return path, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
+    return path, *as_stored(path)

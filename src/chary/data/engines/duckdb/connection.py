@@ -13,6 +13,7 @@ import duckdb
 
 from chary.data.engines.sql import SmallTable, SmallTables
 from chary.errors import EngineError, quietly
+from chary.interruption import interrupted
 
 # Every connection to DuckDB: to what was named and to nothing else.
 
@@ -158,9 +159,12 @@ class Database:
     lock. After a reconnection temporary tables are made again.
     """
 
-    def __init__(self, access: Access, prepare: Work) -> None:
-        """Connect, and run `prepare`, which makes the rows; it runs again after each reconnection."""
-        self.access = access
+    def __init__(self, access: Access, prepare: Work, memories: Any = None) -> None:
+        """Connect, and run `prepare`, which makes the rows; it runs again after each reconnection.
+
+        `memories` are whatever is remembered of the rows: see `remembered`.
+        """
+        self.access, self.memories = access, memories
         self._prepare = prepare
         # Reentrant, since what holds the connection asks for it again: units are counted in one state of the rows.
         self._lock = threading.RLock()
@@ -168,7 +172,10 @@ class Database:
         self._closed = False
         self._writing = False
         self.grown: Growth | None = None
-        """How far rows in memory have grown, once that was looked up; only `write` changes it."""
+        """How far rows have grown, once that was looked up; only `write` changes it."""
+        self.lineage = 0
+        """How often the file was found as somebody else had written it: since then rows were only added, by `write`."""
+        self._left: Stored | None = None
         self.ends: dict[int, Growth] = {}
         """How far rows in memory had grown with each batch, by its number, from 0 before the first."""
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
@@ -200,8 +207,9 @@ class Database:
                 return self._add(connection, work)
             # The engine opens no file twice in one process with different rights.
             connection.close()
-            self._connection = None
-            return _write_file(self.access, work)
+            self._connection, self.grown = None, None
+            result, self._left = _write_file(self.access, work, self._left)
+            return result
 
     def offer(self, tables: Sequence[SmallTable]) -> None:
         """Make the temporary tables among these that are not there, and drop those that nobody needs any more."""
@@ -235,6 +243,10 @@ class Database:
     def _connect(self) -> duckdb.DuckDBPyConnection:
         connection = self.access.connect()
         self._tables.forget()
+        if self.access.path is not None:
+            found = _stored_whole(self.access.path)
+            self.lineage += found is None or found != self._left
+            self._left, self.grown = found, None
         self._prepare(connection)
         return connection
 
@@ -251,7 +263,38 @@ def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
     return result
 
 
-def _write_file(access: Access, work: Work) -> Any:
+def _write_file(access: Access, work: Work, before: "Stored | None") -> tuple[Any, "Stored | None"]:
+    """What `work` returns, and how the file is left; None where it was another one than before, or that is not known.
+
+    While a connection may write no other process may; so nobody wrote between two looks at an unchanged file, as far as
+    the disk tells.
+    """
     busy = EngineError("the file cannot be opened for writing: another connection holds it, or it is read-only")
     with quietly(lambda: access.connect(writing=True), busy) as connection:
-        return _transaction(connection, work)
+        is_same = before is not None and _stored_whole(str(access.path)) == before
+        result = _transaction(connection, work)
+        try:
+            connection.execute("CHECKPOINT")
+        except duckdb.Error as error:  # rows are there, wherever the engine keeps them
+            if interrupted(error):
+                raise
+        return result, _stored_whole(str(access.path)) if is_same else None
+
+
+# Files as the disk tells them apart: one that is written again gets another time, size or number.
+
+Stored = tuple[int, int, int, int]
+
+
+def as_stored(path: str) -> Stored:
+    """Which file it is now; `OSError` if it is gone."""
+    told = os.stat(path)
+    return told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns
+
+
+def _stored_whole(path: str) -> Stored | None:
+    """The same of a DuckDB file; None where a part of it is in its log."""
+    try:
+        return None if os.path.exists(f"{path}.wal") else as_stored(path)
+    except OSError:
+        return None

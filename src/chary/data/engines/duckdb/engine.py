@@ -18,9 +18,10 @@ from chary.data.columns import TypeClass, Unparsed, quote
 from chary.data.engines.compiler import HALF, Dialect
 from chary.data.engines.duckdb import append, reader
 from chary.data.engines.duckdb.connection import Access, Database, Growth, fetched
+from chary.data.engines.duckdb.remembered import Memories, memory_of
 from chary.data.engines.sql import ROWS, Reads, SmallTable, SQLRows
 from chary.data.partition import RowPart
-from chary.data.queries.ordered import Mark, Occurring, Words
+from chary.data.queries.ordered import Mark, Words
 from chary.data.rows import Arrival, Batch, Deferred, EntryLimit, StepColumns, Steps
 from chary.data.source import RowSource
 from chary.errors import InvalidParameter, SchemaMismatch, quietly
@@ -65,116 +66,29 @@ class DuckDialect(Dialect):
 
 DUCK: Final[Dialect] = DuckDialect()
 
-# Answers that add up over batches of rows: after a batch, only that is read.
-
-# Longer ones are not remembered: 256 plans are kept, so that at most 256 MB are.
-MOST: Final = 2**17
-# Two integers below it add up within 64 bits.
-_SMALL: Final = 2**62
-# An `Answer` of a query, or `Occurring`, or one for each group.
-_Answer = Any
-
-
-def adds_up(unit: str | None) -> bool:
-    """Whether the answers of every query add up over disjoint sets of rows: where each row is a unit of its own.
-
-    Proof. Then a query adds one term for each row (whether it counts, its value in steps, its products), for the key
-    of that row alone, and the term follows from the row. Sums of integers over disjoint sets add up.
-
-    With a column of units no query qualifies, whatever its limits: a unit counts once in each of two batches and once
-    in both together, and which of its rows are kept, or how its sum is clipped, follows from all of them.
-    """
-    return unit is None
-
-
-@dataclass(frozen=True)
-class _Remembered:
-    state: append.StateOfRows
-    answer: _Answer
-
-    def __repr__(self) -> str:
-        return "Remembered(<secret>)"
-
-
-class Adding:
-    """The last exact answer of one plan and the state of the rows it is of. Secret, in this process's memory alone.
-
-    Guarantee: what `answer` returns is what reading all rows returns. The state is taken before and after reading, and
-    only where both are one is the answer remembered; rows that changed otherwise than by growth are read again.
-
-    How long an answer takes then follows from which questions were asked before and what came since, both of which are
-    public, and as before from the rows that are read, which is not covered by the promise.
-    """
-
-    def __init__(self, database: Database, loader: reader.Loader, doing: str) -> None:
-        """For the plan of one query where answers add up."""
-        self._database, self._loader, self._doing = database, loader, doing
-        self._last: _Remembered | None = None
-
-    def answer(self, read: Reads) -> _Answer:
-        """By reading everything, or what came since the last answer, or nothing."""
-        return self._database.ask(lambda connection: self._answer(read, connection), self._doing)
-
-    def _answer(self, read: Reads, connection: duckdb.DuckDBPyConnection) -> _Answer:
-        now, last = append.state_of(self._database, connection, self._loader), self._last
-        if now is None:
-            return read(ROWS)
-        if last is not None and last.state == now:
-            return _copied(last.answer)
-        if last is not None and append.look_at_growth(connection, self._loader, last.state, now):
-            found = _sum(last.answer, read(append.GROWN))
-        else:
-            found = read(ROWS)
-        self._last = (
-            _Remembered(now, found)
-            if _size(found) <= MOST and append.state_of(self._database, connection, self._loader) == now
-            else None
-        )
-        return _copied(found)
-
-    def __repr__(self) -> str:
-        return "Adding(<secret>)"
-
-
-def _size(answer: _Answer) -> int:
-    if isinstance(answer, tuple):
-        return sum(map(_size, answer))
-    return 1 if isinstance(answer, int) else len(answer.places if isinstance(answer, Occurring) else answer)
-
-
-def _sum(one: _Answer, other: _Answer) -> _Answer:
-    if isinstance(one, int):
-        return one + int(other)
-    if isinstance(one, tuple):
-        return tuple(map(_sum, one, other))
-    if isinstance(one, Occurring):
-        return _merged(one, other)
-    if any(part.dtype == object or np.any(np.abs(part) >= _SMALL) for part in (one, other)):
-        one, other = one.astype(object), other.astype(object)
-    return one + other
-
-
-def _merged(one: Occurring, other: Occurring) -> Occurring:
-    places, where = np.unique(np.concatenate([one.places, other.places]), return_inverse=True)
-    counts = np.zeros(len(places), np.int64)
-    np.add.at(counts, where, np.concatenate([one.counts, other.counts]))
-    return Occurring(places, counts)
-
-
-def _copied(answer: _Answer) -> _Answer:
-    if isinstance(answer, tuple):
-        return tuple(map(_copied, answer))
-    if isinstance(answer, Occurring):
-        return Occurring(answer.places.copy(), answer.counts.copy())
-    return answer if isinstance(answer, int) else answer.copy()
-
-
 # DuckDB as an engine: what it opens, and the rows it holds.
 
 
 _Found = TypeVar("_Found")
 _UNREAD: Final = "chary_unread"
 _READING: Final = "read the elements"
+
+
+@dataclass(frozen=True, repr=False)
+class _Look:
+    """See `Look`: at all rows, or at those up to an `end`."""
+
+    rows: "DuckRows"
+    read: Reads
+    connection: duckdb.DuckDBPyConnection
+    loader: reader.Loader
+    end: Growth | None
+
+    def state(self) -> append.StateOfRows | None:
+        return append.state_of(self.rows.database, self.connection, self.loader, self.end)
+
+    def grew(self, before: append.StateOfRows, now: append.StateOfRows) -> bool:
+        return append.look_at_growth(self.connection, self.loader, before, now)
 
 
 class DuckRows(SQLRows):
@@ -185,7 +99,8 @@ class DuckRows(SQLRows):
     def __init__(self, loader: reader.Loader) -> None:
         """Use `DuckDB.open`."""
         super().__init__(loader.unit)
-        self.database, self._loader = Database(loader.access, loader.load), loader
+        self.database, self._loader = Database(loader.access, loader.load, Memories()), loader
+        self._end: Growth | None = None
 
     @property
     def schema(self) -> dict[str, str]:
@@ -248,10 +163,18 @@ class DuckRows(SQLRows):
         rows, upto = self._read(look, (), _READING)
         return rows, Mark(self.name, upto)
 
-    def remembering(self, doing: str) -> Callable[[Reads], Any]:
-        if adds_up(self.unit):
-            return Adding(self.database, self._loader, doing).answer
-        return super().remembering(doing)
+    def remembering(self, asked: Any, part: RowPart | None, doing: str) -> Callable[[Reads], Any]:
+        make, kept = memory_of(asked, part, self), self.database.memories
+        if make is None:
+            return super().remembering(asked, part, doing)
+
+        def answer(read: Reads) -> Any:
+            def work(connection: duckdb.DuckDBPyConnection) -> Any:
+                return kept.of((asked, part), make).answer(_Look(self, read, connection, self._loader, self._end))
+
+            return self.database.ask(work, doing)
+
+        return answer
 
     @property
     def knows_arrival(self) -> bool:
@@ -287,22 +210,20 @@ class RowsThen(DuckRows):
         """Use `DuckRows.as_of`."""
         SQLRows.__init__(self, now.unit)
         self.database, self._loader, self._now, self._end = now.database, now._loader, now, end
+        self._look = partial(append.look_at_then, loader=now._loader, end=end)
 
     def _read(
         self, found: Callable[[duckdb.DuckDBPyConnection], _Found], tables: Sequence[SmallTable], doing: str
     ) -> _Found:
         def work(connection: duckdb.DuckDBPyConnection) -> _Found:
             # Each time, since there is one such view for all versions, so that a query is compiled once.
-            append.look_at_then(connection, self._loader, self._end)
+            self._look(connection)
             return found(connection)
 
         return super()._read(work, tables, doing)
 
     def since(self, mark: Mark | None) -> tuple[str, Mark]:
         return SQLRows.since(self, mark)
-
-    def remembering(self, doing: str) -> Callable[[Reads], Any]:
-        return SQLRows.remembering(self, doing)
 
     def as_of(self, batch: int, size: int | None) -> "RowsThen":
         return self._now.as_of(batch, size)
