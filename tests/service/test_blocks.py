@@ -184,3 +184,14 @@ def test_the_page_shows_a_bar_a_block_and_asks_some(loads, visit):
     budget = visitor.get("/page/datasets/loads/budget").text
     assert "Each month has all of the budget for itself" in budget
     assert "50 % charged" in budget
+
+
+def test_a_published_report_shows_the_bars_too(loads, service, address, visit, asking):
+    asking().blocks("2024-02").ask(HALF)
+    with connect(address, token_of(service, "carol", ["custodian"]), dataset="loads") as keeper:
+        keeper._transport.once("POST", keeper._at("report"), {})
+        assert keeper.report().datasets[0].blocks == {"2024-01": 0.0, "2024-02": 0.5, "2024-03": 0.5}
+        assert keeper.report(draft=True).to_dict()["datasets"] == report(loads).to_dict()["datasets"]
+    page = visit().get("/page/datasets/loads/report")
+    assert page.status_code == 200
+    assert "2024-02" in page.text

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import chary
@@ -275,6 +277,46 @@ def test_a_server_that_is_killed_loses_nothing_and_pays_nothing_twice(tmp_path):
     ) as kept:
         assert kept.spine.ledger.verify().ok
         assert kept.spent.share == pytest.approx(0.05 * len(history))
+
+
+GROWING = """
+[service]
+port = {port}
+rows-bytes = 3000000
+body-seconds = 60
+
+[dataset.loads]
+file = "loads.duckdb"
+table = "loads"
+unit = "home"
+budget-epsilon = 1
+"""
+
+
+def test_a_file_is_sent_whole_and_added_once_whenever_a_server_is_killed(tmp_path):
+    with duckdb.connect(str(tmp_path / "loads.duckdb")) as made:
+        made.execute("CREATE TABLE loads AS SELECT i AS home, 1.5 AS kwh FROM range(10) t(i)")
+    port, rows = free_port(), 100_000
+    (tmp_path / "chary.toml").write_text(GROWING.format(port=port))
+    with closing(ServiceStore(tmp_path / "chary-service.db")) as store:
+        token = BearerTokens(store).make("carol", roles=["custodian"], datasets=["*"], days=1)
+    week, longer = tmp_path / "week.csv", tmp_path / "longer.csv"
+    week.write_text("home,kwh\n" + "".join(f"{home},2.25\n" for home in range(rows)))
+    longer.write_text(week.read_text() + "7,1.5\n" * 500_000)
+    with ExitStack() as opened:
+        with started(tmp_path) as server:
+            keeper = opened.enter_context(connect(f"http://127.0.0.1:{port}", token, patience=240))
+            # One that is larger than may be sent is refused at once, and not sent again and again.
+            with pytest.raises(Refusal, match="larger than 3000000 bytes"):
+                keeper.append(longer)
+            sending = ThreadPoolExecutor(1).submit(keeper.append, week)
+            time.sleep(0.2)
+            os.kill(server.pid, signal.SIGKILL)
+            server.wait()
+        with started(tmp_path):
+            assert sending.result(timeout=240) == keeper.append(week) == 1
+    with duckdb.connect(str(tmp_path / "loads.duckdb"), read_only=True) as kept:
+        assert kept.execute("SELECT count(*) FROM loads").fetchone() == (rows + 10,)
 
 
 def test_several_processes_share_one_budget(tmp_path):

@@ -433,6 +433,10 @@ class AsyncRemote:
     statement = _awaited(Remote.statement)
     report = _awaited(Remote.report)
 
+    def blocks(self, since: str | date | None = None, until: str | date | None = None) -> AsyncRemote:
+        """The same, of the blocks from one to another alone; nothing is awaited."""
+        return AsyncRemote(self.session.blocks(since, until))
+
     async def start(self, opening: Opening[Any], *, request: str | None = None) -> AsyncRun:
         """Open what stays open."""
         return AsyncRun(await asyncio.to_thread(self.session.start, opening, request=request))

@@ -30,6 +30,7 @@ from chary.data.neighbors import NeighborRelation, Neighbors
 from chary.data.queries import histogram, moments, sums
 from chary.data.queries.stored import CURRENT, STORED
 from chary.filters import exact, filter
+from chary.ledger import Parts
 from chary.mechanisms import additive, local_reports, mwem, workloads
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
 from chary.report.public_report import PublicReport
@@ -74,6 +75,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "OneHotReports": local_reports.UnaryEncoding,
     "OneSidedNoise": sparse_vector.OneSidedNoise,
     "Outlook": Outlook,
+    "Parts": Parts,
     "PublicReport": PublicReport,
     "Publication": intervals.Publication,
     "PublishedValue": PublishedValue,
@@ -257,7 +259,8 @@ def _classes() -> Mapping[str, Any]:
     import_module("chary.calls"), import_module("chary.report"), import_module("chary.session")
     modules = [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_MODULES)]
     found = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
-    return {_tag(kind): kind for kind in found if kind.__module__.startswith(_MODULES) and _is_value(kind)}
+    named = {_tag(kind): kind for kind in found if kind.__module__.startswith(_MODULES) and _is_value(kind)}
+    return TAGS | named
 
 
 def _is_value(kind: Any) -> bool:
