@@ -2,18 +2,21 @@
 
 import json
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 from sqlalchemy import select
 
 import chary
-from chary import Budget
+from chary import Blocks, Budget
 from chary import sum as total
 from chary.calls import Alert, Release
 from chary.client import connect
+from chary.data import blocks as periods
+from chary.data.blocks import months_later
 from chary.errors import CharyError, InvalidParameter, InvalidQuery
+from chary.ledger import entries
 from chary.noise import Seeded
 from chary.service.core import jobs
 from chary.service.core.requests import Wish
@@ -82,6 +85,33 @@ def test_an_alert_fires_once_and_says_how_severe_it_is_and_what_to_do(made):
     fired, _ = service.standing.feed.since("homes")
     (entry,) = [each for each in service.datasets["homes"].session.history if each.call == fired["call"]]
     assert (entry.hits, "value" in fired) == (1, False)
+
+
+def test_an_alert_over_blocks_outlives_its_share_of_one(tmp_path, monkeypatch):
+    today = [date(2024, 1, 10)]
+    monkeypatch.setattr(periods, "now", lambda: datetime.combine(today[0], datetime.min.time()))
+    monkeypatch.setattr(entries, "now", lambda: f"{today[0]}T00:00:00+00:00")
+
+    def month(saved):
+        return pa.table({"day": [today[0]] * abs(saved), "saved": [1 if saved > 0 else -1] * abs(saved)})
+
+    service = service_at(tmp_path)
+    renews = {"budget": Budget(epsilon=1, delta=1e-6), "blocks": Blocks("day", every="month", since="2024-01")}
+    session = chary.open(month(1), **PUBLIC, **renews, ledger=":memory:", dataset="homes", unsafe_noise=Seeded(6))
+    serve_dataset(service, "homes", session)
+    name = stand(service, alert(window="20 days"), tell="all")
+    for number in range(24):
+        today[0] = months_later(date(2024, 1, 25), number)
+        session.append(month(4000 if number % 2 == 0 else 1))
+        assert service.standing.tick() == 1, (number, told(service, "kind", "detail"))
+    kinds = [kind for (kind,) in told(service, "kind")]
+    assert (kinds.count("fired"), kinds.count("cleared"), kinds.count("ended")) == (12, 12, 0)
+    spent = session.spent_by_block
+    assert sum(spent.values()) > 1
+    assert max(spent.values()) == pytest.approx(service.standing.book.found(name).charged)
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
 
 
 def test_groups_that_fire_and_groups_that_clear_are_told_apart(made):

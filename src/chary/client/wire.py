@@ -260,7 +260,7 @@ def _classes() -> Mapping[str, Any]:
     modules = [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_MODULES)]
     found = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
     named = {_tag(kind): kind for kind in found if kind.__module__.startswith(_MODULES) and _is_value(kind)}
-    return TAGS | named
+    return {**TAGS, **named}
 
 
 def _is_value(kind: Any) -> bool:

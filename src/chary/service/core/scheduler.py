@@ -19,7 +19,7 @@ from chary.client.problems import Refusal
 from chary.core.charges import charged_in
 from chary.core.transaction import numbered
 from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld
-from chary.ledger import State
+from chary.ledger import State, together
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.core import alerts
@@ -232,8 +232,12 @@ class StandingRunner:
     def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> tuple[Amount, int]:
         """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
         account; without the answer about a version, which is told again for free. Rounds that were begun for it are
-        not: they may be over."""
+        not: they may be over. Where the budget renews it is what the dearest block was charged."""
         spine = session.spine
+        if spine.blocks is not None:
+            again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
+            calls = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=keys)
+            return together(call for call in calls if call.request != again or call.state != State.SETTLED), 0
         found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
         charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
         if about is not None:
