@@ -22,6 +22,7 @@ class Posted(ThreadingHTTPServer):
 
     def __init__(self, address=("127.0.0.1", 0)):
         self.taken, self.troubles, self.may = [], [], threading.Event()
+        self.elsewhere = "http://127.0.0.1:1/elsewhere"
         super().__init__(address, _Posting)
 
     @property
@@ -43,7 +44,7 @@ class _Posting(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(trouble if isinstance(trouble, int) else 200)
-        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.send_header("Location", self.server.elsewhere)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

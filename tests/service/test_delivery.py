@@ -313,6 +313,27 @@ def test_what_is_acknowledged_here_is_so_at_pagerduty(telling):
         assert keys == set(duty.opened)
 
 
+def test_what_is_acknowledged_while_it_was_taken_in_part_is_so_for_that_part(telling):
+    with posted_to() as receiver:
+        made, duty, receiver.troubles[:] = telling(receiver, "pagerduty"), Duty(), [204, 500]
+        made.tell("fired", "north", "south")
+        made.delivery.tick()
+        made.service.standing.feed.acknowledge("visits", 1, "alice")
+        made.delivery.acknowledged(1)
+        made.drain()
+        for _, body in receiver.taken:
+            duty.take(body)
+        assert duty.cared == ["north"]
+
+
+def test_no_redirect_is_followed(telling):
+    with posted_to() as receiver, posted_to() as elsewhere:
+        made, receiver.troubles[:], receiver.elsewhere = telling(receiver), [307, 308], elsewhere.url
+        made.tell("fired")
+        made.drain()
+        assert (len(receiver.taken), elsewhere.taken) == (1, [])
+
+
 def test_what_clears_in_a_silence_closes_what_was_opened_before(telling):
     with posted_to() as receiver:
         made, duty = telling(receiver, "pagerduty"), Duty()
@@ -325,6 +346,16 @@ def test_what_clears_in_a_silence_closes_what_was_opened_before(telling):
         for _, body in receiver.taken:
             duty.take(body)
         assert (len(duty.opened), duty.open, len(receiver.taken)) == (1, {}, 2)
+
+
+def test_other_news_are_incidents_of_their_own(telling):
+    """Also where the number of one is the version of another."""
+    with posted_to() as receiver:
+        made = telling(receiver, "pagerduty")
+        for kind, version in (("fired", 1), ("failing", 1), ("running out", 0), ("ended", 0), ("hit", 5), ("fired", 5)):
+            made.tell(kind, version=version)
+        made.drain()
+        assert len({json.loads(body)["dedup_key"] for _, body in receiver.taken}) == 6
 
 
 def test_what_was_taken_of_many_groups_is_not_sent_again_while_it_goes_on(telling):

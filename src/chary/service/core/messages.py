@@ -157,8 +157,9 @@ def _event(news: News, happening: Happening, *, changed: bool) -> dict[str, Any]
     told: dict[str, Any] = {"summary": title(of_one), "source": one_line(news["dataset"]), "severity": severity(news)}
     told |= {"timestamp": _moment(news).isoformat(), "component": news["standing"], "class": news["kind"]}
     told |= {"group": one_line(happening.group)} if happening.group else {}
-    marked = json.dumps([happening.group, happening.since if changed else news["number"]])
-    key = f"chary.{news['standing']}.{hashlib.sha256(marked.encode()).hexdigest()[:32]}"
+    # What is no change of a group is an incident of its own.
+    which = [happening.group, happening.since] if changed else [news["kind"], "news", news["number"]]
+    key = f"chary.{news['standing']}.{hashlib.sha256(json.dumps(which).encode()).hexdigest()[:32]}"
     taken_care_of = "acknowledge" if news.get("acknowledged") else "trigger"
     action = "resolve" if news["kind"] == CLEARED else taken_care_of
     return {"event_action": action, "dedup_key": key, "client": "chary"} | {
