@@ -1,7 +1,10 @@
 """Budgets that renew: what each block is charged and told, what is refused, and alerts that never end."""
 
 import json
+import random
+from contextlib import nullcontext
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 
 import pyarrow as pa
 import pytest
@@ -87,6 +90,27 @@ def test_each_block_is_charged_what_reads_it(opened, place):
     assert session.spine.ledger.verify().ok
 
 
+def test_any_calls_are_charged_exactly_and_never_beyond_a_block(opened, clock, place):
+    """A call is admitted exactly if it fits into every block that it reads, whatever came before."""
+    session, drawn = opened(budget=Budget(epsilon=1), ledger=place), random.Random(7)
+    clock("2024-06-30")
+    held = {name: Fraction(0) for name in session.spine.blocks.all()}
+    for _ in range(60):
+        first, last = sorted(drawn.choices(list(held), k=2))
+        epsilon = drawn.choice([Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)])
+        read = [name for name in held if first <= name <= last]
+        fits = all(held[name] + epsilon <= 1 for name in read)
+        asked = session.blocks(first, last)
+        assert asked.quote(Release(count(), epsilon=epsilon)).fits == fits
+        with nullcontext() if fits else pytest.raises(BudgetExceeded):
+            asked.ask(Release(count(), epsilon=epsilon))
+        held |= {name: held[name] + epsilon for name in read if fits}
+        assert {name: Fraction(share) for name, share in session.spent_by_block.items()} == held
+        assert asked.remaining.share == 1 - max(held[name] for name in read)
+    assert session.spent.share == 1 == max(held.values())
+    assert session.spine.ledger.verify().ok
+
+
 def test_what_is_asked_is_of_the_rows_of_these_blocks(opened):
     session = opened(budget=NO_NOISE)
 
@@ -143,7 +167,7 @@ def test_the_statement_says_what_holds_for_whom(opened):
     assert "with all rows of one home in one month added or removed" in said
     assert "in the dearest month, since each has all of it for itself" in said
     twelve = [chary.numbers.plain(part) for part in unit_budget(USUAL, 12)]
-    assert f"of 12 ({twelve[0]}, {twelve[1]})" in said
+    assert f"a group of so many, of 2 by (2, 3.71828e-06), of 12 by ({twelve[0]}, {twelve[1]})" in said
     quoted = session.quote(ONE)
     assert quoted.block == quoted.as_dict()["block"] == "2024-01"
     assert "of the blocks that it reads, 2024-01 has least left" in str(quoted)
@@ -304,6 +328,25 @@ def test_the_rule_is_fixed_with_the_budget(opened, kept):
     ledger.close()
 
 
+def test_what_is_stored_stays(opened, tmp_path):
+    """Ledgers open for ever: the words of a rule, of what divides the rows, and of blocks."""
+    with opened(
+        ledger=tmp_path / "loads.ledger", blocks=Blocks("day", every="quarter", since="2023", kept=3)
+    ) as session:
+        session.ask(ONE)
+        [terms], [call] = session.spine.ledger.datasets(), session.spine.ledger.calls("data")
+        assert json.loads(terms.conditions)["blocks"] == {
+            "column": "day",
+            "every": "quarter",
+            "since": "2023-Q1",
+            "kept": 3,
+        }
+        assert (terms.basic, call.parts.text) == (
+            0,
+            '{"most":1,"names":["2023-Q3","2023-Q4","2024-Q1"],"partition":"date_trunc(\'quarter\', day)"}',
+        )
+
+
 def test_a_ledger_without_blocks_stays_without(opened, tmp_path):
     place = tmp_path / "loads.ledger"
     with opened(ledger=place, blocks=None) as session:
@@ -426,6 +469,8 @@ def test_an_alert_over_a_year_never_ends(clock, tmp_path):
             session.append(batch(quarter))
             run.ask(at=periods.months_later(date(2000, 1, 31), 3 * quarter + 2))
         transitions, spent = run.state.transitions, session.spent_by_block
+        # All of it together is more than one budget, and what counts is what the dearest month holds of it.
+        assert run.spent.share == session.spent.share == pytest.approx(1 / hits)
         assert len(transitions) == 20 > 2 * hits
         assert len(spent) == 240
         assert 0 < max(spent.values()) <= 3 / hits + 1e-9

@@ -24,7 +24,7 @@ from chary.data.queries.bodies import query_of
 from chary.data.queries.stored import current, stored_kinds
 from chary.errors import InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
 from chary.ledger import CallRecord as Stored
-from chary.ledger import Parts, State
+from chary.ledger import Parts, State, together
 from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
@@ -300,20 +300,23 @@ class _Charges:
         self._spine, self._opened, self._names = spine, opened, names
         # The body of every question is JSON without spaces, so most calls are told apart without reading theirs.
         self._named = f'"{names}":{opened}'
-        self._known: tuple[int, Amount, int, tuple[int, ...]] = (opened - 1, Amount(0), 0, ())
+        self._known: tuple[int, Mapping[Parts | None, Amount], int, tuple[int, ...]] = (opened - 1, {}, 0, ())
 
     def total(self) -> tuple[Amount, int]:
-        """All of them together, at what is reserved for those under way, and what they add to the basic account."""
-        ledger, (after, done, basic, began) = self._spine.ledger, self._known
-        waiting = []
+        """All of them together, at what is reserved for those under way, and what they add to the basic account; of
+        blocks what the dearest one holds of them."""
+        ledger, (after, known, basic, began) = self._spine.ledger, self._known
+        done, waiting = dict(known), list[Stored]()
         for stored in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
             after = max(after, stored.number)
             if stored.state == State.RESERVED and self._is_of_run(stored):
                 waiting.append(stored)
             elif self._is_of_run(stored):
-                done, basic = done + stored.charged, basic + stored.basic
+                done[stored.parts] = done.get(stored.parts, Amount(0)) + stored.charged
+                basic += stored.basic
         self._known = after, done, basic, tuple(stored.number for stored in waiting)
-        return sum((stored.charged for stored in waiting), done), sum((stored.basic for stored in waiting), basic)
+        under_way = ((stored.parts, stored.charged) for stored in waiting)
+        return together(chain(done.items(), under_way)), sum((stored.basic for stored in waiting), basic)
 
     def _is_of_run(self, stored: Stored) -> bool:
         if stored.number == self._opened:

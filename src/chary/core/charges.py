@@ -48,7 +48,13 @@ def spent_by_block(ledger: Ledger, dataset: str, filter_: Filter, blocks: Blocks
 
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:
     """What these calls were charged together, likewise."""
-    return charged_in(ledger, dataset, filter_, together(calls), sum(call.basic for call in calls))
+    return charged_in(
+        ledger,
+        dataset,
+        filter_,
+        together((call.parts, call.charged) for call in calls),
+        sum(call.basic for call in calls),
+    )
 
 
 def charged_in(ledger: Ledger, dataset: str, filter_: Filter, total: Amount, basic: int) -> Spending:

@@ -9,7 +9,7 @@ from typing import Final
 from chary.amounts import LIMIT, Accounts, Amount, Basic, beside_a_cap
 from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
-from chary.ledger.records import Balance, CallRecord, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
+from chary.ledger.records import Balance, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
 
 # What the parts of a partition hold: a unit is in few of them, so the dearest of those count and no others.
 
@@ -247,11 +247,11 @@ class Account:
         return self.analysts.get(name) or Purse()
 
 
-def together(calls: Iterable[CallRecord]) -> Amount:
-    """What these calls take of a budget together: of those of parts, what the dearest parts hold."""
+def together(charges: Iterable[tuple[Parts | None, Amount]]) -> Amount:
+    """What these charges take of a budget together: of those of parts, what the dearest parts hold."""
     purse = Purse()
-    for call in calls:
-        purse.move((call.charged.main, call.charged.delta, 0, 0), call.parts)
+    for parts, charged in charges:
+        purse.move((charged.main, charged.delta, 0, 0), parts)
     return Amount(purse.spent_main, purse.spent_delta)
 
 

@@ -163,9 +163,9 @@ def promised_across_blocks(neighbor_relation: NeighborRelation, budget: Budget) 
     for most in sorted({2, _A_YEAR[block]}):
         with suppress(InvalidParameter):
             epsilon, delta = unit_budget(budget, most)
-            said += f", of {most} ({plain(epsilon)}, {plain(delta)})" if delta < 1 else ""
-    told = said or ", and here too much for two"
-    return f" All rows of one {unit} are protected as a group of as many as it has {block}s with rows{told}."
+            said += f", of {most} by ({plain(epsilon)}, {plain(delta)})" if delta < 1 else ""
+    told = said or ", which promises nothing here"
+    return f" All rows of one {unit} with rows in several {block}s are protected as a group of so many{told}."
 
 
 _A_YEAR: Final = {"day": 365, "week": 53, "month": 12, "quarter": 4, "year": 2}
