@@ -61,7 +61,7 @@ def test_what_alerts_do_is_told(made):
     assert figures(made.stored.told().decode())["chary_alert_behind_versions", (name,)] == 1
     other = StoredFigures(made.datasets, made.standing.book, made.standing.feed, made.delivery)
     assert other.told() == made.stored.told()
-    made.standing.book.turn(name, "ended")
+    made.standing.book.turn(name, "ended", 3)
     assert of(made) == {}
 
 
