@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import chary
+from chary.calls import Alert
 from chary.data import EntryLimit, count
-from chary.errors import EngineError, SchemaMismatch
+from chary.errors import EngineError, InvalidQuery, SchemaMismatch
 
 TABLE = "CREATE TABLE visits (patient bigint, n integer, x double precision, s text, b boolean, d date, t timestamp)"
 ROWS = {
@@ -66,6 +67,18 @@ def test_files_and_frames_are_read_as_for_every_engine(growing, tmp_path):
     with pytest.raises(SchemaMismatch, match="check that there is a header") as caught:
         table.append(tmp_path / "secret.csv")
     assert "SECRET" not in str(caught.value)
+
+
+def test_rows_of_then_cannot_be_told_apart_and_an_alert_looks_at_those_of_now(growing, clinic):
+    growing()
+    budget = chary.Budget(epsilon=10**6, delta=1e-6)
+    with chary.open(clinic.url(), table="visits", privacy_unit=None, budget=budget, ledger=":memory:") as session:
+        run = session.start(Alert(count(), above=3, epsilon=1000, below_margin=True))
+        versions = [session.append(rows()) for _ in range(3)]
+        with pytest.raises(InvalidQuery, match="cannot be told apart: ask about those of now"):
+            session.as_of(versions[0])
+        assert [(told.version, told.state) for told in run.follow()] == [(versions[-1], "active")]
+        assert run.state.skipped == tuple(versions[:-1])
 
 
 def test_a_request_that_came_before_adds_nothing(growing):
