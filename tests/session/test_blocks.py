@@ -11,7 +11,7 @@ import pytest
 
 import chary
 from chary import Algorithm, Blocks, Budget, count
-from chary.calls import Alert, Release, ReleaseIf, RunAlgorithm, SparseVector
+from chary.calls import Alert, IndividualTests, Release, ReleaseIf, RunAlgorithm, SparseVector
 from chary.data import blocks as periods
 from chary.errors import (
     BudgetExceeded,
@@ -294,6 +294,10 @@ def test_what_no_limit_makes_sound_is_refused(opened):
     with pytest.raises(InvalidQuery, match="ask it of one block"):
         session.ask(RunAlgorithm(seen))
     assert session.blocks("2024-01", "2024-01").ask(RunAlgorithm(seen)).value == 2
+    spent = session.spent_by_block
+    with pytest.raises(InvalidQuery, match="ask a session of one block"):
+        session.start(IndividualTests(epsilon=1, hits=2))
+    assert session.spent_by_block == spent
     with pytest.raises(InvalidQuery, match="in blocks, which are their parts"):
         session.partition("home", [1, 2])
     with pytest.raises(InvalidParameter, match="rows are appended to all rows"):

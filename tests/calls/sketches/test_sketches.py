@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import chary
-from chary import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
+from chary import Blocks, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
 from chary.calls import DistinctSketch
@@ -25,7 +25,7 @@ from chary.data.queries.ordered import Elements
 from chary.errors import EngineError
 from chary.mechanisms import Distinct, Phantoms, words
 from chary.noise import Seeded
-from tests.mechanisms.sketch_laws import trajectories
+from tests.mechanisms.sketch_laws import trajectories, within, worst
 from tests.session.kit import NO_NOISE, USUAL, error_texts, spent
 
 KEY = "0f" * 32
@@ -110,16 +110,19 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_rows_only():
 
 
 @pytest.mark.parametrize(
-    ("asked", "add_remove", "replace"),
+    ("asked", "add_remove", "replace", "in_blocks"),
     [
-        (Elements(), 1, 2),
-        (Elements("v", max_groups_per_unit=3), 3, 6),
-        (Elements("v", assumed_groups_per_unit=3), 6, 12),
+        (Elements(), 1, 2, 2),
+        (Elements("v", max_groups_per_unit=3), 3, 6, 3),
+        (Elements("v", assumed_groups_per_unit=3), 6, 12, 6),
     ],
 )
-def test_arrivals_that_neighbours_can_differ_in(asked, add_remove, replace):
+def test_arrivals_that_neighbours_can_differ_in(asked, add_remove, replace, in_blocks):
     assert asked.reach(NeighborRelation("add_remove", "patient")) == add_remove
     assert asked.reach(NeighborRelation("replace", "patient")) == replace
+    # Without its rows of one block a unit comes later, by those of another.
+    assert asked.reach(NeighborRelation("add_remove", "patient", block="month")) == in_blocks
+    assert asked.reach(NeighborRelation("replace", "patient", block="month")) == 2 * in_blocks
     assert Elements.of_body(json.loads(json.dumps(asked.body()))) == asked
 
 
@@ -142,6 +145,20 @@ def test_an_earlier_arrival_of_a_shared_element_costs_twice():
     loss = np.abs(np.log(early[held] / late[held])).max()
     single = np.abs(np.log(masses(phantoms + 1) / masses(phantoms))).max()
     assert 1.3 * single < loss <= 2 * single
+
+
+def test_a_unit_without_its_rows_of_one_block_is_hidden(opened):
+    """By enumeration for one register, with the size that a session takes: early by one block, or late by another."""
+    session = opened(
+        people(0, 30).append_column("day", [[datetime.date(2024, 1, 1)] * 30]), blocks=Blocks("day", since="2024")
+    )
+    distinct = session.start(DistinctSketch(epsilon="0.2", registers=16)).state.distinct
+    most = distinct.least + 12
+    early, late = (
+        trajectories([distinct.phantoms + one for one in arrived], distinct.least, most) for arrived in ([1, 0], [0, 1])
+    )
+    assert within(worst(early, late), Fraction("0.2"))
+    assert not within(worst(early, late), Fraction("0.15"))
 
 
 def test_only_new_rows_are_read_and_all_of_them(tmp_path):

@@ -232,9 +232,10 @@ class Elements:
         """In how many arrivals of elements neighbours can differ, a removed arrival and a new one counting as two.
 
         A unit as an element arrives or not. One of its r values arrives or not, too; but where rows may be appended it
-        may also arrive later with another unit, which takes one arrival away and makes another. "Replace" doubles.
+        may also arrive later with another unit, which takes one arrival away and makes another; and so may a unit that
+        has rows in another block than the one in which neighbours differ. "Replace" doubles.
         """
-        arrivals = 1
+        arrivals = 1 if neighbor_relation.block is None else 2
         if self.of is not None:
             arrivals = self._values(neighbor_relation.unit) * (2 if self.grows else 1)
         return arrivals * (2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1)
