@@ -77,6 +77,22 @@ def test_an_append_asks_the_alerts_about_what_they_have_not_looked_at(call, mete
     assert "none" not in out
 
 
+def test_versions_that_came_meanwhile_are_worked_off_in_order(call, meters):
+    run = figures(call, f"alert new meters --count {BIG}")["run"]
+    for number, homes in enumerate((3000, 3001), 1):
+        meters(f"w{number}.csv", homes - 2900 if number == 1 else 3000, homes)
+        figures(call, f"append meters w{number}.csv")
+    meters("w3.csv", 3001, 3002)
+    told = figures(call, "append meters w3.csv --alerts")["alerts"]
+    assert [(row["version"], row["state"], row["changed"]) for row in told] == [
+        (1, "active", True),
+        (2, "active", False),
+        (3, "active", False),
+    ]
+    (row,) = figures(call, "alert list meters")["alerts"]
+    assert (row["run"], row["skipped"], row["version"]) == (run, [], 3)
+
+
 def test_what_cannot_be_paid_is_told_beside_the_rows_that_came(call, meters):
     run = figures(call, f"alert new meters --count {BIG}")["run"]
     assert call("release meters --count --epsilon 0.999999")[0] == 0

@@ -94,6 +94,7 @@ def _row(alert: AlertRun) -> dict[str, Any]:
         "watches": question_told({name: said for name, said in opened.body().items() if name not in _BESIDE}),
         **active,
         "version": state.version,
+        "skipped": list(state.skipped),
         "answers": len(results),
         "changes_so_far": len(changes),
         "changed_at": changes[-1].version if changes else None,
@@ -104,9 +105,9 @@ def _row(alert: AlertRun) -> dict[str, Any]:
 
 
 def _plainly(row: dict[str, Any]) -> dict[str, Any]:
-    """With the groups that are active in one cell."""
-    groups = row.get("active")
-    return row if groups is None else row | {"active": ", ".join(map(str, groups)) or "none"}
+    """With the groups that are active in one cell, and versions that were skipped where there are any."""
+    told = row | {"skipped": ", ".join(map(str, row["skipped"])) or None}
+    return told if "active" not in row else told | {"active": ", ".join(map(str, row["active"])) or "none"}
 
 
 def _changes(told: Any) -> list[dict[str, Any]]:
