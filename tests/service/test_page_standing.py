@@ -4,14 +4,16 @@ import json
 import re
 from fractions import Fraction
 
+import pandas as pd
 import pytest
 
 from chary import Budget, count
-from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest
+from chary.calls import Alert, Release, ReleaseIf, SparseVector, ThresholdTest
 from chary.service.auth.tokens import Role
 from chary.service.core.requests import Wish
 from chary.service.http.admission import Asking
-from chary.service.pages.timelines import MOST, MOST_KEYS, alarms_spec, watched
+from chary.service.pages.episodes import MOST_KEYS
+from chary.service.pages.timelines import MOST, alarms_spec, watched
 from tests.service.kit import UNPRICED, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import CLINICS, PUBLIC, visits
@@ -220,34 +222,82 @@ def test_posts_of_other_sites_do_nothing(service, alice, path):
     assert len(service.standing.book.all()) == before
 
 
-def test_values_are_drawn_with_intervals_and_misses_as_such(made):
+def panels(found, narrow=False):
+    return alarms_spec(found, narrow=narrow)["vconcat"]
+
+
+def test_values_are_drawn_with_intervals_at_the_time_of_their_version_and_misses_have_none(made):
     stand(made, ReleaseIf(count(), above=10, **CLEAR))
     stand(made, ThresholdTest(count(), above=10**6, hits=50))
     grow(made, 3)
     never, valued = watched(*made)
     assert [(look.version, look.hits) for look in valued.looks] == [(2, 1), (3, 1), (4, 1)]
-    for row, truth in zip(valued.bars(), (121, 122, 123), strict=True):
+    values, alarms = panels(valued)
+    times = [each.time for each in made[1].served.session.versions[1:]]
+    assert [row["time"] for row in values["data"]["values"]] == times
+    for row, truth in zip(values["data"]["values"], (121, 122, 123), strict=True):
         assert row["low"] <= truth <= row["high"] or row["open"]
-        assert (row["value"], row["bar"]) == (pytest.approx(truth, abs=50), 10)
-    assert [row.get("value") for row in never.bars()] == [None] * 3
+        assert row["value"] == pytest.approx(truth, abs=50)
+    assert [layer["mark"]["type"] for layer in values["layer"]] == ["rule", "point", "rule"]
+    assert values["layer"][2]["data"]["values"] == [{"bar": 10}]
+    assert [row["alarm"] for row in alarms["data"]["values"]] == ["alarm"] * 3
+    (only,) = panels(never)
+    assert [(row["time"], row["alarm"]) for row in only["data"]["values"]] == [(time, "none") for time in times]
     assert "0 of 3 versions of the rows gave an alarm" in never.alt
     assert "3 of 3" in valued.alt
-    layers = [layer["mark"]["type"] for layer in alarms_spec(valued)["layer"]]
-    assert layers == ["bar", "rule", "rule", "point"]
-    assert [layer["mark"]["type"] for layer in alarms_spec(never)["layer"]] == ["bar", "point"]
-    assert alarms_spec(never)["layer"][0]["encoding"]["y"]["axis"]["values"] == [0, 1]
+    assert panels(valued, narrow=True)[0]["width"] < values["width"]
 
 
-def test_groups_stand_side_by_side_unless_there_are_too_many(made):
+def test_groups_have_a_colour_each_unless_there_are_too_many(made):
     stand(made, ReleaseIf(count().by("clinic", CLINICS), above=1, **CLEAR))
     stand(made, ReleaseIf(count().by("age", list(range(20, 50, 3))), above=1, **CLEAR))
     grow(made)
-    ages, clinics = watched(*made)
-    assert {row["key"] for row in clinics.bars()} == set(CLINICS)
-    assert alarms_spec(clinics)["layer"][0]["encoding"]["xOffset"]["field"] == "key"
-    assert len({row["key"] for row in ages.bars()}) > MOST_KEYS
-    told = alarms_spec(ages)
-    assert told["data"]["values"] == [{"version": 2, "key": "", "value": ages.looks[0].hits}]
+    ages, clinics = (panels(found)[0] for found in watched(*made))
+    assert {row["key"] for row in clinics["data"]["values"]} == set(CLINICS)
+    assert clinics["layer"][1]["encoding"]["color"]["field"] == "key"
+    assert len({row["key"] for row in ages["data"]["values"]}) > MOST_KEYS
+    assert "color" not in ages["layer"][1]["encoding"]
+
+
+def test_an_alert_has_a_band_of_its_states_and_tells_who_is_active(made):
+    service, on = made
+    asked = Alert(count().by("clinic", CLINICS), above=300, clear_below=250, note="call the desk", hits=50)
+    run = on.served.asked_by("alice").start(asked)
+    terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+    service.standing.stand(on.served, on.who, Wish("question", {}, run.call), UNPRICED, **terms)
+    grow(made)
+    many = pd.concat([visits().head(1).assign(clinic="south")] * 600)
+    on.served.session.append(many)
+    service.standing.tick()
+    (found,) = watched(*made)
+    assert (found.title, found.alert.active) == ("Alert", ["south"])
+    assert [(each["kind"], each["groups"]) for each in found.alert.changes] == [("fired", ["south"])]
+    values, bands = panels(found)
+    assert [row["key"] for row in values["data"]["values"]] == ["south"]
+    first, second = (each.time for each in on.served.session.versions[1:])
+    rows = {(row["group"], row["state"]): (row["time"], row["until"]) for row in bands["data"]["values"]}
+    assert rows["south", "quiet"] == (first, second)
+    assert rows["south", "active"][0] == second < rows["south", "active"][1]
+    assert {group for group, _ in rows} == set(CLINICS)
+    assert "Active now: south." in found.alt
+    assert [each["number"] for each in found.alert.unacknowledged] == [1]
+    service.standing.feed.acknowledge(on.served.name, 1, "alice")
+    assert watched(*made)[0].alert.unacknowledged == []
+
+
+def test_what_fired_is_acknowledged_and_a_question_silenced_on_the_page(alice, service):
+    before = {each.standing for each in service.standing.book.all()}
+    asked = {"call": Alert(count(), above=10**6, hits=50).body()}
+    alice.post(PLACE, **FORM | {"asked": json.dumps(asked), "once": "an alert"})
+    (made,) = [each for each in service.standing.book.all() if each.standing not in before]
+    for hours, silenced in (("8", True), ("0", False)):
+        assert alice.post(f"{PLACE}/{made.standing}", hours=hours).status_code == 303
+        assert (service.standing.book.found(made.standing).silenced is not None) == silenced
+        assert ("Silenced until" in alice.get(PLACE).text) == silenced
+    for number, status in (("x", 422), ("999", 404)):
+        assert alice.post(f"{PLACE}/{made.standing}", acknowledged=number).status_code == status
+    assert "New alert" in alice.get(PLACE).text
+    alice.post(f"{PLACE}/{made.standing}", state="ended")
 
 
 def test_what_a_run_found_is_listed_and_drawn(made):
@@ -260,7 +310,7 @@ def test_what_a_run_found_is_listed_and_drawn(made):
     (found,) = watched(*made)
     assert [(look.version, look.hits) for look in found.looks] == [(2, 0), (3, 0), (4, 1)]
     assert "1 of 3 versions of the rows gave an alarm" in found.alt
-    assert alarms_spec(found)["data"]["values"]
+    assert [row["alarm"] for row in panels(found)[-1]["data"]["values"]] == ["none", "none", "alarm"]
 
 
 def test_the_latest_are_listed(made, monkeypatch):

@@ -8,14 +8,17 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
+from chary.calls.alerts import Alert
 from chary.client.problems import Refusal, problem, status_of
 from chary.data.queries.bodies import parsed_body
-from chary.errors import CharyError
-from chary.service.api.alerts import Name, stood, turned, wish_of
+from chary.errors import CharyError, InvalidParameter
+from chary.numbers import plain
+from chary.service.api.alerts import Name, acknowledged, silenced, stood, turned, wish_of
 from chary.service.core import alerts, scheduler
 from chary.service.http.admission import Asking, Number
 from chary.service.pages import ask, charts, forms, frame, timelines
 from chary.service.state import Service, Shared
+from chary.session import Quote
 
 # Standing questions: what they found over time, how long they last; making, pausing and stopping one.
 
@@ -60,17 +63,24 @@ async def begin_question(request: Request, number: Number, on: Stander, service:
 
 @router.post("/{name}")
 def turn(name: Name, on: Stander, service: Shared, form: frame.Form) -> Response:
-    """Pause a standing question of one's own, let it go on, or stop it."""
-    turned(service, on, name, form.text("state"))
+    """Pause a standing question of one's own, let it go on, stop or silence it; or acknowledge what fired."""
+    if hours := form.text("hours"):
+        silenced(service, on, name, hours=hours)
+    elif number := form.text("acknowledged"):
+        acknowledged(service, on, news_number(number))
+    else:
+        turned(service, on, name, form.text("state"))
     return RedirectResponse(frame.place_of(on.served.name, "standing"), 303)
 
 
 @router.get("/{name}/picture.svg")
-async def picture(name: Name, on: frame.Historian, service: Shared, dark: bool = False) -> Response:
+async def picture(
+    name: Name, on: frame.Historian, service: Shared, dark: bool = False, narrow: bool = False
+) -> Response:
     """What a standing question found, drawn."""
     for each in await service.calculations.of(on.who.analyst, lambda: timelines.watched(service, on)):
         if each.standing.standing == name:
-            return await asyncio.to_thread(charts.drawn, timelines.alarms_spec(each), dark=dark)
+            return await asyncio.to_thread(charts.drawn, timelines.alarms_spec(each, narrow=narrow), dark=dark)
     raise Refusal(404, "there is no standing question of that name")
 
 
@@ -88,6 +98,8 @@ def _shown(request: Request, on: Asking, service: Service, status: int, context:
     told |= {
         "found": timelines.watched(service, on),
         "lasts": timelines.lasts,
+        "told_of": timelines.told_of,
+        "now": service.standing.book.clock(),
         "once": told["said"].get("once") or ask.once(),
     }
     asked, refused = told_now(on, told["said"]["asked"])
@@ -140,4 +152,19 @@ def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
         quoted = scheduler.quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     except CharyError as error:
         return [], problem(error)
-    return [timelines.asked_told(wish), *quoted.lines()], None
+    return [timelines.asked_told(wish), *quoted.lines(), *_delay(quoted)], None
+
+
+def _delay(quoted: Quote) -> list[str]:
+    """How soon an alert is told, from how often one version is enough."""
+    if quoted.kind != Alert.kind or not quoted.distance or quoted.wrong_call is None or quoted.wrong_call >= 1:
+        return []
+    beyond, versions = plain(quoted.distance), plain(float(f"{1 / (1 - quoted.wrong_call):.3g}"))
+    return [f"what goes {beyond} beyond the threshold is told after {versions} versions on average"]
+
+
+def news_number(said: str) -> int:
+    """The number of news, as a form says it; `InvalidParameter` for what is none."""
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise InvalidParameter("news have a number")
+    return int(said)

@@ -1,7 +1,7 @@
 """The page of the budget: charges, alarms and charts over time."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -21,6 +21,7 @@ from chary.service.api.alerts import standing_shown
 from chary.service.core import alerts, datasets, requests, scheduler
 from chary.service.http.admission import Asking
 from chary.service.pages import charts, frame, history
+from chary.service.pages.episodes import COLOURS, AlertShown, Look, over_time
 from chary.service.state import Service
 
 # The budget: what is left and for how long, and where it went over time, by kind and by analyst.
@@ -179,24 +180,6 @@ _ALL: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was found about one version of the rows."""
-
-    version: int
-    replay: history.Replay
-
-    @property
-    def hits(self) -> int:
-        """How many of its tests were alarms."""
-        return self.replay.entry.hits
-
-    @property
-    def told(self) -> str:
-        """The values with their intervals, in words; what came out where there are none."""
-        return "; ".join(map(_told, self.replay.values)) or self.replay.outcome
-
-
-@dataclass(frozen=True)
 class Watched:
     """A standing question with what it found so far, oldest first, and how long its share lasts."""
 
@@ -205,15 +188,21 @@ class Watched:
     lasting: scheduler.Lasting | None
     says: str
     own: bool
+    alert: AlertShown | None = None
 
     @property
     def title(self) -> str:
         """Its kind, as people read it."""
+        if self.alert is not None:
+            return "Alert"
         return titled(str(self.standing.wish.body.get("kind", "question")))
 
     @property
     def question(self) -> str:
         """What is asked, in a line."""
+        if self.alert is not None:
+            asked = self.alert.opened.body()
+            return content.question_told({name: asked[name] for name in asked if name not in ("severity", "note")})
         return asked_told(self.standing.wish)
 
     @property
@@ -234,21 +223,20 @@ class Watched:
     def alt(self) -> str:
         """What its picture shows, for who cannot see it."""
         alarms = sum(look.hits > 0 for look in self.looks)
-        last = f" The last one: {self.looks[-1].told}." if self.looks else ""
+        last = f" The last one: {told_of(self.looks[-1])}." if self.looks else ""
+        if self.alert is not None:
+            active = ", ".join(filter(None, self.alert.active)) or ("yes" if self.alert.active else "none")
+            return f"Alert: {alarms} of {len(self.looks)} versions changed a state. Active now: {active}.{last}"
         return f"{self.title}: {alarms} of {len(self.looks)} versions of the rows gave an alarm.{last}"
-
-    def bars(self) -> list[dict[str, Any]]:
-        """What its picture is drawn from: for each version its values with intervals, or its number of alarms."""
-        valued = any(look.replay.values for look in self.looks)
-        return [row for look in self.looks for row in (_valued(look) if valued else counted(look))]
 
 
 def watched(service: Service, on: Asking) -> list[Watched]:
     """The standing questions that are shown to somebody, newest first."""
     standing = standing_shown(service, on)
-    looks = _looks(service, on, standing)
-    said = _last_words(service, on)
-    return [_watched(service, on, each, looks[each.standing], said.get(each.standing)) for each in reversed(standing)]
+    looks, news = _looks(service, on, standing), defaultdict[str, list[dict[str, Any]]](list)
+    for each in service.standing.feed.since(on.served.name, limit=_ALL):
+        news[each["standing"]].append(each)
+    return [_watched(service, on, each, looks[each.standing], news[each.standing]) for each in reversed(standing)]
 
 
 def asked_told(wish: requests.Wish) -> str:
@@ -263,11 +251,14 @@ def asked_told(wish: requests.Wish) -> str:
 
 
 def _watched(
-    service: Service, on: Asking, standing: alerts.StandingQuestion, looks: list[Look], said: alerts.News | None
+    service: Service, on: Asking, standing: alerts.StandingQuestion, looks: list[Look], news: list[dict[str, Any]]
 ) -> Watched:
+    said = _last_words(news)
     says = "" if said is None or _over(said, standing, looks) else said.detail
     own = standing.analyst == on.who.analyst
-    return Watched(standing, tuple(looks), _lasting(service, on, standing), says, own)
+    run = scheduler.alert_run(on.served.asked_by(standing.analyst), standing)
+    alert = None if run is None else AlertShown.of(run, news)
+    return Watched(standing, tuple(looks), _lasting(service, on, standing), says, own, alert)
 
 
 def _over(said: alerts.News, standing: alerts.StandingQuestion, looks: list[Look]) -> bool:
@@ -306,37 +297,22 @@ def _latest(standing: alerts.StandingQuestion) -> range:
 def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
     versions = sorted(records)
     told = history.replays(on.served, [records[version] for version in versions])
-    return [Look(version, replay) for version, replay in zip(versions, told, strict=True)]
-
-
-def _last_words(service: Service, on: Asking) -> dict[str, alerts.News]:
-    """What was said last of each standing question: why it ended, that it fails, that it runs out."""
-    news = service.standing.feed.since(on.served.name, limit=_ALL)
-    named = ("kind", "version", "call", "detail")
-    return {each["standing"]: alerts.News(*(each[name] for name in named)) for each in news if each["detail"]}
-
-
-def counted(look: Look) -> list[dict[str, Any]]:
-    """One bar for a version: its number of alarms."""
+    came = {each.number: each.time for each in on.served.session.versions}
     return [
-        {"version": look.version, "key": "", "value": look.hits} if look.hits else {"version": look.version, "key": ""}
+        Look(version, came.get(version) or replay.entry.time, replay)
+        for version, replay in zip(versions, told, strict=True)
     ]
 
 
-def _valued(look: Look) -> list[dict[str, Any]]:
-    """A bar for each value of a version with its interval; without a lower end it reaches down to nothing."""
-    if not look.replay.values:
-        return [{"version": look.version, "key": ""}]
-    told = {"version": look.version, "bar": look.replay.bar}
-    return [told | _bar(value) for value in look.replay.values]
+def _last_words(news: list[dict[str, Any]]) -> alerts.News | None:
+    """What was said last of a standing question: why it ended, that it fails, that it runs out."""
+    said = [each for each in news if each["detail"] and each["kind"] != "skipped"]
+    return alerts.News(*(said[-1][name] for name in ("kind", "version", "call", "detail"))) if said else None
 
 
-def _bar(value: content.PublishedValue) -> dict[str, Any]:
-    known = {"key": value.key, "value": float(value.value), "doubtful": value.may_be_false}
-    if not value.bounded:
-        return known
-    low, high = (float(given if end is None else end) for given, end in ((0, value.low), (value.value, value.high)))
-    return known | {"low": low, "high": high, "open": value.low is None or value.high is None}
+def told_of(look: Look) -> str:
+    """The values with their intervals, in words; what came out where there are none."""
+    return "; ".join(map(_told, look.replay.values)) or look.replay.outcome
 
 
 def _told(value: content.PublishedValue) -> str:
@@ -353,17 +329,7 @@ def _told(value: content.PublishedValue) -> str:
 
 # Pictures of what is looked at over time, as Vega-Lite specifications without colours of their own.
 
-# Bars of so many keys can be told apart side by side.
-MOST_KEYS: Final = 6
-# Told apart by people who see few colours, by day and by night (Okabe and Ito 2008).
-_COLOURS: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"]
-# So many versions have bars of one breadth; more of them share the picture.
-_FEW: Final = 8
-_MARKS: Final = 5
 _SIZE: Final = {"width": 520, "height": 190}
-# What may be a false alarm is pale.
-_SURE: Final = {"condition": {"test": "datum.doubtful", "value": 0.35}, "value": 0.85}
-_VERSION: Final = {"field": "version", "type": "ordinal", "title": "version of the rows", "axis": {"labelAngle": 0}}
 
 
 def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
@@ -387,70 +353,12 @@ def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
                 "title": "% of the budget",
                 "scale": {"domain": [0, 100]},
             },
-            "color": {"field": "kind", "type": "nominal", "title": None, "sort": kinds, "scale": {"range": _COLOURS}},
+            "color": {"field": "kind", "type": "nominal", "title": None, "sort": kinds, "scale": {"range": COLOURS}},
             "order": {"field": "kind"},
         },
     }
 
 
-def alarms_spec(found: Watched) -> dict[str, Any]:
-    """A bar for each value with its interval, or for the number of alarms, by version of the rows."""
-    rows = found.bars()
-    keys = sorted({row["key"] for row in rows if row["key"]})
-    if len(keys) > MOST_KEYS:
-        rows, keys = [row for look in found.looks for row in counted(look)], []
-    valued = any("bar" in row for row in rows)
-    place: dict[str, Any] = {"x": _VERSION} | ({"xOffset": {"field": "key", "sort": keys}} if keys else {})
-    layers = [_bars(place, {"title": "value"} if valued else {"title": "alarms", "axis": _whole(rows)}, keys)]
-    if valued:
-        layers += [_intervals(place), _threshold()]
-    few = len(found.looks) < _FEW
-    size = _SIZE | ({"width": {"step": 72, "for": "position"}} if few else {})
-    return size | {"data": {"values": rows}, "layer": [*layers, _misses()]}
-
-
-def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """An axis with a handful of marks, all at whole numbers."""
-    most = max((row["value"] for row in rows if "value" in row), default=1)
-    return {"values": list(range(0, most + 1, -(-most // _MARKS))), "format": "d"}
-
-
-def _bars(place: dict[str, Any], axis: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    told = {"y": {"field": "value", "type": "quantitative"} | axis}
-    colour = (
-        {"color": {"field": "key", "type": "nominal", "title": None, "sort": list(keys), "scale": {"range": _COLOURS}}}
-        if keys
-        else {}
-    )
-    return {
-        "transform": [{"filter": "isValid(datum.value)"}],
-        "mark": {"type": "bar"},
-        "encoding": place | told | colour | {"opacity": _SURE},
-    }
-
-
-def _intervals(place: dict[str, Any]) -> dict[str, Any]:
-    ends = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
-    dashed = {"strokeDash": {"condition": {"test": "datum.open", "value": [3, 3]}, "value": [1, 0]}}
-    return {
-        "transform": [{"filter": "isValid(datum.high)"}],
-        "mark": {"type": "rule", "strokeWidth": 2},
-        "encoding": place | ends | dashed,
-    }
-
-
-def _threshold() -> dict[str, Any]:
-    return {
-        "transform": [{"filter": "isValid(datum.bar)"}, {"aggregate": [{"op": "max", "field": "bar", "as": "bar"}]}],
-        "mark": {"type": "rule", "strokeDash": [6, 4]},
-        "encoding": {"y": {"field": "bar", "type": "quantitative"}},
-    }
-
-
-def _misses() -> dict[str, Any]:
-    """A small ring on the ground where a version gave no alarm."""
-    return {
-        "transform": [{"filter": "!isValid(datum.value)"}],
-        "mark": {"type": "point", "shape": "circle", "size": 30},
-        "encoding": {"x": _VERSION, "y": {"datum": 0, "type": "quantitative"}},
-    }
+def alarms_spec(found: Watched, *, narrow: bool = False) -> dict[str, Any]:
+    """What was found, by the times when the versions of the rows came."""
+    return over_time(found.looks, None if found.alert is None else found.alert.opened, now(), narrow=narrow)
