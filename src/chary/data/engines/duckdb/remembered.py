@@ -48,7 +48,7 @@ class Look(Protocol):
 
 
 @dataclass(frozen=True)
-class Remembered:
+class _Remembered:
     """An answer, and the state of the rows it is of. Secret."""
 
     state: StateOfRows
@@ -70,7 +70,7 @@ class Memory(ABC):
     """
 
     def __init__(self) -> None:
-        self.last: Remembered | None = None
+        self.last: _Remembered | None = None
 
     def answer(self, look: Look) -> _Answer:
         """By reading everything, or what came since the last answer, or nothing."""
@@ -83,7 +83,7 @@ class Memory(ABC):
         grew = last is not None and look.grew(last.state, now)
         found = self.found(look, last.answer if last is not None and grew else None)
         if _size(found) <= MOST and look.state() == now:
-            self.last = Remembered(now, found)
+            self.last = _Remembered(now, found)
         return _copied(found)
 
     @abstractmethod
