@@ -5,19 +5,24 @@ import gzip
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy
 from tests.paths import beside
 
-from chary.accounting import DiscreteLaplace, Pure
+from chary.accounting import DiscreteLaplace, Pure, ZeroConcentrated
+from chary.data.predicates.predicate import Predicate
+from chary.data.universe.regions import located
 from chary.filters import Budget
 from chary_research import workloads
 from chary_research.caches import (
     BYPASSES,
     Bypass,
+    CellsOnce,
     ExactMatches,
     Opening,
     OwnWeights,
@@ -55,7 +60,13 @@ def test_conditions_pick_the_cells_of_their_queries(made):
         for name, values in zip(known.attributes, query, strict=True):
             held &= np.isin(columns[name], range(99) if values is None else values)
         assert counts[known.place(query)].sum() == held.sum()
-        named = known.condition(query) or ""
+        held_cells = np.zeros(known.sizes, bool)
+        held_cells[known.place(query)] = True
+        assert np.array_equal(known.region(query).flags(), held_cells.ravel())
+        asked = known.condition(query)
+        read, _ = located(known.universe, known.schema, asked and Predicate.parse(asked))
+        assert np.array_equal(read.flags(), held_cells.ravel())
+        named = asked or ""
         assert named.count(" IN ") == sum(values is not None for values in query)
 
 
@@ -94,7 +105,7 @@ def test_shares_of_cases_are_the_published_totals(file, column, left_out, shares
 
 
 def test_calibration_is_exact():
-    known, draw, many = Wanted(10_000), np.random.default_rng(6), 4_000_000
+    known, draw, many = Wanted(10_000), np.random.default_rng(6), 2_000_000
     far = known.alpha * known.rows
 
     def missed(epsilon):
@@ -139,6 +150,11 @@ def test_exact_matches_pay_once_for_each_query(given, asked):
     first = [cache.ask(number) for number in stream]
     assert [cache.ask(number) for number in stream] == first
     assert cache.charged == {laplace(cache.wanted.laplace): len(set(stream))}
+    near = ExactMatches(*given, gaussian=True)
+    for number in stream:
+        near.ask(number)
+    assert near.charged == {ZeroConcentrated(Fraction(cache.wanted.gaussian)): len(set(stream))}
+    assert renyi_total(near.charged) < renyi_total(cache.charged) / 2
 
 
 def test_plain_weights_pay_for_hard_queries_and_new_vectors(given, asked):
@@ -190,7 +206,30 @@ def test_bypass_counts_until_its_thresholds_are_reached(given, asked, bypass):
     assert bypass.first == 100 or (tested > 50 and cache.resets > 1)
 
 
-@pytest.mark.parametrize("cache", [ExactMatches, PlainPMW, PMWBypass])
+def test_all_cells_once_cost_what_the_worst_query_takes():
+    known, queries = covid_tests(20_000), covid_tests().pool
+    wanted, worst = (
+        Wanted(known.rows),
+        next(
+            place
+            for place, query in enumerate(queries)
+            if query[:3] == ((0,), (0, 1, 2, 3), (0, 1)) and len(query[3]) == 8
+        ),
+    )
+    counts, off = known.counts(0), []
+    for trial in range(3000):
+        made = CellsOnce(known, counts, wanted, trial)
+        off.append(made.ask(worst) - made.truth(worst))
+    [(event, times)] = made.charged.items()
+    assert (times, made.ask(len(queries) - 1)) == (1, pytest.approx(1))
+    assert float(event.rho) == pytest.approx(128 * wanted.gaussian)
+    spread = np.std(off) * known.rows * math.sqrt(2 * wanted.gaussian)
+    low, high = np.sqrt(np.array(scipy.stats.chi2.interval(1 - ALPHA, len(off))) / len(off))
+    assert low < spread < high
+    assert not low < spread * 3 / 2 < high
+
+
+@pytest.mark.parametrize("cache", [ExactMatches, partial(ExactMatches, gaussian=True), PlainPMW, PMWBypass])
 def test_published_caches_keep_their_accuracy(cache):
     known = covid_tests(20_000)
     wanted, outside, asked = Wanted(known.rows, beta=0.02), 0, 0
@@ -216,11 +255,14 @@ def test_ours_is_opened_as_near_as_wanted(asked, opened):
     assert hits.noise.error_bar(1 - wanted.beta) <= wanted.alpha * rows
 
 
-def test_plans_answer_as_the_session_does(given, asked, opened):
-    plans, whole = (OwnWeights(*given, opening=opened, whole=whole) for whole in (False, True))
+@pytest.mark.parametrize("ways", [{}, {"update": "refitted", "first": 12}])
+def test_plans_answer_as_the_session_does(given, asked, opened, ways):
+    how = replace(opened, **ways)
+    plans, whole = (OwnWeights(*given, opening=how, whole=whole) for whole in (False, True))
     for number in asked[-1][:60]:
         assert plans.ask(number) == whole.ask(number)
-    assert plans.hits == whole.hits > 10
+    assert plans.hits == whole.hits > 5
+    assert plans.released == whole.released == how.first
     assert plans.share == pytest.approx(whole.share)
     assert plans.promised == pytest.approx(whole.promised)
     assert plans.promised < plans.budget

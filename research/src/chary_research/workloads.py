@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.data.universe.axes import Universe
+from chary.data.universe.regions import Along, AtSplit, Joined, Region, splits
 
 # The values of each attribute that a query names, in the order of the attributes; None for all of them.
 Query = tuple[tuple[int, ...] | None, ...]
@@ -71,6 +72,17 @@ class Workload:
         named = zip(self.attributes, query, strict=True)
         told = [f"{name} IN ({', '.join(map(str, values))})" for name, values in named if values is not None]
         return " AND ".join(told) or None
+
+    def region(self, query: Query) -> Region:
+        """The cells of the query in the universe: those of its condition, which takes longer to read."""
+        named = [(place, values) for place, values in enumerate(query) if values is not None]
+        parts = [Along(place, np.isin(np.arange(self.sizes[place]), values)) for place, values in named]
+        shape = self.universe.shape
+        if not parts:
+            rows = math.prod(shape[: splits(self.universe)[0]])
+            return Region(np.zeros(rows, np.intp), np.ones((1, self.cells // rows), np.bool_))
+        tried = (AtSplit(Joined(True, parts), shape, place) for place in splits(self.universe))
+        return Region(*min(tried, key=AtSplit.cost).patterns())
 
     def place(self, query: Query) -> tuple[Any, ...]:
         """What picks the cells of the query from an array of them all."""

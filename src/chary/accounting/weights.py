@@ -29,13 +29,19 @@ from chary.numbers import Number, checked, exact, failing, plain, positive, prob
 # Multiplicative weights: how many hard answers there can be, what a call must be to tell hard from easy, and how far
 # off easy ones are.
 
-Update = Literal["projected", "published"]
+Update = Literal["projected", "refitted", "published"]
 # A few float operations, upwards. Below 1e-100 the square of alpha would leave the floats of reports.
 _UPWARDS = 1 + 1e-12
 LEAST_ALPHA = Fraction(1, 10**100)
 # So many questions, and so many rounds, have the same chance of an error each; later ones have smaller and smaller.
 EQUAL_QUESTIONS: Final = 1024
 EQUAL_ROUNDS: Final = 32
+
+
+def check_update(update: str) -> None:
+    """Refuse another rule."""
+    if update not in get_args(Update):
+        raise InvalidParameter("update must be 'projected', 'refitted' or 'published'")
 
 
 def hard_answer_rates_up(
@@ -49,11 +55,10 @@ def hard_answer_rates_up(
     >>> round(first), round(growth)
     (3108, 4145)
     """
-    if update not in ("projected", "published"):
-        raise InvalidParameter("update must be 'projected' or 'published'")
+    check_update(update)
     if probability(alpha, "alpha") < LEAST_ALPHA:
         raise InvalidParameter("alpha must be at least 1e-100")
-    each = probability(alpha, "alpha") ** 2 * (Fraction(2, 9) if update == "projected" else Fraction(1, 36))
+    each = probability(alpha, "alpha") ** 2 * (Fraction(1, 36) if update == "published" else Fraction(2, 9))
     part, known = positive(mixing, "mixing"), whole(cells, "cells", least=2)
     if part > 1:
         raise InvalidParameter("mixing is a part of a row, at most 1")
@@ -74,7 +79,7 @@ def hard_answers_up(
     """At most so many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
 
     The relative entropy of the rows from the histogram is ln N at most at first, grows by ln(N/mixing)/t at most with
-    the row t, and falls by alpha^2/36 (published) or 2 alpha^2/9 (projected) with each hard answer.
+    the row t, and falls by alpha^2/36 (published) or 2 alpha^2/9 (projected, refitted) with each hard answer.
 
     >>> round(hard_answers_up(alpha="0.1", cells=1000, start=500, update="published"))
     24868

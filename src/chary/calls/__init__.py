@@ -56,7 +56,7 @@ from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
 from chary.calls.thresholds import OnChange, ReleaseIf, Tested, ThresholdTest
-from chary.calls.weights import PMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
+from chary.calls.weights import PMW, HistogramRun, SparseWeightsQuote, WeightedAnswer, WeightsQuote
 from chary.calls.withheld import Widen
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "GrowingTest",
     "GrowingTests",
     "Histogram",
+    "HistogramRun",
     "IndividualTests",
     "KeyedRun",
     "Label",

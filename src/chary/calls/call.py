@@ -426,7 +426,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "threshold_noise": "Standard deviation of the Gaussian noise of the threshold.",
     "time": "The column of days or times of a window.",
     "universe": "Public columns and their cells.",
-    "update": "projected, or published: how the histogram learns.",
+    "update": "projected, refitted (once again on each earlier answer), or published: how the histogram learns.",
     "value": "Which part of the price of a hit its value takes (default: 0.25).",
     "values": "Publish a noisy value with each hit.",
     "where": 'Only rows with this condition, such as "age >= 65 AND smoker".',

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import RLock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -34,6 +34,8 @@ from chary.noise import Source
 from chary.numbers import Number, plain, work_out
 
 EVERYTHING = "TRUE"
+# A histogram that is refitted goes over the cells of all earlier answers, whose conditions take longer to read.
+KEPT_REGIONS = 256
 
 # What is kept beside an opening, and what comes of a question.
 
@@ -59,9 +61,15 @@ class HistogramRound:
         """The round that a question at this size belongs to: its number, and the size at which it begins or began."""
         return (self.begun + 1, size) if self.shift is None else (self.begun, self.size)
 
-    def then(self, change: Change) -> Self:
-        """With one more change, which ends the round."""
-        return type(self)(self.transcript.then(change), self.begun, self.size)
+    @property
+    def hard(self) -> int:
+        """How many of them were hard answers."""
+        return self.transcript.hard
+
+    def then(self, *changes: Change) -> Self:
+        """With some more changes; a hard answer among them ends the round."""
+        shift = None if any(change.hard for change in changes) else self.shift
+        return type(self)(self.transcript.then(*changes), self.begun, self.size, shift)
 
     def dump(self) -> bytes:
         """As the ledger keeps it."""
@@ -439,7 +447,25 @@ class HistogramMemory:
                 self._weights, done = self._fresh(), ()
             for change in changes[len(done) :]:
                 self._weights.apply(change, self._located(change.query)[0])
+            # The same objects are compared at once.
+            self._weights.changes = changes
             yield self._weights
+
+    def learnt(self, change: Change) -> tuple[Change, ...]:
+        """This change of the histogram as it is now and, where it is refitted, those that follow from earlier answers.
+
+        To be called inside `at`, which makes it anew where the changes come to nothing.
+        """
+        weights, found = self._weights, [change]
+        same = [told for told in weights.changes if change.low is not None and told.size == change.size]
+        weights.apply(change, self._located(change.query)[0])
+        for told in reversed([told for told in same if told.low is not None]):
+            cells = self._located(told.query)[0]
+            following = weights.again(told, cells)
+            if following.factor != 1:
+                weights.apply(following, cells)
+                found.append(following)
+        return tuple(found)
 
     def asked(self, where: AskedShare, size: int) -> ShareQuestion:
         """The question, validated: `InvalidQuery` for what the universe cannot tell, and where there are no rows."""
@@ -454,7 +480,11 @@ class HistogramMemory:
             text, size, cells, lambda rows: [counts.WeightReader(rows, self._law.universe, read)], rounding=0.5
         )
 
-    def _located(self, text: str) -> tuple[Region | counts.WeightedRegion, Count | Linear]:
+    @cached_property
+    def _located(self) -> Callable[[str], tuple[Region | counts.WeightedRegion, Count | Linear]]:
+        return lru_cache(maxsize=KEPT_REGIONS)(self._worked_out)
+
+    def _worked_out(self, text: str) -> tuple[Region | counts.WeightedRegion, Count | Linear]:
         """The cells of a query, and what is read of the rows. The weights of a linear query are added up to whole rows,
         which one row moves by as much as a count."""
         universe = self._law.universe

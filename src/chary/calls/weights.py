@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from chary.accounting import Event, Targeted, four_digits_down, largest_size
 from chary.accounting import weights as pmw
+from chary.accounting.weights import Update
 from chary.answers import Answer, Ends, Known, around, handed_out
 from chary.calls import sharpness as sharp
 from chary.calls.call import Call, call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.public_histograms import (
+    EVERYTHING,
     CheckedShare,
     Held,
     HistogramLaw,
@@ -31,7 +33,7 @@ from chary.calls.public_histograms import (
     ShareQuestion,
     SharpHits,
 )
-from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
+from chary.calls.run import AskedKind, Opening, RunKind, opening
 from chary.core.forecast import Forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result
 from chary.core.quote import NOT_KEPT, Quote, quote
@@ -40,8 +42,8 @@ from chary.data import NeighborRelation, Reading, Rows, series
 from chary.data.universe import axes
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced
 from chary.filters import Filter, RenyiFilter
-from chary.mechanisms.weights import Change, MultiplicativeWeights, Update
-from chary.numbers import failing, plain
+from chary.mechanisms.weights import Change, MultiplicativeWeights
+from chary.numbers import Number, exact, failing, plain
 
 # Private multiplicative weights in a session: each query is one conditional release whose prior is "easy".
 
@@ -191,7 +193,7 @@ class HistogramState(ABC):
         """What both forms tell, with so many hard queries left."""
         law, epsilon = self._law, self._law.now(held, size)[0].get("epsilon")
         return {
-            "hard": len(held.changes),
+            "hard": held.hard,
             "hard_left": left,
             "most_hard": law.most_hard(size),
             "epsilon": None if epsilon is None else float(Fraction(epsilon)),
@@ -227,7 +229,7 @@ class HistogramState(ABC):
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What each hard answer did, in order; all of it is public."""
+        """What each hard answer did, and what else it was taught, in order; all of it is public."""
         return self._held().changes
 
     def histogram(self) -> NDArray[np.float64]:
@@ -270,7 +272,7 @@ class SparseWeightsState(HistogramState):
     def standing(self, *, queries: int = 1000) -> SparseWeightsQuote:
         size, held, allowance = self._size(), HistogramRound.load(self._secret()), self._law.rounds.allowance
         allowed = allowance.most(size)
-        figures = self._figures(held, size, queries, max(0, allowed - len(held.changes)))
+        figures = self._figures(held, size, queries, max(0, allowed - held.hard))
         return SparseWeightsQuote(**figures, more_at=allowance.opens(max(allowed + 1, held.next(size)[0])))
 
 
@@ -309,6 +311,55 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
     def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
         """The plan of a question that was validated."""
 
+    def learn(
+        self, where: AskedShare, told: Answer | tuple[Number, Number], *, request: str | None = None
+    ) -> WeightedAnswer:
+        """Teach the histogram what is public of the share of rows that satisfy the condition, and what it says then.
+
+        `told` is an answer to that question, such as a release of the count or a hard answer of another histogram, or
+        the ends between which the share is known to lie. Where the histogram's share is outside the answer's interval,
+        it is brought to the nearer end. Guarantee: nothing is read, so nothing is charged; the promise is that of what
+        was published. Each true interval brings the histogram nearer to the rows and leaves fewer hard answers;
+        one that misses the truth, as 5 in 100 of answers do, costs further hard answers, never the accuracy of
+        easy ones, which are compared with the rows all the same.
+
+        Errors: `InvalidParameter` for an answer without an interval, or ends that are no shares.
+        """
+        self._open()
+        return self._spine.perform(self.lesson(where, told), request)
+
+    def lesson(self, where: AskedShare, told: Answer | tuple[Number, Number]) -> Plan[WeightedAnswer]:
+        """What the transaction carries of it."""
+        asked = self.state.asked(where)
+        return self._lesson(asked.text, *_ends(told, asked.size))
+
+    def recorded(self, body: Json) -> Plan[Any]:
+        if "low" in body:
+            return self._lesson(body["where"], body["low"], body["high"])
+        return super().recorded(body)
+
+    def _lesson(self, where: str, low: float, high: float) -> Plan[WeightedAnswer]:
+        """What a statement about a share does to the histogram, on top of the state that it was based on."""
+
+        def run(data: Data) -> Result:
+            held = self.law.kept.load(data.secret or b"")
+            with self.memory.at(held.changes) as weights:
+                asked = self.state.asked(None if where == EVERYTHING else where)
+                change = weights.within(asked.text, asked.cells, asked.size, low, high)
+                if self.law.rule.update == "refitted":
+                    change = replace(change, low=low, high=high)
+                # What teaches nothing leaves no trace: growth is applied with the next change.
+                changes = () if change.factor == 1 and change.low is None else self.memory.learnt(change)
+                share = weights.share(asked.cells, asked.size)
+            return Result({"size": asked.size, "share": share}, 0, 0, secrets={self.call: held.then(*changes).dump()})
+
+        def present(answer: Json, number: int) -> WeightedAnswer:
+            return WeightedAnswer(self.call, answer["share"], False, False, None)
+
+        return self._plan(
+            f"{self.kind}_learn", {"where": where, "low": low, "high": high}, self.law.event, run, present
+        )
+
     def _question(
         self,
         kind: str,
@@ -336,8 +387,9 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
                     return Result(told | {"hard": False, "share": share}, hits=0, tests=1, secrets=begun)
                 margin = asked.off(found.noise, NEARLY_SURE)
                 change = weights.change(asked.text, asked.cells, size, found.noisy / size, margin, found.above)
+                changes = self.memory.learnt(change)
             told |= {"hard": True, "count": found.noisy, "error_bar": asked.off(found.noise)}
-            return Result(told, hits=1, tests=1, secrets={self.call: found.held.then(change).dump()})
+            return Result(told, hits=1, tests=1, secrets={self.call: found.held.then(*changes).dump()})
 
         def present(answer: Json, number: int) -> WeightedAnswer:
             if not answer["hard"]:
@@ -370,6 +422,21 @@ class HistogramRun(RunKind[WeightedAnswer, HistogramState]):
                 raise
             alone = quote(self._spine, self.plan(*asked, **options))
             return replace(alone, interval="nothing can be verified now: the histogram answers alone, off by anything")
+
+
+def _ends(told: Answer | tuple[Number, Number], size: int) -> tuple[float, float]:
+    """The shares between which the truth is told to lie."""
+    if isinstance(told, Answer):
+        if told.interval is None:
+            raise InvalidParameter(f"this answer teaches nothing, since its error is not known: {told.interval_says}")
+        rows, (least, most) = 1 if isinstance(told, WeightedAnswer) else size, told.interval
+        ends = (0.0 if least is None else least / rows, 1.0 if most is None else most / rows)
+        low, high = (min(1.0, max(0.0, end)) for end in ends)
+        return low, high
+    low, high = (float(exact(end, "an end")) for end in told)
+    if not 0 <= low <= high <= 1:
+        raise InvalidParameter("give the ends of a share, from 0 to 1, the lower one first: (0.2, 0.3)")
+    return low, high
 
 
 def _opened(said: Call[Any], spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
@@ -413,7 +480,7 @@ _OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value")
 
 
 @call("multiplicative_weights", subject="weights")
-class PMW(Opening[Run[WeightedAnswer, HistogramState]]):
+class PMW(Opening[HistogramRun]):
     """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
 
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is how far answers may be off.
@@ -552,7 +619,7 @@ class PrepaidPMWRun(HistogramRun):
     """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
 
     kind = "sparse_weights"
-    questions = (AskedKind("sparse_weights_ask", prepaid=True),)
+    questions = (AskedKind("sparse_weights_ask", prepaid=True), AskedKind("sparse_weights_learn"))
 
     @cached_property
     def law(self) -> PrepaidPMWLaw:
@@ -582,7 +649,7 @@ class PMWRun(HistogramRun):
     """A histogram whose hard answers are charged one by one."""
 
     kind = PMW.kind
-    questions = (AskedKind("multiplicative_weights_ask"),)
+    questions = (AskedKind("multiplicative_weights_ask"), AskedKind("multiplicative_weights_learn"))
 
     @cached_property
     def law(self) -> PMWLaw:

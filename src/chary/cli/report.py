@@ -205,7 +205,8 @@ def _part(target: Path) -> Path:
 
 
 def _exported(weights: Run[Any, HistogramState], made: pa.Table, target: Path) -> dict[str, Any]:
-    known = {"call": weights.call, "cells": weights.state.universe.cells, "hard": len(weights.state.changes)}
+    hard = sum(change.hard for change in weights.state.changes)
+    known = {"call": weights.call, "cells": weights.state.universe.cells, "hard": hard}
     return known | {"file": str(target), "rows": made.num_rows, "columns": made.column_names}
 
 

@@ -4,16 +4,17 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting.numerics import least
+from chary.accounting.weights import Update, check_update
 from chary.errors import InvalidParameter
 from chary.numbers import Number, checked, positive, probability
 
@@ -329,13 +330,16 @@ class PublicHistogram:
 
 # Private multiplicative weights (theory 6): a public histogram that is corrected by the answers that surprise it.
 
-Update = Literal["projected", "published"]
 # With a mean within 2**30 of 1 no weight exceeds 2**30 times the cells; a factor of 2**30 more stays well below the end
 # of single precision, 2**128.
 FARTHEST: Final = 30
 # Lines of a transcript are written and read again at every change: 65,536 of them stay in memory.
 KEPT: Final = 2**16
+# So many whole transcripts as well, since a question reads the one that the last answer left.
+LATEST: Final = 8
 LARGEST_FACTOR: Final = 2.0**FARTHEST
+# A share that was brought to a goal lies this near to it, whatever the 24 bits of weights lose.
+NEAR: Final = 2.0**-20
 # The interval of exponents is below 2**5 long; 60 halvings leave it below the spacing of floats.
 HALVINGS: Final = 60
 
@@ -344,7 +348,9 @@ HALVINGS: Final = 60
 class Change:
     """What one hard answer did to the histogram: `scale` and then `lift` all cells, `factor` those of `query`.
 
-    `size` is the number of rows at that time. All of it follows from published answers.
+    `size` is the number of rows at that time. All of it follows from published answers. One that is not `hard` came of
+    what else was published, or of an earlier answer again. Where the histogram is refitted, it was told that the truth
+    lies from `low` to `high`.
     """
 
     query: str
@@ -352,6 +358,9 @@ class Change:
     scale: float
     lift: float
     factor: float
+    low: float | None = None
+    high: float | None = None
+    hard: bool = True
 
 
 class Easy(NamedTuple):
@@ -368,8 +377,9 @@ class MultiplicativeWeights:
     With noisy answers within alpha/3 of the truth, easy answers are within alpha. *published*: weights are multiplied
     by exp(-alpha/6) on the side that is too heavy ([GROW] Algorithm 3). *projected* (ours): by as much as brings the
     histogram's answer to the nearest value that the noise leaves possible; it needs at least 8 times fewer hard answers
-    in the worst case. `mixing` is how much of a new row is taken to be anywhere, the rest being taken to be like the
-    rows before it; in the published rule it is 1. See docs/multiplicative_weights.md for both.
+    in the worst case. *refitted* (ours): projected, and once again on each earlier answer at the same size, the latest
+    first, that the histogram contradicts by then. `mixing` is how much of a new row is taken to be anywhere, the rest
+    being taken to be like the rows before it; in the published rule it is 1. See docs/multiplicative_weights.md.
     """
 
     alpha: Number
@@ -378,8 +388,7 @@ class MultiplicativeWeights:
 
     def __post_init__(self) -> None:
         checked(self, alpha=probability, mixing=positive)
-        if self.update not in ("projected", "published"):
-            raise InvalidParameter("update must be 'projected' or 'published'")
+        check_update(self.update)
         if Fraction(self.mixing) > 1:
             raise InvalidParameter("mixing is a part of a row, at most 1")
 
@@ -426,7 +435,7 @@ class MultiplicativeWeights:
         goal = self._goal(share, answer, margin, 1.0)
         if share <= 0 or goal is None:
             return 1.0
-        return min(LARGEST_FACTOR, goal * (1 - share) / (share * (1 - goal)))
+        return min(LARGEST_FACTOR, odds(share, goal))
 
     def tilt(self, levels: Floats, masses: Floats, answer: float, margin: float, above: bool | None = None) -> float:
         """The same for cells of these weights, of which the histogram has these parts: what each cell is multiplied by
@@ -449,8 +458,21 @@ class MultiplicativeWeights:
 
     def _goal(self, share: float, answer: float, margin: float, top: float) -> float | None:
         """How high the truth is at least; None where that is the most that there can be, or more."""
-        least, goal = share + float(self.alpha) / 3, answer - min(margin, float(self.alpha) / 3)
+        least, goal = share + float(self.alpha) / 3, answer - self.noise(margin)
         return None if least >= top else goal if least < goal < top else least
+
+    def noise(self, margin: float) -> float:
+        """How far off a hard answer is taken to be at most."""
+        return min(margin, float(self.alpha) / 3)
+
+
+def odds(share: float, goal: float) -> float:
+    """By what cells of this share are multiplied so that it becomes the goal, both strictly within (0, 1).
+
+    >>> odds(0.25, 0.5), odds(0.5, 0.25)
+    (3.0, 0.333...)
+    """
+    return goal * (1 - share) / (share * (1 - goal))
 
 
 class WeightVector:
@@ -476,14 +498,43 @@ class WeightVector:
         self, query: str, cells: Cells, size: int, answer: float, margin: float, above: bool | None = None
     ) -> Change:
         """What a hard answer at this size, off by at most `margin`, is to do; nothing is changed yet."""
-        exponent = math.frexp(self.histogram.total / self.histogram.cells)[1]
-        scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
         kept = self.rule.kept(self.size, size)
-        lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
         if cells.levels is None:
             factor = self.rule.factor(self.share(cells, size), answer, margin, above)
         else:
             factor = self.rule.tilt(cells.levels, self._masses(cells, kept), answer, margin, above)
+        change = self._change(query, size, factor)
+        off = self.rule.noise(margin)
+        return replace(change, low=answer - off, high=answer + off) if self.rule.update == "refitted" else change
+
+    def within(self, query: str, cells: Cells, size: int, low: float, high: float) -> Change:
+        """What brings its answer at this size, which came from elsewhere, between these ends, as near as it is.
+
+        Nothing but growth where it lies there, as far as single precision tells, and where none but 0 or 1 would do.
+        """
+        share = self.share(cells, size)
+        goal = min(max(share, low), high)
+        if abs(goal - share) <= NEAR or not 0 < share < 1:
+            factor = 1.0
+        elif cells.levels is None:
+            factor = odds(share, goal) if 0 < goal < 1 else 1.0
+        else:
+            factor = _turned(cells.levels, self._masses(cells, self.rule.kept(self.size, size)), goal)
+        change = self._change(query, size, min(max(factor, 1 / LARGEST_FACTOR), LARGEST_FACTOR))
+        return replace(change, hard=False)
+
+    def again(self, change: Change, cells: Cells) -> Change:
+        """The same for what was told at an earlier change, at the same size."""
+        if change.low is None or change.high is None:
+            raise TypeError("this change was told no ends")
+        return self.within(change.query, cells, change.size, change.low, change.high)
+
+    def _change(self, query: str, size: int, factor: float) -> Change:
+        """A factor, after what growth until this size does."""
+        exponent = math.frexp(self.histogram.total / self.histogram.cells)[1]
+        scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
+        kept = self.rule.kept(self.size, size)
+        lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
         return Change(query, max(size, self.size), scale, lift, factor)
 
     def _masses(self, cells: Cells, kept: float) -> Floats:
@@ -508,9 +559,14 @@ class Transcript:
 
     changes: tuple[Change, ...] = ()
 
-    def then(self, change: Change) -> Self:
-        """With one more."""
-        return type(self)((*self.changes, change))
+    @property
+    def hard(self) -> int:
+        """How many hard answers there were."""
+        return sum(change.hard for change in self.changes)
+
+    def then(self, *changes: Change) -> Self:
+        """With some more."""
+        return type(self)((*self.changes, *changes))
 
     def dump(self) -> bytes:
         """As the ledger keeps it, a line for each change; numbers come back bit by bit."""
@@ -519,17 +575,38 @@ class Transcript:
     @classmethod
     def load(cls, data: bytes) -> Self:
         """What `dump` wrote."""
-        return cls(tuple(map(_change, data.splitlines())))
+        return cls(_changes(data))
+
+
+_USUAL: Final = {"low": None, "high": None, "hard": True}
 
 
 @lru_cache(maxsize=KEPT)
 def _line(change: Change) -> bytes:
-    return json.dumps(asdict(change)).encode()
+    told = asdict(change)
+    # Lines of changes that were told no more are those of earlier ledgers, byte by byte.
+    return json.dumps({name: told[name] for name in told if name not in _USUAL or told[name] != _USUAL[name]}).encode()
+
+
+@lru_cache(maxsize=LATEST)
+def _changes(data: bytes) -> tuple[Change, ...]:
+    return tuple(map(_change, data.splitlines()))
 
 
 @lru_cache(maxsize=KEPT)
 def _change(line: bytes) -> Change:
     return Change(**json.loads(line))
+
+
+def _turned(levels: Floats, masses: Floats, goal: float) -> float:
+    """By what, to the power of its weight, each cell is multiplied so that the average weight becomes the goal; 1 where
+    no cell weighs so much, or so little."""
+    reached = levels[masses > 0]
+    if not float(reached.min()) < goal < float(reached.max()):
+        return 1.0
+    if goal >= float(masses @ levels):
+        return math.exp(_tilted(levels, masses, goal))
+    return math.exp(-_tilted(1 - levels[::-1], masses[::-1], 1 - goal))
 
 
 def _tilted(levels: Floats, masses: Floats, goal: float) -> float:
