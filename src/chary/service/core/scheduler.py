@@ -237,7 +237,8 @@ class StandingRunner:
         if spine.blocks is not None:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
             calls = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=keys)
-            return together(call for call in calls if call.request != again or call.state != State.SETTLED), 0
+            others = (call for call in calls if call.request != again or call.state != State.SETTLED)
+            return together((call.parts, call.charged) for call in others), 0
         found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
         charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
         if about is not None:
