@@ -172,6 +172,11 @@ def test_the_statement_says_what_holds_for_whom(opened):
     assert quoted.block == quoted.as_dict()["block"] == "2024-01"
     assert "of the blocks that it reads, 2024-01 has least left" in str(quoted)
     assert "block" not in session.blocks("2024-02", "2024-02").quote(ONE).as_dict()
+    # Of an alert, which is opened for nothing, the blocks of its window count, whichever has least left now.
+    assert session.quote(Alert(count(), above=500, hits=20, window="7 days")).block is None
+    session.blocks("2024-02", "2024-02").ask(ONE)
+    assert ": 2024-02 " in session.statement()
+    assert " 0 %" not in session.statement()
 
 
 def test_no_basic_account_ends_all_blocks(opened):

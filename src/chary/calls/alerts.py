@@ -284,8 +284,8 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     above: fields.Exact
     clear_below: fields.Exact | None = None
     time: fields.ColumnName | None = None
-    window: fields.Name | None = None
-    since: fields.Name | None = None
+    window: fields.Window | None = None
+    since: fields.Since | None = None
     severity: Severity = "warning"
     note: fields.Name | None = None
     below_margin: fields.BelowMargin | None = None
@@ -561,7 +561,9 @@ class AlertLaw:
         margin = expected.margin_of_one()
         ends = (self.fire - margin, self.clear + margin)
         low, high = (plain(natural(steps, self.call.counted.grid)) for steps in ends)
-        said.append(f"in {expected.tests:,} tests fewer than one false firing is expected at truths up to {low}")
+        of_groups = f" ({counted(expected.tests // self.groups, 'version', 'versions')} of {self.groups} groups)"
+        tests = f"{expected.tests:,} tests{of_groups if self.groups > 1 else ''}"
+        said.append(f"in {tests} fewer than one false firing is expected at truths up to {low}")
         said.append(f"and fewer than one false clearing at truths from {high} on")
         return "; ".join(said)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -364,10 +365,15 @@ _NUMBERS: Final = {"type": "array", "items": _NUMBER}
 _DATES: Final[dict[Any, Callable[[Any], date]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 
 
-def _text(value: Any, name: str) -> str:
+def _text(value: Any, name: str, what: str = "name", example: str = "age") -> str:
     if isinstance(value, str) and value:
         return value
-    raise InvalidParameter(f"{name} is a name, such as {name}='age'")
+    raise InvalidParameter(f"{name} is a {what}, such as {name}={example!r}")
+
+
+def _day(value: Any, name: str) -> str:
+    found = value.isoformat(" ") if isinstance(value, datetime) else value
+    return _text(found.isoformat() if isinstance(found, date) else found, name, "day or a time", "2014-01-01")
 
 
 def _numbers(value: Any, name: str) -> tuple[Any, ...]:
@@ -580,6 +586,8 @@ Flag = Annotated[bool, FLAG]
 BelowMargin = Annotated[bool, replace(FLAG, options=_BELOW, joined=lambda said, _: said[0] or None)]
 Name = Annotated[str, TEXT]
 ColumnName = Annotated[str, replace(TEXT, control="column")]
+Window = Annotated[str, replace(TEXT, check=partial(_text, what="period of time", example="30 days"))]
+Since = Annotated[str, replace(TEXT, check=_day)]
 PredicateText = Annotated[str, replace(TEXT, control="predicate", example="age >= 65")]
 Word = Annotated[
     str | int, FieldType(_word, {"type": ["string", "integer"]}, "word", _word_read, _word_told, example=1)

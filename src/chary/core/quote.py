@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from chary.amounts import LIMIT, Amount
 from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta, needed
 from chary.core.forecast import RAISE, Forecast, Outlook, Within
-from chary.core.plan import Plan
+from chary.core.plan import PREPAID, Plan
 from chary.core.transaction import Spine
 from chary.data.queries.stored import current_kind
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
@@ -262,7 +262,8 @@ def quote(
         free_below=None if free is None else float(free),
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
-        block=spine.tightest(read) if read is not None and len(read.names) > 1 else None,
+        # An opening that is free reads nothing: what is asked later may be of other blocks.
+        block=spine.tightest(read) if read is not None and len(read.names) > 1 and plan.cost is not PREPAID else None,
     )
 
 

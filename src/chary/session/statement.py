@@ -177,7 +177,8 @@ def _of_parts(ledger: Ledger, dataset: str, filter_: Filter, block: str | None) 
     """What the dearest parts of each partition hold of the budget; of blocks all have it, each for itself."""
     told = []
     for held in ledger.partitions(dataset):
-        shares = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)
+        every = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)
+        shares = [(share, name) for share, name in every if share] or every[:1]
         dearest = ", ".join(f"{name} {percent(share)}" for share, name in shares[:_SHOWN_PARTS])
         more = f" and {len(shares) - _SHOWN_PARTS} more" if len(shares) > _SHOWN_PARTS else ""
         count = "the dearest counts" if held.most == 1 else f"the dearest {held.most} count"

@@ -228,6 +228,7 @@ def test_each_version_tests_every_group_and_the_bar_is_placed_for_all_of_them(me
     by_zone = session.quote(Alert(HIGH.by("zone", ZONES), above=400, hits=20, tests=52))
     alone = session.quote(Alert(HIGH, above=400, hits=20, tests=3 * 52))
     fewer = session.quote(Alert(HIGH, above=400, hits=20, tests=52))
+    assert "in 156 tests (52 versions of 3 groups) fewer than one" in by_zone.interval
     assert by_zone.within == alone.within
     assert by_zone.within.tests == 3 * 52
     assert by_zone.within.error > fewer.within.error
@@ -269,6 +270,8 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
         ({"time": "day"}, "give both"),
         ({"time": "day", "window": "7 days", "since": "2024-01-01"}, "give window= or since=, not both"),
         ({"time": "day", "since": "last year"}, "since is a day or a time"),
+        ({"time": "day", "since": 2024}, "since is a day or a time, such as since='2014-01-01'"),
+        ({"time": "day", "window": 7}, "window is a period of time, such as window='30 days'"),
         ({"time": "day", "window": "a week"}, "so many hours, days, weeks, months or years"),
         ({"time": "day", "window": "0 days"}, "so many hours, days, weeks, months or years"),
         ({"time": "day", "window": "999999 weeks"}, "leaves the years 1 to 9999"),
@@ -340,6 +343,7 @@ def test_since_a_day_only_its_rows_and_later_ones_are_seen(metered):
     assert told == ["quiet"] * 5 + ["active"]
     assert [each.value for each in run.state.transitions] == [410]
     assert session.resume(run.call).state.active
+    assert Alert(HIGH, above=400, time="day", since=date(2024, 1, 8), hits=20).since == "2024-01-08"
     with pytest.raises(InvalidQuery, match="column 'day' is a date and cannot be compared with"):
         session.start(Alert(HIGH, above=400, time="day", since="2024-01-08 12:00", hits=20))
 
