@@ -204,6 +204,20 @@ def test_batches_of_a_duckdb_file_add_up(tmp_path, scans):
     assert scans == {ROWS: len(QUERIES) + others, GROWN: 2 * len(QUERIES)}
 
 
+@pytest.mark.parametrize("near", [EACH_ROW, UNITS])
+def test_a_duckdb_file_from_which_rows_were_taken_out_is_read_whole(tmp_path, near):
+    """The engine numbers the rows behind them anew when it tidies up, here at the append."""
+    place = file_of(tmp_path / "a.duckdb", pa.table({"u": range(1000)}))
+    with duckdb.connect(place) as file:
+        file.execute("DELETE FROM t WHERE u % 10 < 9")
+    table = RowTable.open(place, table="t", neighbor_relation=near)
+    plan = table.prepare(count())
+    assert (plan.run(), plan.run()) == (100, 100)
+    for batch in range(1, 4):
+        table.append(pa.table({"u": range(3000 * batch, 3000 * batch + 3000)}))
+        assert plan.run() == plan.run() == 100 + 3000 * batch
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_duckdb_file_that_others_wrote_is_read_again(tmp_path, scans, monkeypatch, when):
     """Whoever writes it while it is not open here, before an append takes it or after; the rows of old are others."""

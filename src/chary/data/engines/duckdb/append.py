@@ -220,14 +220,14 @@ def state_of(
     database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader, end: Growth | None = None
 ) -> StateOfRows | None:
     """The state now, or that of the rows up to an end; None where it cannot be told: a column named rowid hides the
-    engine's."""
+    engine's, and in a file from which rows were taken out the engine may give those behind them other numbers."""
     if _hides_rowid(loader):
         return None
-    if end is None:
-        database.grown = database.grown or growth_of(connection, loader)
-    paths, upto = end or database.grown or growth_of(connection, loader)
+    database.grown = now = database.grown or growth_of(connection, loader)
+    paths, upto = end or now
     if loader.path is not None:
-        return StateOfRows(((loader.path, database.lineage, 0, 0, 0),), upto)
+        is_told = _are_first(connection, loader, now[1])
+        return StateOfRows(((loader.path, database.lineage, 0, 0, 0),), upto) if is_told else None
     try:
         return StateOfRows(tuple(map(_identity, paths)), upto)
     except OSError:
@@ -240,8 +240,6 @@ def growth_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> G
     if relation is not None:
         # Rows of a transaction have other numbers until it is committed.
         [(upto,)] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()
-    if loader.path is not None and not _are_first(connection, loader, upto):
-        [(upto,)] = connection.execute(f"SELECT max(rowid) + 1 FROM {relation}").fetchall()
     return files_of(connection, loader) if loader.is_view and loader.path is None else (), int(upto)
 
 
