@@ -274,6 +274,11 @@ def test_rules_that_can_be_right_for_no_rows_are_refused(said, told):
         Blocks(**({"column": "day"} | said))
 
 
+def test_blocks_need_a_first_one():
+    with pytest.raises(InvalidParameter, match=r"since is a month or a day, such as since='2012-01'$"):
+        Blocks("day")
+
+
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
@@ -398,7 +403,9 @@ def test_a_window_is_charged_where_it_looks(opened, clock):
     with pytest.raises(InvalidQuery, match="start it in the session of all"):
         session.blocks("2024-06", "2024-07").start(watching())
     again = session.resume(run.call)
-    assert again.ask(at="2024-07-10").state == "active"
+    told = again.ask(at="2024-07-10")
+    assert (told.state, told.left.share) == ("active", 1.0)
+    assert session.remaining.share < 1
     # A window of two months from the eleventh overlaps three; what is before the first block is cut off.
     assert asked_of(session) == [
         ("2024-01", "2024-02", "2024-03"),

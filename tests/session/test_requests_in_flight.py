@@ -78,8 +78,8 @@ def test_the_second_is_told_the_answer_even_where_the_first_left_nothing_to_ask_
     held = session.release_if(count(), above=NEVER, epsilon=EPSILON, request="held")
     stored, looked = session.spine.ledger.replay, []
 
-    def overtaken(*arguments):
-        found = stored(*arguments)
+    def overtaken(*arguments, **options):
+        found = stored(*arguments, **options)
         if not looked:
             looked.append(True)
             looked.append(held.widen(above=SURE, request="key"))

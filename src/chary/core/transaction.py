@@ -216,7 +216,9 @@ class Spine:
                         stored = self.stored(plan, request)
         if stored is not None:
             answer, number = stored.outcome, stored.number
-        return handed_out(plan.present(answer, number), self)
+        # What is left is told of the parts that were read.
+        teller = self if plan.parts is None else replace(self, parts=plan.parts)
+        return handed_out(plan.present(answer, number), teller)
 
     def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the request key runs any more."""

@@ -205,7 +205,8 @@ class Blocks:
         found = _period(said) if isinstance(said, str) else None
         if found is None:
             example = self.name(date(2012, 1, 31))
-            raise InvalidParameter(f"{name} is a {self.every} or a day, such as {name}={example!r}, not {said!r}")
+            given = f", not {said!r}" if said else ""
+            raise InvalidParameter(f"{name} is a {self.every} or a day, such as {name}={example!r}{given}")
         return found
 
 
