@@ -511,6 +511,15 @@ def test_who_appends_is_told_of_rows_that_no_question_sees(opened, clock):
     assert all(set(json.loads(note.body)) <= {"size"} for note in session.spine.ledger.notes("data"))
 
 
+def test_who_follows_is_asked_whatever_a_warning_about_rows_becomes(opened):
+    """Here it is an error: an alert that was not asked then would tell of the rows."""
+    session = opened()
+    run = session.start(Alert(count(), above=900, hits=20), follow=True)
+    with pytest.raises(OwnerWarning):
+        session.append(loads("2023-12-01"))
+    assert run.state.version == session.versions[-1].number
+
+
 def test_texts_of_a_batch_are_read_as_those_of_the_rows(opened, tmp_path):
     first, later = tmp_path / "loads.csv", tmp_path / "later.csv"
     first.write_text("home;day;kwh\n1;2024-01-05;9\n")

@@ -223,6 +223,8 @@ class Growing(SessionBase):
         [(1, 'found', 3), (2, 'append', 5)]
         """
         version, followers = self._added(rows, request), tuple(self._followers)
+        # Before any warning, which filters may turn into an error: whether they are asked must not depend on rows.
+        failed = [failure for follow in followers if (failure := _failure(follow))]
         table = self.spine.rows
         if isinstance(table, RowTable) and (unread := table.unread(rows)):
             warnings.warn(
@@ -231,7 +233,7 @@ class Growing(SessionBase):
                 OwnerWarning,
                 stacklevel=2,
             )
-        if failed := [failure for follow in followers if (failure := _failure(follow))]:
+        if failed:
             warnings.warn(
                 f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
                 f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
