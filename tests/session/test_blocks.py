@@ -511,6 +511,7 @@ def test_who_appends_is_told_of_rows_that_no_question_sees(opened, clock):
     assert all(set(json.loads(note.body)) <= {"size"} for note in session.spine.ledger.notes("data"))
 
 
+@pytest.mark.filterwarnings("error::chary.errors.OwnerWarning")
 def test_who_follows_is_asked_whatever_a_warning_about_rows_becomes(opened):
     """Here it is an error: an alert that was not asked then would tell of the rows."""
     session = opened()
