@@ -22,6 +22,7 @@ from chary.calls.public_histograms import HistogramMemory, SharpHits
 from chary.calls.sharpness import HitTerms, TestLaw
 from chary.calls.weights import PMWRun
 from chary.core.plan import Data
+from chary.core.transaction import Spine
 from chary.data import Bins, NeighborRelation
 from chary.mechanisms.weights import Transcript
 from tests.adversary.kit import Ask, Result, World
@@ -126,7 +127,8 @@ class Alerted:
         return self._made(TestLaw.sharp(with_fields(copy(self._found), sampler=sampler), noise)), sampler
 
     def _made(self, tests):
-        run = AlertRun(None, 1, {})
+        # Rows in no blocks; none are read.
+        run = AlertRun(Spine(*[None] * 7), 1, {})
         vars(run).update(opened=self._law.call, law=replace(self._law, tests=tests))
         return run._at(0, None)
 

@@ -3,6 +3,7 @@
 import json
 import random
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary import Algorithm, Blocks, Budget, count
+from chary import Algorithm, Blocks, Budget, Session, count
 from chary.calls import Alert, IndividualTests, Release, ReleaseIf, RunAlgorithm, SparseVector
 from chary.data import blocks as periods
 from chary.errors import (
@@ -226,6 +227,22 @@ def test_a_request_is_the_same_question_next_month(opened, clock):
     assert session.ask(ONE, request="monday") == first
     with pytest.raises(RequestConflict):
         session.blocks("2024-01", "2024-01").ask(ONE, request="monday")
+
+
+def test_a_key_whose_call_broke_is_charged_anew_next_month(opened, clock):
+    session = opened()
+
+    def broken(step):
+        if step == "evaluated":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Session(replace(session.spine, on_step=broken)).ask(Release(count(), epsilon="0.25"), request="monday")
+    clock("2024-04-02")
+    answer = session.ask(Release(count(), epsilon="0.25"), request="monday")
+    assert session.ask(Release(count(), epsilon="0.25"), request="monday") == answer
+    spent = session.spent_by_block
+    assert spent["2024-03"] == pytest.approx(2 * spent["2024-04"]) and spent["2024-04"] == answer.charged.share > 0
 
 
 # What is refused

@@ -269,7 +269,11 @@ class Spine:
             return None
         asked = self.dataset, self.analyst, request, plan.kind, plan.body
         # What is asked of all blocks is the same question tomorrow, when there is one more.
-        return self.ledger.replay(*asked, self.scope(plan), anywhere=self.renews or plan.anywhere)
+        return self.ledger.replay(*asked, self.scope(plan), anywhere=self._anywhere(plan))
+
+    def _anywhere(self, plan: Plan[Any]) -> bool:
+        """Whether a key has the same question about other blocks, such as those of another day."""
+        return self.renews or plan.anywhere
 
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
         """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.
@@ -286,7 +290,8 @@ class Spine:
                 break
             try:
                 asked = (plan.kind, plan.body, worst, request)
-                return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic, parts=parts), most
+                told: dict[str, Any] = {"basic": basic, "parts": parts, "anywhere": self._anywhere(plan)}
+                return self.ledger.reserve(self.dataset, self.analyst, *asked, **told), most
             except errors.BudgetExceeded:
                 if most == 1 or not plan.may_halt(price):
                     break

@@ -289,13 +289,12 @@ class RowTable:
         if blocks is None:
             return 0
         types = {blocks.column: SQL_TYPES[self.schema[blocks.column]]}
-        source = RowSource.of(rows, said=self._source.said)
-        asked: dict[str, Any] = {"columns": types if source.kind == "csv" else None, "csv": self._source.said}
-        with (
-            suppress(CharyError),
-            closing(RowTable.open(rows, neighbor_relation=NeighborRelation(Neighbors.REPLACE, None), **asked)) as batch,
-        ):
-            return int(batch.prepare(count(blocks.unread())).run())
+        near = NeighborRelation(Neighbors.REPLACE, None)
+        with suppress(CharyError):
+            is_csv = RowSource.of(rows, said=self._source.said).kind == "csv"
+            asked: dict[str, Any] = {"columns": types if is_csv else None, "csv": self._source.said}
+            with closing(RowTable.open(rows, neighbor_relation=near, **asked)) as batch:
+                return int(batch.prepare(count(blocks.unread())).run())
         return 0
 
     def one_state(self) -> AbstractContextManager[object]:

@@ -88,6 +88,8 @@ class Ledger:
         origin: str = "",
         basic: int = LIMIT,
         parts: records.Parts | None = None,
+        *,
+        anywhere: bool = False,
     ) -> records.Reservation:
         """Charge the worst price before any data are touched.
 
@@ -99,7 +101,8 @@ class Ledger:
 
         `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
         charged the price, and of all parts of a partition the dearest `most` count, beside what concerns all rows
-        (docs/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
+        (docs/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`. With `anywhere`
+        the question of a key may have been about other parts, as for `replay`.
 
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
@@ -110,7 +113,7 @@ class Ledger:
                 at = state.standing(dataset, analyst, parts)
                 adds, number = at.dataset.counted(basic), at.end.entries + 1
                 entry = entries.reserving(number, dataset, analyst, kind, body, worst, request, origin, adds, parts)
-                _check_unclaimed(state, entry)
+                _check_unclaimed(state, entry, anywhere=anywhere)
                 at.dataset.admit(worst, "dataset", at.analyst.asks(adds), parts)
                 at.analyst.admit(worst, "analyst", parts=parts)
                 sealed = state.post(at.end, entry, known=at.known)
@@ -354,12 +357,13 @@ def _first(state: Transaction, entry: entries.ChainEntry) -> Asked | None:
     return None if entry.request is None else state.asked(key_of(entry))
 
 
-def _check_unclaimed(state: Transaction, entry: entries.ChainEntry) -> None:
+def _check_unclaimed(state: Transaction, entry: entries.ChainEntry, *, anywhere: bool) -> None:
     """Raise why the entry's request key cannot be used now, if it cannot."""
     first = _first(state, entry)
     if first is None:
         return
-    entries.same_question(first.entry, entry.label, entry.body, entry.parts)
+    about = first.entry.parts if anywhere else entry.parts
+    entries.same_question(first.entry, entry.label, entry.body, about)
     if first.settled:
         raise entries.answered()
     if state.running(key_of(entry)):
