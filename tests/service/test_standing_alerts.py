@@ -56,11 +56,11 @@ def alert(query=SAVED, **said):
     return Alert(query, above=2000, clear_below=1500, hits=20, **said)
 
 
-def stand(service, asked, *, webhook=None, tell="hits"):
+def stand(service, asked, *, webhook=None, tell="hits", share=1):
     """An alert of alice's that stands."""
     run = service.datasets["homes"].asked_by("alice").start(asked)
     who = service.tokens.recognise(token_of(service, "alice"))
-    terms = {"every": "append", "share": 1, "tell": tell, "webhook": webhook}
+    terms = {"every": "append", "share": share, "tell": tell, "webhook": webhook}
     wish = Wish("question", {}, run.call)
     return service.standing.stand(service.datasets["homes"], who, wish, UNPRICED, **terms).standing
 
@@ -87,31 +87,66 @@ def test_an_alert_fires_once_and_says_how_severe_it_is_and_what_to_do(made):
     assert (entry.hits, "value" in fired) == (1, False)
 
 
-def test_an_alert_over_blocks_outlives_its_share_of_one(tmp_path, monkeypatch):
+@pytest.fixture
+def monthly(tmp_path, monkeypatch):
+    """A service whose rows have a budget for each month, and what lets a batch arrive on a day."""
     today = [date(2024, 1, 10)]
     monkeypatch.setattr(periods, "now", lambda: datetime.combine(today[0], datetime.min.time()))
     monkeypatch.setattr(entries, "now", lambda: f"{today[0]}T00:00:00+00:00")
 
-    def month(saved):
+    def batch(saved):
         return pa.table({"day": [today[0]] * abs(saved), "saved": [1 if saved > 0 else -1] * abs(saved)})
+
+    def arrives(day, saved):
+        today[0] = day
+        service.datasets["homes"].session.append(batch(saved))
+        return service.standing.tick()
 
     service = service_at(tmp_path)
     renews = {"budget": Budget(epsilon=1, delta=1e-6), "blocks": Blocks("day", every="month", since="2024-01")}
-    session = chary.open(month(1), **PUBLIC, **renews, ledger=":memory:", dataset="homes", unsafe_noise=Seeded(6))
+    session = chary.open(batch(1), **PUBLIC, **renews, ledger=":memory:", dataset="homes", unsafe_noise=Seeded(6))
     serve_dataset(service, "homes", session)
-    name = stand(service, alert(window="20 days"), tell="all")
-    for number in range(24):
-        today[0] = months_later(date(2024, 1, 25), number)
-        session.append(month(4000 if number % 2 == 0 else 1))
-        assert service.standing.tick() == 1, (number, told(service, "kind", "detail"))
-    kinds = [kind for (kind,) in told(service, "kind")]
-    assert (kinds.count("fired"), kinds.count("cleared"), kinds.count("ended")) == (12, 12, 0)
-    spent = session.spent_by_block
-    assert sum(spent.values()) > 1
-    assert max(spent.values()) == pytest.approx(service.standing.book.found(name).charged)
+    yield service, arrives
     service.jobs.close(5)
     service.datasets.close()
     service.store.close()
+
+
+def test_an_alert_over_blocks_outlives_its_share_of_one(monthly):
+    service, arrives = monthly
+    name = stand(service, alert(window="20 days"), tell="all")
+    for number in range(24):
+        assert arrives(months_later(date(2024, 1, 25), number), 4000 if number % 2 == 0 else 1) == 1
+    kinds = [kind for (kind,) in told(service, "kind")]
+    assert (kinds.count("fired"), kinds.count("cleared"), kinds.count("ended")) == (12, 12, 0)
+    spent = service.datasets["homes"].session.spent_by_block
+    assert sum(spent.values()) > 1
+    assert max(spent.values()) == pytest.approx(service.standing.book.found(name).charged)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_an_alert_whose_month_is_spent_goes_on_once_its_window_left_it(monthly, others):
+    """Whether its own share is spent there, or the budget is by what others ask."""
+    service, arrives = monthly
+    session = service.datasets["homes"].session
+    stand(service, alert(window="20 days"), share=1 if others else "0.1", tell="all")
+    arrives(date(2024, 1, 12), 4000)
+    arrives(date(2024, 1, 13), -4000)
+    if others:
+        session.blocks("2024-01", "2024-01").release(chary.count(), epsilon="0.5")
+    for day in (date(2024, 1, 14), date(2024, 2, 10)):
+        arrives(day, 4000)
+    arrives(date(2024, 3, 25), 4000)
+    assert [kind for (kind,) in told(service, "kind")] == ["fired", "cleared", "skipped", "skipped", "fired"]
+    assert session.spent_by_block["2024-03"] == pytest.approx(0.05)
+
+
+def test_an_alert_that_sees_all_months_ends_with_the_first_that_is_spent(monthly):
+    service, arrives = monthly
+    stand(service, alert(), share="0.1")
+    for day, saved in ((12, 4000), (13, -4000), (14, 4000)):
+        arrives(date(2024, 1, day), saved)
+    assert [kind for (kind,) in told(service, "kind")] == ["fired", "cleared", "ended"]
 
 
 def test_groups_that_fire_and_groups_that_clear_are_told_apart(made):

@@ -13,6 +13,7 @@ from chary.core.forecast import RAISE, Forecast, Outlook, Within
 from chary.core.plan import PREPAID, Plan
 from chary.core.transaction import Spine
 from chary.data.queries.stored import current_kind
+from chary.ledger import Parts
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
 
 # The other side of the 95 times in 100 of every error bar.
@@ -20,7 +21,7 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "most", "basic", "block")
+_UNTOLD: Final = ("compared", "most", "basic", "block", "parts")
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 LAST_FREE: Final = "IT ENDS FREE MISSES"
 NO_ROOM: Final = "IT DOES NOT FIT"
@@ -45,12 +46,12 @@ Comparing = Callable[[], Sequence[Alternative]]
 class Quote:
     """Price and accuracy of a question. Nothing in it depends on the data, so it is free.
 
-    Prices are shares of the whole budget, of main or of delta, whichever is larger: `price_if_hit` and `price_if_miss`
-    for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's steps, and `basic`, in
-    those of its basic account). `hits_left` counts hits (or releases) of this size that still fit, None when they are
-    free: where misses are free, so many as fit while they are. `misses_charged` says that a test is charged although it
-    misses; `free_below` is an epsilon with which misses would be free then, None where no epsilon makes them so (a
-    budget without a delta).
+    Prices are shares of the whole budget, of main or of delta, whichever is larger: `price_if_hit` and
+    `price_if_miss` for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's
+    steps, and `basic`, in those of its basic account; `parts` it would be charged in, where the rows are in any).
+    `hits_left` counts hits (or releases) of this size that still fit, None when they are free: where misses are free,
+    so many as fit while they are. `misses_charged` says that a test is charged although it misses; `free_below` is an
+    epsilon with which misses would be free then, None where no epsilon makes them so (a budget without a delta).
 
     `ends_free_misses` says that it does not fit beside what was charged by hits, only beside the epsilons of all calls
     so far, hits and misses: after it (`free_misses_ended`) every call is charged its epsilon, and shares are those of
@@ -100,6 +101,7 @@ class Quote:
     basic: int = field(default=0, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
     block: str | None = field(default=None, repr=False)
+    parts: Parts | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -264,6 +266,7 @@ def quote(
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
         # An opening that is free reads nothing: what is asked later may be of other blocks.
         block=spine.tightest(read) if read is not None and len(read.names) > 1 and plan.cost is not PREPAID else None,
+        parts=read,
     )
 
 

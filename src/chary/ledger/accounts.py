@@ -1,8 +1,8 @@
 """Accounts of datasets and analysts, and the projection of a chain of entries onto them."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final
 
@@ -247,10 +247,16 @@ class Account:
         return self.analysts.get(name) or Purse()
 
 
-def together(charges: Iterable[tuple[Parts | None, Amount]]) -> Amount:
-    """What these charges take of a budget together: of those of parts, what the dearest parts hold."""
+def together(charges: Iterable[tuple[Parts | None, Amount]], names: Collection[str] | None = None) -> Amount:
+    """What these charges take of a budget together: of those of parts, what the dearest parts hold, or the dearest of
+    those that are named."""
     purse = Purse()
     for parts, charged in charges:
+        if parts is not None and names is not None:
+            named = tuple(name for name in parts.names if name in names)
+            if not named:
+                continue
+            parts = replace(parts, names=named)
         purse.move((charged.main, charged.delta, 0, 0), parts)
     return Amount(purse.spent_main, purse.spent_delta)
 

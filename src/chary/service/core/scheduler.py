@@ -19,7 +19,7 @@ from chary.client.problems import Refusal
 from chary.core.charges import charged_in
 from chary.core.transaction import numbered
 from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld
-from chary.ledger import State, together
+from chary.ledger import Parts, State, together
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
 from chary.service.core import alerts
@@ -197,8 +197,8 @@ class StandingRunner:
                 standing, version, earlier = self.feed.skip(standing, latest - 1, str(error)), latest, False
         try:
             quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
-            if not _within(session, standing.share, quoted, self._charged(session, standing, version)):
-                self._end(standing, version, "the next answer could cost more than is left of its share")
+            if not _within(session, standing.share, quoted, self._charged(session, standing, version, quoted.parts)):
+                self._unpaid(now, standing, version, "the next answer could cost more than is left of its share")
                 return
             key = key_of(standing, version)
             begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
@@ -210,12 +210,12 @@ class StandingRunner:
             else:
                 self._end(standing, version, str(error))
         except BudgetExceeded as error:
-            self._end(standing, version, str(error))
+            self._unpaid(now, standing, version, str(error))
         else:
             spine = session.spine
             charged = charged_in(spine.ledger, spine.dataset, spine.filter, *self._charged(session, standing)).share
             told = replace(standing, charged=charged)
-            self._answered(told, version, answer, quoted, outcomes(session, told, version, answer))
+            self._answered(session, told, version, answer, quoted)
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
         """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
@@ -229,16 +229,19 @@ class StandingRunner:
             self.feed.add(standing, News("failing", version, None, f"it cannot be asked, and is tried again: {why}"))
         self.book.keep(standing.standing)
 
-    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> tuple[Amount, int]:
+    def _charged(
+        self, session: Session, standing: StandingQuestion, about: int | None = None, parts: Parts | None = None
+    ) -> tuple[Amount, int]:
         """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
         account; without the answer about a version, which is told again for free. Rounds that were begun for it are
-        not: they may be over. Where the budget renews it is what the dearest block was charged."""
+        not: they may be over. Where the budget renews it is what the dearest block was charged, or the dearest of the
+        blocks that are asked about next."""
         spine = session.spine
         if spine.blocks is not None:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
             calls = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=keys)
             others = (call for call in calls if call.request != again or call.state != State.SETTLED)
-            return together((call.parts, call.charged) for call in others), 0
+            return together(((call.parts, call.charged) for call in others), parts and parts.names), 0
         found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
         charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
         if about is not None:
@@ -249,18 +252,27 @@ class StandingRunner:
         return charged, basic
 
     def _answered(
-        self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote, found: list[News]
+        self, session: Session, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote
     ) -> None:
         """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
         alone = isinstance(answer, WeightedAnswer) and not answer.verified
-        for news in [News("unverified", 0, None, _ALONE)] if alone else found:
+        for news in [News("unverified", 0, None, _ALONE)] if alone else outcomes(session, standing, version, answer):
             self.feed.add(standing, news)
         hits = standing.hits + answer.hit
         left = None if quoted.hits_left is None else quoted.hits_left - 1
-        if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
+        told = running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock())
+        if told and not _moves_on(session, standing):
             self.feed.add(standing, News("running out", 0, None, told))
         done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + (not alone)}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
+
+    def _unpaid(self, session: Session, standing: StandingQuestion, version: int, why: str) -> None:
+        """What cannot be paid ends it, unless later versions are asked of other blocks."""
+        if _moves_on(session, standing):
+            self.feed.skip(standing, version, why)
+            self.book.keep(standing.standing, looked=self.book.clock())
+        else:
+            self._end(standing, version, why)
 
     def _end(self, standing: StandingQuestion, version: int, why: str) -> None:
         self.feed.add(standing, News("ended", version, None, why))
@@ -325,6 +337,14 @@ def _has_window(session: Session, standing: StandingQuestion) -> bool:
     """Whether it is an alert whose window ends as the version came, which reading the rows of then says."""
     run = alert_run(session, standing) if standing.every == APPEND else None
     return run is not None and run.opened.window is not None and "at" not in standing.wish.body
+
+
+def _moves_on(session: Session, standing: StandingQuestion) -> bool:
+    """Whether the blocks that it reads leave what it reads as time goes on, so that what is spent there comes back."""
+    spine, run = session.spine, alert_run(session, standing)
+    if spine.blocks is None or spine.blocks.kept is not None or run is None:
+        return spine.blocks is not None and spine.blocks.kept is not None
+    return run.opened.window is not None and run.opened.column_in(spine) == spine.blocks.column
 
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
