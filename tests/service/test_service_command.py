@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
@@ -15,8 +15,10 @@ import uvicorn
 
 import chary
 import chary.service
+from chary import BudgetExceeded
 from chary.cli import run
 from chary.errors import InvalidParameter
+from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
 from chary.service.command import bound
 from chary.service.config import service_config
@@ -80,6 +82,39 @@ def test_a_token_is_made_listed_and_revoked(config, capsys):
     assert tokens.recognise(token) is None
     assert run([*new[:-4], "--dataset", "other", "--config", str(config)]) == 2
     assert run([*new[:4], "--role", "root", "--dataset", "visits", "--config", str(config)]) == 2
+
+
+@pytest.mark.parametrize("first", ["command", "service"])
+def test_a_dataset_called_otherwise_than_its_file_has_one_budget(config, capsys, first):
+    config.write_text(CONFIG.replace("[dataset.visits]", "[dataset.homes]"))
+
+    def commanded():
+        assert run(["release", "homes", "--count", "--epsilon", "0.6", "--json", "--config", str(config)]) in (0, 3)
+        capsys.readouterr()
+
+    def served():
+        datasets = opened_datasets(service_config(config))
+        with suppress(BudgetExceeded):
+            datasets["homes"].session.release(chary.count(), epsilon="0.6")
+        datasets.close()
+
+    for ask in (commanded, served) if first == "command" else (served, commanded):
+        ask()
+    with closing(open_ledger(config.parent / "visits.csv.ledger")) as ledger:
+        (terms,) = ledger.datasets()
+        (_,) = ledger.calls(terms.name)
+
+
+def test_in_one_ledger_the_rows_of_another_dataset_keep_their_own_budget(config):
+    visits().to_csv(config.parent / "second.csv", index=False)
+    first = CONFIG.replace("[service]", '[service]\nledger = "all.ledger"')
+    config.write_text(first)
+    opened_datasets(service_config(config)).close()
+    second = first.replace("[dataset.visits]", "[dataset.homes]")
+    config.write_text(second + first.partition("store")[2].partition("\n")[2].replace("visits.csv", "second.csv"))
+    datasets = opened_datasets(service_config(config))
+    assert [datasets[name].session.spine.dataset for name in ("homes", "visits")] == ["homes", "visits"]
+    datasets.close()
 
 
 def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_command(config, capsys):

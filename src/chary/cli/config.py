@@ -141,7 +141,7 @@ class Settings:
         found = values | ({"file": self.said.file} if self.said.file is not None else {})
         found = self._from(str(self.said.place), dict(self.said.options), found)
         if "unit" in found:
-            found = self._from(LEDGER, _recorded(found), found)
+            found = self._from(LEDGER, _recorded(found, self.said.dataset), found)
         picture = found.get("plot")
         if picture is not None and self.said.plots is not None and picture.parent == Path():
             found["plot"] = self.said.plots / picture
@@ -166,7 +166,7 @@ class Settings:
         return found | new
 
 
-def _recorded(found: dict[str, Any]) -> dict[str, Any]:
+def _recorded(found: dict[str, Any], dataset: str | None) -> dict[str, Any]:
     """What the ledger holds of these rows: their unit and neighbours, and how a CSV is read."""
     if found["ledger"] is None and is_server(found["file"]):
         return {}
@@ -175,7 +175,7 @@ def _recorded(found: dict[str, Any]) -> dict[str, Any]:
         return {}
     with closing(open_ledger(place)) as ledger:
         known = {terms.name: terms for terms in ledger.datasets()}
-        held = known.get(kept_as(known, usual_name(found["file"], found["table"])))
+        held = known.get(kept_as(known, usual_name(found["file"], found["table"])), known.get(dataset or ""))
     return {} if held is None else _options(held)
 
 

@@ -101,7 +101,8 @@ class Stated:
     def asked(self) -> Opened:
         """The open session, with a spinner on the terminal while it works."""
         tell = self._spinner.enter_context(output.spinning(f"reading {Path(self.source.shown).name}"))
-        asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets, blocks=self.blocks.ends)
+        named: dict[str, Any] = {"blocks": self.blocks.ends, "dataset": self.settings.said.dataset}
+        asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets, **named)
         self._opened.enter_context(asked.session)
         tell("asking")
         return asked

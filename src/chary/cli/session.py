@@ -25,7 +25,7 @@ from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, l
 from chary.ledger import ledger_exists
 from chary.numbers import positive
 from chary.session import Session, open, open_counts
-from chary.session.opening import usual_ledger
+from chary.session.opening import recorded_as, usual_ledger, usual_name
 
 # From options to an open session, a question and the size of a call.
 
@@ -71,11 +71,12 @@ def ask(
     *,
     targets: bool,
     blocks: tuple[str | None, str | None] | None = None,
+    dataset: str | None = None,
 ) -> Opened:
     """Open the session and build the question; everything is validated before anything is charged.
 
     With `targets`, a new filter is tuned for calls of the size that is said; of `blocks` the first and the last are
-    those that are asked.
+    those that are asked. `dataset` is what a chary.toml calls the rows.
     """
     if call.epsilon is not None and call.hits is not None:
         raise InvalidParameter("give one of --epsilon and --hits")
@@ -89,7 +90,7 @@ def ask(
     grain = first if targets and not there else None
     if budget.filter == "exact" and not there and grain is None:
         raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a test")
-    session = _open(source, budget, limit, file, grain)
+    session = _open(source, budget, limit, file, grain, dataset)
     try:
         session = session if blocks is None else _in_blocks(session, blocks)
         return Opened(session, question(session, source, query), first, call.hits)
@@ -168,9 +169,17 @@ def _first_size(limit: Budget, kind: str | None, hits: int | None) -> Fraction |
 
 
 def _open(
-    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: str | Path, grain: Fraction | None
+    source: SourceOptions,
+    budget: BudgetOptions,
+    limit: Budget | None,
+    file: str | Path,
+    grain: Fraction | None,
+    dataset: str | None,
 ) -> Session:
     common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
+    if dataset is not None and source.there:
+        # A service opened them under that name; a budget is for the rows, whatever they are called.
+        common["dataset"] = recorded_as(file, (usual_name(source.file, source.table, source.series), dataset))
     common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
     common |= {"approximate_delta": budget.approximate_delta or 0}
     if source.series is not None:

@@ -5,7 +5,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -70,16 +70,18 @@ class Place:
 # What a dataset is called in its ledger.
 
 
-def usual_name(source: Any, table: str | None) -> str:
+def usual_name(source: Any, table: str | None, series: str | None = None) -> str:
     """The first file's stem, the name of a folder of files or of a server's database (and of the table), or "data".
 
-    A table that is named as its file or its database is, is not named twice.
+    A table that is named as its file or its database is, is not named twice. Of a series the column is named too.
 
     >>> usual_name("postgresql://ann:pw@db.example/clinic?sslmode=require", "visits"), usual_name("a/visits.csv", None)
     ('clinic.visits', 'visits')
     >>> usual_name("stops.duckdb", "stops"), usual_name("stops.duckdb", "days")
     ('stops', 'stops.days')
     """
+    if series is not None:
+        table = series if table is None else f"{table}.{series}"
     if is_server(source):
         return _with_table(database_of(source), table)
     folder = Folder.named(source) if isinstance(source, (str, Path)) else None
@@ -97,6 +99,18 @@ def kept_as(known: Collection[str], usual: str) -> str:
     """The usual name as a ledger has it: earlier ones name a table twice whose file is named as it is."""
     twice = f"{usual}.{usual}"
     return twice if usual not in known and twice in known else usual
+
+
+def recorded_as(ledger: str | Path, names: Iterable[str]) -> str | None:
+    """The first of these names under which a ledger holds a dataset; None where it holds none of them, or is not there.
+
+    A chary.toml may call a dataset otherwise than its rows are called, and both names mean the same budget.
+    """
+    if not ledger_exists(ledger):
+        return None
+    with closing(open_ledger(ledger)) as found:
+        known = {terms.name for terms in found.datasets()}
+    return next((kept for name in names if (kept := kept_as(known, name)) in known), None)
 
 
 def usual_ledger(source: Any) -> str:
@@ -532,7 +546,7 @@ def open_counts(
         rows,
         choice,
         place,
-        (dataset, usual_name(source, column if table is None else f"{table}.{column}")),
+        (dataset, usual_name(source, table, column)),
         analyst,
         unsafe_noise,
         on_step,

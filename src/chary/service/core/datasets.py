@@ -35,6 +35,7 @@ from chary.service.core.audit_trail import asked_through
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import REQUESTS
 from chary.session import Session, open, open_counts
+from chary.session.opening import recorded_as, usual_name
 
 # What the calls of a dataset took so far, kept between looks at its ledger.
 
@@ -215,11 +216,14 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
 
 def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     budget = None if said.budget_epsilon is None else Budget(said.budget_epsilon, said.budget_delta)
-    common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
+    file, ledger = config.place(config.file(name)), config.place(config.ledger(name))
+    # A command may have opened it under its usual name: there is one budget, however rows are called.
+    usual = usual_name(file, said.table, said.series)
+    held = recorded_as(ledger, (name, *({usual} - config.dataset.keys())))
+    common: dict[str, Any] = {"ledger": ledger, "budget": budget, "dataset": held or name}
     common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
     common |= {"witness": None if said.witness is None else config.place(said.witness)}
     common |= {"csv": None if said.csv_format is None else dialect(said.csv_format)}
-    file = config.place(config.file(name))
     if said.series is not None:
         return _series(file, said, common)
     if (said.unit is None) != said.each_row:

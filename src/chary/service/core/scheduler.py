@@ -241,7 +241,8 @@ class StandingRunner:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
             calls = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=keys)
             others = (call for call in calls if call.request != again or call.state != State.SETTLED)
-            return together(((call.parts, call.charged) for call in others), parts and parts.names), 0
+            names = None if parts is None else parts.names
+            return together(((call.parts, call.charged) for call in others), names), 0
         found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
         charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
         if about is not None:
