@@ -1,7 +1,9 @@
 """Budgets that renew: what each block is charged and told, what is refused, and alerts that never end."""
 
+import gc
 import json
 import random
+import weakref
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -556,3 +558,23 @@ def test_caps_of_analysts_renew_too(opened):
     with pytest.raises(BudgetExceeded, match="0 % is left in 2024-01"):
         january.ask(Release(count(), epsilon="0.1"))
     session.blocks("2024-02", "2024-02").ask(ONE)
+
+
+@pytest.mark.parametrize("blocks", [None, MONTHLY])
+@pytest.mark.parametrize("asked", ["nothing", "an alert"])
+def test_rows_are_let_go_with_their_session(blocks, asked):
+    """By the count of who uses them: a collector might run in a forked child, where no engine can be ended."""
+    session = chary.open(ROWS, privacy_unit="home", budget=USUAL, ledger=":memory:", blocks=blocks)
+    rows = weakref.ref(session.spine.rows.held)
+    gc.disable()
+    try:
+        if asked == "an alert":
+            session.append(ROWS)
+            session.as_of(1).release(count("kwh > 2"), epsilon="0.25")
+            run = session.start(watching(above=5, window=None if blocks is None else "2 months"), follow=True)
+            run.ask()
+            del run
+        del session
+        assert rows() is None
+    finally:
+        gc.enable()

@@ -69,10 +69,12 @@ class RowTable:
         `whole` are the rows of all parts.
         """
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
-        self.part, self.blocks, self.whole, self._is_whole = part, blocks, whole or self, is_whole
+        self.part, self.blocks, self._is_whole = part, blocks, is_whole
+        # None for all rows: a table in a circle would be let go late, by a collector that may run in a forked child.
+        self._whole = whole
         self.brought: dict[int, int] = {} if brought is None else brought
         """The version that each batch of this process brought, where rows live in memory; 0 is the opening."""
-        self._ranges: OrderedDict[tuple[str, ...], RowTable] = OrderedDict()
+        self._ranges: OrderedDict[tuple[str, ...], OrderedDict[Any, Any]] = OrderedDict()
         self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -182,12 +184,18 @@ class RowTable:
         """The rows of these blocks, which follow one another, as if there were no others."""
         assert self.blocks is not None
         whole = self.whole
+        found = whole.of_part(self.blocks.part(names))
         with whole._lock:
-            found = whole._ranges.pop(names, None) or whole.of_part(self.blocks.part(names))
-            whole._ranges[names] = found
+            found._lock, found._plans = whole._lock, whole._ranges.pop(names, found._plans)
+            whole._ranges[names] = found._plans
             if len(whole._ranges) > _RANGES:
                 whole._ranges.popitem(last=False)
         return found
+
+    @property
+    def whole(self) -> "RowTable":
+        """The rows of all parts."""
+        return self._whole or self
 
     @property
     def schema(self) -> dict[str, str]:
