@@ -54,8 +54,7 @@ def improving() -> None:
             row = []
             for factor in (2, 10, 100, 1000):
                 last = factor * start - start
-                epsilon = runs.epsilon_down(last - batch + 1, last)
-                row.append(f"{box.law.error(size=factor * start, epsilon=epsilon, beta=runs.failure(last)):.4f}")
+                row.append(f"{runs.error(box.law, last, first=last - batch + 1):.4f}")
             table.append([f"{start:,}", str(batch), *row])
     show(
         "A run at every size, Gaussian noise for rho 0.02: error told",

@@ -175,7 +175,7 @@ def test_failures_add_up_to_beta(growth, beta, start):
 
 
 @pytest.mark.parametrize("power", ["1", "0.5", "0.3333"])
-@pytest.mark.parametrize("start", [3000, 10**6])
+@pytest.mark.parametrize("start", [3000, 10**6, 10**16, 10**28])
 def test_pure_growth_has_a_closed_form(power, start):
     law = Law(power, 2, 10)
     a = law.error(size=start, epsilon=1, beta=Fraction(1, 21))
@@ -184,12 +184,27 @@ def test_pure_growth_has_a_closed_form(power, start):
     assert float(found) == pytest.approx(stale / (1 - stale), rel=2e-3)
 
 
+@pytest.mark.parametrize("start", [50_000, 10**18])
 @pytest.mark.parametrize("total", [{"epsilon": 1}, {"rho": "0.01"}])
-def test_no_other_growth_is_better(total):
-    law, common = Law(1, 2, 20), {"start": 50_000, "beta": "0.05", **total}
+def test_no_other_growth_is_better(total, start):
+    law, common = Law(1, 2, 20), {"start": start, "beta": "0.05", **total}
     best = epochs_error(law, growth=best_growth(law, **common), **common)
-    others = [epochs_error(law, growth=Fraction(f"{g:.6g}"), **common) for g in np.geomspace(1e-4, 5, 400)]
+    others = [epochs_error(law, growth=Fraction(f"{g:.6g}"), **common) for g in np.geomspace(1e-10, 5, 400)]
     assert best <= min(others) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("growth", ["1e-11", "1e-7", "0.3"])
+@pytest.mark.parametrize("total", [{"epsilon": 1}, {"rho": "0.01"}])
+@pytest.mark.parametrize("law", [Law(1, 2, 20), Law(1, 2, size_power="0.7", size_log=1)])
+def test_the_error_of_a_small_growth_is_that_of_its_first_run(law, total, growth):
+    common = {"start": 10**20, "growth": growth, "beta": "0.05", **total}
+    runs = EpochRuns(fall=law.fall, logs=law.logs, **common)
+    assert epochs_error(law, **common) == pytest.approx(runs.error(law, 0) + runs.staleness, rel=1e-9, abs=0)
+
+
+def test_a_law_of_many_powers_has_a_growth():
+    law = Law(20, 2, log_power=8)
+    assert 0 < best_growth(law, start=10**9, beta="0.05", epsilon=1) < 9
 
 
 def test_what_no_epsilon_improves_is_added_to_every_error_and_changes_no_growth():

@@ -20,10 +20,12 @@ from chary.numbers import Number, checked, exact, optional, positive, probabilit
 
 # How accurate a static private algorithm is, as its author declares it, and the growth that suits it best.
 
-# A growth from 1e-4 to 9: reruns at every ten-thousandth, or at every power of ten. Any growth is private, so the grid
-# only has to find the valley that the minimiser then follows.
-_LEAST, _MOST = 1e-4, 0.9
+# A growth from 1e-12, less than a law of power 1 wants for 2**100 rows, to 9, which reruns at every power of ten.
+# Any growth is private, so the grid only has to find the valley that the minimiser then follows.
+_LEAST, _MOST = 1e-12, 0.9
 _GRID: Final = 200
+# How near to the best growth, as a part of it.
+_NEAR: Final = 1e-9
 # The shares of run i have (i + 1) to this power at most: more would leave the first runs nothing.
 MOST_LOGS: Final = 8
 # A number of rows that is at least 2 more than any growth, so that ln(t) at run i is at most i + 1 times the first.
@@ -137,24 +139,32 @@ def epochs_error(
 def best_growth(
     law: Law, *, start: int, beta: Number, epsilon: Number | None = None, rho: Number | None = None
 ) -> Fraction:
-    """The growth g at which `epochs_error` is least, to four digits; between 1e-4 and 9.
+    """The growth g at which `epochs_error` is least, to four digits; between 1e-12 and 9.
 
     >>> float(best_growth(Law(1, 2), start=100_000, beta="0.05", epsilon=1))
     0.05215
     """
 
-    def error(stale: float) -> float:
-        return epochs_error(law, start=start, growth=stale / (1 - stale), beta=beta, epsilon=epsilon, rho=rho)
+    def error(log: float) -> float:
+        stale = math.exp(log)
+        try:
+            return epochs_error(law, start=start, growth=stale / (1 - stale), beta=beta, epsilon=epsilon, rho=rho)
+        except OverflowError:
+            # A law of many powers has no float for so small a growth, and no use for it.
+            return math.inf
 
-    grid = np.geomspace(_LEAST, _MOST, _GRID)
-    found = int(np.argmin([error(float(stale)) for stale in grid]))
+    grid = np.linspace(math.log(_LEAST), math.log(_MOST), _GRID)
+    found = int(np.argmin([error(float(log)) for log in grid]))
     around = (float(grid[max(0, found - 1)]), float(grid[min(_GRID - 1, found + 1)]))
-    stale = float(scipy.optimize.minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9}).x)
+    log = scipy.optimize.minimize_scalar(error, bounds=around, method="bounded", options={"xatol": _NEAR}).x
+    stale = math.exp(float(log))
     return Fraction(f"{stale / (1 - stale):.4g}")
 
 
-def powers_sum(x: Scalar, power: int) -> Scalar:
+def powers_sum(x: Scalar, power: int, rest: Scalar | None = None) -> Scalar:
     """The sum of `(i+1)^power x^i` over i = 0, 1, ..., for 0 < x < 1: an Eulerian polynomial over `(1-x)^(power+1)`.
+
+    `rest` is 1 - x, for floats that are so near to 1 that it would cancel.
 
     >>> [round(powers_sum(0.5, power), 9) for power in (1, 2, 3)]
     [4.0, 12.0, 52.0]
@@ -165,17 +175,17 @@ def powers_sum(x: Scalar, power: int) -> Scalar:
     above = x * 0
     for coefficient in reversed(row):
         above = above * x + coefficient
-    return above / (1 - x) ** (power + 1)
+    return above / (1 - x if rest is None else rest) ** (power + 1)
 
 
 def _first_share(stale: float, epsilon: float | None, rho: float | None, fall: float, logs: int) -> float:
     """`k` for `stale = g/(1+g)`."""
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give the budget of all runs together as one of epsilon= and rho=")
-    x = math.exp(fall * math.log1p(-stale))
+    power = fall * math.log1p(-stale)
     if epsilon is not None:
-        return epsilon / powers_sum(x, logs)
-    return math.sqrt(2 * (rho or 0) / powers_sum(x * x, 2 * logs))
+        return epsilon / powers_sum(math.exp(power), logs, -math.expm1(power))
+    return math.sqrt(2 * (rho or 0) / powers_sum(math.exp(2 * power), 2 * logs, -math.expm1(2 * power)))
 
 
 # How many rows an accuracy takes: the laws of static and scheduled runs turned round.
@@ -401,9 +411,11 @@ class ScheduleRuns(ABC):
         """By how much an average of values in [0, 1] over all rows may move until the next run is due."""
         return 0.0
 
-    def error(self, law: Law, run: int) -> float:
-        """What the law says of this run, when it takes its own share only."""
-        return law.error(size=self.size(run), epsilon=self.epsilon_down(run, run), beta=self.failure(run))
+    def error(self, law: Law, run: int, *, first: int | None = None, size: int | None = None) -> float:
+        """What the law says of this run, with its own share and at the size where it is due, or with the shares of the
+        runs from `first` on and at a larger size."""
+        rows, began = self.size(run) if size is None else size, run if first is None else first
+        return law.error(size=rows, epsilon=self.epsilon_down(began, run), beta=self.failure(run))
 
 
 @dataclass(frozen=True)

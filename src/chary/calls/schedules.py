@@ -117,7 +117,7 @@ def _within(event: Event, epsilon: Fraction, runs: ScheduleRuns) -> bool:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a schedule: the size from which on it is due, its epsilon, and what its law says of its error.
+    """One run of a schedule: the size at which it is done, its epsilon, and what its law says of its error.
 
     The error holds with probability `1 - failure`; `staleness` comes on top, until the next run, for what is an average
     over rows.
@@ -162,10 +162,18 @@ class ScheduleState:
         done = [result for result in self._told.all() if not result.failed]
         return done[-1] if done else None
 
-    def table(self, runs: int = 10, *, first: int = FIRST) -> list[PlannedRun]:
-        """So many runs from the number `first` on; nothing is read."""
-        start = whole(first, "first", least=0)
-        return [self._planned(start + run) for run in range(whole(runs, "runs"))]
+    def table(self, runs: int = 10, *, first: int = FIRST, batch: int | None = None) -> list[PlannedRun]:
+        """So many runs from the number `first` on; nothing is read.
+
+        With `batch`, those that are done where so many rows come at a time after the opening, and are asked for after
+        each: a run at the size that its batch reached takes the shares of all that it outgrew. `staleness` is then that
+        before the batch which brings the next run.
+        """
+        number, table = whole(first, "first", least=0), list[PlannedRun]()
+        for _ in range(whole(runs, "runs")):
+            table.append(self._planned(number) if batch is None else self._foreseen(number, whole(batch, "batch")))
+            number = table[-1].run + 1
+        return table
 
     def at(self, size: int) -> PlannedRun | None:
         """The run that serves a database of this size; None before the first."""
@@ -173,9 +181,23 @@ class ScheduleState:
         return None if run is None else self._planned(run)
 
     def _planned(self, run: int) -> PlannedRun:
-        epsilon, failure = self.runs.epsilon_down(run, run), self.runs.failure(run)
-        error = self.runs.error(self._box.of_run(run).law, run)
-        return PlannedRun(run, self.runs.size(run), float(epsilon), float(failure), error, self.runs.staleness)
+        return self._told_of(run, run, self.runs.size(run), self.runs.staleness)
+
+    def _foreseen(self, first: int, batch: int) -> PlannedRun:
+        """The run that is done when the batch comes with which this one is due."""
+        size = self._reached(first, batch)
+        last = max(first, self.runs.last(size) or FIRST)
+        return self._told_of(first, last, size, 1 - size / (self._reached(last + 1, batch) - batch))
+
+    def _reached(self, run: int, batch: int) -> int:
+        """The rows there are after the first batch with which this run is due."""
+        return self.runs.start - (self.runs.start - self.runs.size(run)) // batch * batch
+
+    def _told_of(self, first: int, run: int, size: int, staleness: float) -> PlannedRun:
+        """A run at this size that takes the shares from `first` on."""
+        epsilon, failure = self.runs.epsilon_down(first, run), self.runs.failure(run)
+        error = self.runs.error(self._box.of_run(run).law, run, first=first, size=size)
+        return PlannedRun(run, size, float(epsilon), float(failure), error, staleness)
 
 
 # Static private algorithms on a growing database: rerun as it grows, for ever, for one price paid at the start.

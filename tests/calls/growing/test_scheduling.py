@@ -1,6 +1,7 @@
 """Schedules on growing data: which runs are done, that each is done once, and that none of it is paid twice."""
 
 from fractions import Fraction
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -265,6 +266,48 @@ def test_the_table_says_what_each_run_does_and_the_promise_holds_for_all(grown):
     errors = [every.state.at(size).error for size in (20_000, 10**6, 10**8)]
     assert errors[0] > errors[1] > errors[2]
     assert every.state.table(1)[0].staleness == 0
+
+
+@pytest.mark.parametrize("batch", [1, 7, 60, 500])
+@pytest.mark.parametrize(
+    "terms",
+    [{"epsilon": "0.5", "growth": "0.3"}, {"rho": "0.001", "growth": "0.3"}, {"rho": "0.001", "exponent": "0.1"}],
+)
+def test_the_table_of_batches_foretells_what_is_done(grown, terms, batch):
+    session = grown()
+    schedule = session.start(Rerun(WARDS, beta="0.05", **terms), follow=True)
+    runs = schedule.state.runs
+    sizes = [100 + batch * i for i in range(9)]
+    for size in sizes[1:]:
+        session.append(rows(size - batch, size))
+    done = schedule.state.results
+    table = schedule.state.table(len(done), batch=batch)
+    assert [(run.run, run.size, run.epsilon) for run in table] == [
+        (run.run, run.size, float(run.epsilon)) for run in done
+    ]
+    assert [run.error for run in table] == [
+        WARDS.law.error(size=run.size, epsilon=run.epsilon, beta=runs.failure(run.run)) for run in done
+    ]
+    for run, following in pairwise(table):
+        stalest = max(1 - run.size / size for size in sizes if run.size <= size < following.size)
+        assert run.staleness == stalest <= runs.staleness
+    if batch == 1:
+        own = schedule.state.table(len(done))
+        assert [(run.run, run.size, run.epsilon, run.error) for run in table] == [
+            (run.run, run.size, run.epsilon, run.error) for run in own
+        ]
+    later = schedule.state.table(2, first=table[0].run + 1, batch=batch)
+    assert later == schedule.state.table(3, batch=batch)[1:]
+
+
+def test_batches_that_outgrow_many_runs_are_promised_less_error(grown):
+    every = grown(10_000).start(Rerun(WARDS, rho="0.001", beta="0.05", exponent="0.1")).state
+    [batched] = every.table(1, first=1, batch=1000)
+    assert (batched.run, batched.size) == (1000, 11_000)
+    assert 25 < batched.epsilon / every.at(11_000).epsilon < 35
+    assert batched.error < every.at(11_000).error / 25
+    with pytest.raises(InvalidParameter):
+        every.table(batch=0)
 
 
 def test_the_picture_of_a_schedule(grown, tmp_path):
