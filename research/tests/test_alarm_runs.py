@@ -24,6 +24,7 @@ from chary_research.experiments.alarms import (
     GaussianRuns,
     UsedUp,
     averaged,
+    epsilon_of,
     scored,
     stopped,
     until_spent,
@@ -76,6 +77,20 @@ def test_self_reporting_as_published_spends_more_deltas_than_it_has():
     assert published.runs == added.runs == 60
     assert published.run_epsilon < added.run_epsilon
     assert DELTA * published.runs > DELTA
+
+
+def test_what_a_year_cost_is_its_losses_or_the_least_budget_that_pays_for_its_runs():
+    for name, ruled in RULES.items():
+        rule, cost = ruled(WIDE), epsilon_of(WIDE, name)
+        assert cost(UsedUp(np.array([]))) == 0
+        end = stopped(WIDE, WIDE.flags(Seeded(1)), rule)
+        if not hasattr(rule, "runs") or "self-reporting" in name:
+            assert cost(end) == end.spent[-1]
+            continue
+        begun = round(end.spent[-1] * rule.runs)
+        assert ruled(WIDE, Fraction(cost(end)).limit_denominator(10**4)).runs >= begun > 0
+        assert ruled(WIDE, Fraction(cost(end)).limit_denominator(10**4) * Fraction(4, 5)).runs < begun
+        assert cost(UsedUp(np.array([1.0]))) == pytest.approx(1, abs=0.2)
 
 
 def test_noise_too_small_for_a_run_begins_none():

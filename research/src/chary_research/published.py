@@ -11,6 +11,7 @@ from chary.accounting.gaussian_selection import best_order, check_noises, noise_
 from chary.accounting.schedules import Law
 from chary.accounting.synthesis import decimals_up
 from chary.errors import InvalidParameter
+from chary.mechanisms.choices import MajorityVote, Rule
 from chary.numbers import Number, exact, positive, probability, whole
 
 # Selection with Gaussian noise (theory 1.5 and 5).
@@ -130,3 +131,35 @@ def published_small_database_law(*, cells: int, queries: int) -> Law:
     universe = math.log(whole(cells, "cells", least=2))
     first = 1.5 * math.cbrt(4 * universe * math.log(whole(queries, "queries", least=2)) / _LEAST_LOG)
     return Law(_THIRD, decimals_up((first + (2 + 2 * universe / _LEAST_LOG) / first**2) * (1 + 1e-12)))
+
+
+# The majority of independent answers ([INTRO], "Majority of binary observations").
+
+
+def majority_units(epsilon: Number) -> int:
+    """The least n with `epsilon >= 3/sqrt(n)`, so `n >= 9/epsilon^2`: the slides say that an epsilon-DP majority then
+    "does not really cost any reliability".
+
+    The private majority is right with 95 % from a lead of 3/epsilon units over n/2 on, and a sample of n tells no
+    smaller lead than sqrt(n) from chance. `majority_risks` tells what it does cost.
+
+    >>> majority_units("0.1"), majority_units(1)
+    (900, 9)
+    """
+    return math.ceil(9 / positive(epsilon, "epsilon") ** 2)
+
+
+def majority_risks(units: int, epsilon: Number, share: Number, *, rule: Rule = "inverse") -> tuple[float, float]:
+    """How often n independent units, each yes with chance `share` above 1/2, have a majority of no, and how often the
+    epsilon-DP vote of theirs says no; for n odd, units replaced. "inverse" is the vote of the slides, "noise" chary's.
+
+    >>> [round(risk, 3) for risk in majority_risks(901, "0.1", "0.533")]
+    [0.024, 0.095]
+    """
+    size, vote = whole(units, "units"), MajorityVote(epsilon, rule=rule)
+    if size % 2 == 0 or not Fraction(1, 2) < exact(share, "share") < 1:
+        raise InvalidParameter("units are odd in number, and their share is above 1/2 and below 1")
+    yes = np.arange(size + 1)
+    law = scipy.stats.binom.pmf(yes, size, float(exact(share, "share")))
+    says_no = np.array([1 - vote.chance(2 * int(each) - size) for each in yes])
+    return float(law[yes <= size // 2].sum()), float(law @ says_no)

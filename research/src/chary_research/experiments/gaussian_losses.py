@@ -8,13 +8,22 @@ from typing import Any, Final
 
 import numpy as np
 import scipy
+from matplotlib.colors import SymLogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up, noisy_max_epsilon_up, running_epsilon_up
 from chary.mechanisms import GaussianThreshold
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.experiment import (
+    DataFolder,
+    Experiment,
+    Measurements,
+    Row,
+    Settings,
+    Trend,
+    legend_below,
+)
 from chary_research.published import post_processed_epsilon, zhu_wang_nonnegative_epsilon
 
 # What a run of above threshold lost, by when it halted and by its threshold ([GAUSS] Figures 1 and 2).
@@ -82,7 +91,7 @@ class SavedByHalting(Experiment):
             axes.plot(noises, first["stop_80"], "k-", linewidth=1, label="80 in 100 have")
             axes.set(title=f"threshold {threshold}", xlabel="threshold noise", ylim=(3, _LAST))
         panes[0].set_ylabel("halted at step")
-        panes[0].legend(fontsize=7, loc="upper right")
+        legend_below(figure, panes[0])
         figure.colorbar(drawn, ax=panes, label="beforehand - halted (blue: ours is less)")
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
@@ -129,7 +138,7 @@ class LossByThreshold(Experiment):
             axes.plot(part["threshold"], part["running"], ":", color=line.get_color())
         axes.plot([], [], "k:", label="still running")
         axes.set(xlabel="threshold", ylabel="loss after 20 steps", yscale="log")
-        axes.legend(fontsize=7, frameon=False, ncols=2)
+        legend_below(figure, axes, columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         parts = [found.where(noise=noise) for noise in found.distinct("noise")]
@@ -185,7 +194,7 @@ class MaximumByQueries(Experiment):
             axes.plot(part["queries"], part["post_processed"], "--", color=line.get_color())
         axes.plot([], [], "k--", label="all noisy values, delta 1e-5")
         axes.set(xlabel="queries", ylabel="epsilon", xscale="log", yscale="log")
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes, columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         ends = [found.where(noise="0.1", queries=queries)[0] for queries in (16, 1024)]
@@ -205,12 +214,12 @@ class MaximumByQueries(Experiment):
 
 
 class MaximumSaved(Experiment):
-    """By how much the pure epsilon is smaller, over noise and number of queries."""
+    """By how much the pure epsilon is smaller, over noise and number of queries: the difference, and the ratio."""
 
     name = "maximum-saved"
-    shows = "Noisy maximum: epsilon of all noisy values less the pure one, by noise and queries."
+    shows = "Noisy maximum: epsilon of all noisy values less the pure one, and their ratio, by noise and queries."
     source = "[GAUSS] Figure 8"
-    size = (11.0, 3.4)
+    size = (11.0, 6.0)
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
         points = 10 if quick else 30
@@ -226,19 +235,24 @@ class MaximumSaved(Experiment):
         ]
 
     def draw(self, found: Measurements, figure: Figure) -> None:
-        panes: Any = figure.subplots(1, 3, sharey=True)
-        for axes, units in zip(panes, found.distinct("units"), strict=True):
+        panes: Any = figure.subplots(2, 3, sharex=True, sharey=True)
+        for column, units in zip(panes.T, found.distinct("units"), strict=True):
             part = found.where(units=units)
             post, pure = (part.grid(name, down="queries", across="noise") for name in ("post_processed", "pure"))
-            ratio = np.log2(post / pure)
             noises = [float(noise) for noise in part.distinct("noise")]
-            drawn = axes.pcolormesh(
-                noises, part.distinct("queries"), ratio, cmap="RdBu", vmin=-4, vmax=4, rasterized=True
-            )
-            axes.contour(noises, part.distinct("queries"), ratio, [0.0], colors="k", linewidths=1)
-            axes.set(title=f"sensitivity 1/{units:,}", xlabel="noise", yscale="log")
-        panes[0].set_ylabel("queries")
-        figure.colorbar(drawn, ax=panes, label="log2 of all told / pure (blue: pure is less)")
+            # Differences of any size: a straight scale up to a thousandth, and powers of ten beyond.
+            scales: Any = ({"norm": SymLogNorm(1e-3, vmin=-10, vmax=10)}, {"vmin": -4, "vmax": 4})
+            drawn = [
+                axes.pcolormesh(noises, part.distinct("queries"), each, cmap="RdBu", rasterized=True, **scale)
+                for axes, each, scale in zip(column, (post - pure, np.log2(post / pure)), scales, strict=True)
+            ]
+            for axes in column:
+                axes.contour(noises, part.distinct("queries"), post - pure, [0.0], colors="k", linewidths=1)
+                axes.set(ylabel="queries" if axes in panes[:, 0] else None, yscale="log")
+            column[0].set_title(f"sensitivity 1/{units:,}")
+            column[1].set_xlabel("noise")
+        for row, mesh, told in zip(panes, drawn, ("all told - pure", "log2 of all told / pure"), strict=True):
+            figure.colorbar(mesh, ax=row, label=f"{told} (blue: pure is less)")
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         shares = [np.mean(part["pure"] < part["post_processed"]) for part in self._parts(found)]
@@ -325,7 +339,7 @@ class MonteCarloLosses(Experiment):
                     noises = [float(noise) for noise in rows["noise"]]
                     axes.plot(noises, 100 * rows["deviation"] / rows["exact"], marker, markersize=3, label=told)
             axes.set(title=law, xlabel="noise", ylabel="deviation, % of the loss", yscale="log")
-        panes[1].legend(fontsize=7, frameon=False)
+        legend_below(figure, panes[1], columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         fresh, same = (found.where(fresh=kind) for kind in (True, False))

@@ -17,7 +17,18 @@ from chary.accounting.schedules import (
 from chary.data import NeighborRelation, count
 from chary.growth import CountsBox
 from chary.noise import Seeded, Source
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
+from chary_research.experiments.experiment import (
+    COLOURS,
+    TOLD,
+    DataFolder,
+    Experiment,
+    Measurements,
+    Row,
+    Settings,
+    Trend,
+    legend_below,
+    log_ticks,
+)
 from chary_research.published import published_growth
 
 KEYS: Final = 20
@@ -30,6 +41,7 @@ NOISES: Final[dict[str, dict[str, Any]]] = {
     "Laplace, rho 0.02": {"rho": "0.02"},
     "Gaussian, rho 0.02": {"rho": "0.02"},
 }
+_COLOURS: Final = dict(zip(NOISES, (COLOURS["Laplace"], COLOURS["scaled Laplace"], COLOURS["Gaussian"]), strict=True))
 _ROWS: Final = NeighborRelation("replace", None)
 Floats = NDArray[np.float64]
 
@@ -119,23 +131,22 @@ class ScheduleStreams(Experiment):
 
     def draw(self, found: Measurements, figure: Figure) -> None:
         panes: Any = figure.subplots(1, 2, sharey=True)
-        for noise in NOISES:
-            part = found.where(runs="epochs", noise=noise)
-            [line] = panes[0].plot(part["start"], part["promised"], "o-", markersize=3, label=f"{noise}, promised")
-            panes[0].plot(part["start"], part["most"], "s:", markersize=3, color=line.get_color())
-            panes[0].plot(part["start"], part["at_published_growth"], "x", color=line.get_color())
-        panes[0].plot([], [], "ks:", markersize=3, label="the worst 5 % of the streams")
-        panes[0].plot([], [], "kx", label="promised at the published growth")
+        for noise, colour in _COLOURS.items():
+            part, words = found.where(runs="epochs", noise=noise), f"{noise}, promised"
+            panes[0].plot(part["start"], part["promised"], "o-", markersize=3, color=colour, label=words)
+            panes[0].plot(part["start"], part["most"], "s:", markersize=3, color=colour)
+            panes[0].plot(part["start"], part["at_published_growth"], "x", color=colour)
+        panes[0].plot([], [], "s:", markersize=3, color=TOLD, label="the worst 5 % of streams or runs")
+        panes[0].plot([], [], "x", color=TOLD, label="promised at the published growth")
         panes[0].set(title="in epochs", xlabel="rows at the start", yscale="log", ylabel="error, share of the rows")
         log_ticks(panes[0], found.where(runs="epochs").distinct("start"))
         every = found.where(runs="every size")
         sizes = (every["start"] * every["factor"]).tolist()
-        panes[1].plot(sizes, every["promised"], "o-", markersize=3, label="Gaussian, promised")
-        panes[1].plot(sizes, every["most"], "s:", markersize=3, label="the worst 5 % of the runs")
+        panes[1].plot(sizes, every["promised"], "o-", markersize=3, color=COLOURS["Gaussian"])
+        panes[1].plot(sizes, every["most"], "s:", markersize=3, color=COLOURS["Gaussian"])
         panes[1].set(title="at every size, from 10,000 rows on", xlabel="rows")
         log_ticks(panes[1], sizes)
-        for axes in panes:
-            axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, panes[0], columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         epochs, every = found.where(runs="epochs"), found.where(runs="every size")

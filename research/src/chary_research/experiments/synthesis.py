@@ -17,7 +17,18 @@ from chary.demo.panel import people
 from chary.filters import Budget
 from chary.noise import Seeded
 from chary.session import open
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
+from chary_research.experiments.experiment import (
+    COLOURS,
+    TOLD,
+    DataFolder,
+    Experiment,
+    Measurements,
+    Row,
+    Settings,
+    Trend,
+    legend_below,
+    log_ticks,
+)
 from chary_research.published import published_small_database_law
 
 # Rows drawn from the built-in panel, and conditions on them with their true shares, which are public.
@@ -142,14 +153,14 @@ class SmallTables(Experiment):
         for axes, size in zip(panes, sizes, strict=True):
             part = found.where(size=size)
             epsilons = [float(epsilon) for epsilon in part["epsilon"]]
-            axes.plot(epsilons, part["published"], "k-", label="published, once")
-            axes.plot(epsilons, part["for_ever"], "x-", color="#777777", label="exact, for ever (scheduled)")
-            axes.plot(epsilons, part["promised"], "o-", markersize=3, color="#0072b2", label="exact, once")
-            axes.plot(epsilons, part["mean"], "s:", markersize=3, color="#d55e00", label="measured, mean")
+            axes.plot(epsilons, part["published"], "-", color=TOLD, label="published, once")
+            axes.plot(epsilons, part["for_ever"], "x-", color=COLOURS["Renyi"], label="exact, for ever (scheduled)")
+            axes.plot(epsilons, part["promised"], "o-", markersize=3, color=COLOURS["pure"], label="exact, once")
+            axes.plot(epsilons, part["mean"], "s:", markersize=3, color=COLOURS["pure"], label="measured, mean, once")
             axes.set(title=f"{size:,} rows", xlabel="epsilon", yscale="log")
             log_ticks(axes, epsilons)
         panes[0].set_ylabel("largest error of six queries")
-        panes[0].legend(fontsize=7, frameon=False)
+        legend_below(figure, panes[0])
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         # With more people the published database may have more rows, and eight are then the coarser ones.
@@ -202,15 +213,16 @@ class WeightsPromises(Experiment):
         axes = figure.subplots()
         told = Measurements(row for row in found if "size" in row)
         names = {"published_pure": "Theorem 14, epsilon 1", "published": "Theorem 17, epsilon 1, delta 1e-6"}
+        colours = {"published_pure": TOLD, "published": COLOURS["published"], "exact": COLOURS["Renyi"]}
         for name, label in (names | {"exact": "exact constants, rho 0.0175"}).items():
-            axes.plot(told["size"], told[name], "o-", markersize=3, label=label)
-        for by, marker in (("rounds", "s"), ("hits", "^")):
-            part = found.where(by=by)
-            axes.plot(part["rows"], part["largest"], f"{marker}:", label=f"largest error measured, paid by {by}")
+            axes.plot(told["size"], told[name], "o-", markersize=3, color=colours[name], label=label)
+        for by, marker, colour in (("rounds", "s", "tuned"), ("hits", "^", "target charging")):
+            part, words = found.where(by=by), f"largest error measured, paid by {by}"
+            axes.plot(part["rows"], part["largest"], f"{marker}:", color=COLOURS[colour], label=words)
         axes.axhline(1, color="#c9ced6")
         axes.set(xlabel="rows", ylabel="accuracy, share of the rows", yscale="log")
         log_ticks(axes, told["size"].tolist(), most=7)
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes, columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         told = Measurements(row for row in found if "size" in row)

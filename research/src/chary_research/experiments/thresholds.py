@@ -14,7 +14,18 @@ from chary.accounting.numerics import doubled, least
 from chary.mechanisms import Laplace
 from chary.mechanisms.threshold_tests import Geometric, OneSidedMachine, SparseVectorMachine
 from chary.noise import SMALLEST_SCALE, Seeded
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
+from chary_research.experiments.experiment import (
+    COLOURS,
+    TOLD,
+    DataFolder,
+    Experiment,
+    Measurements,
+    Row,
+    Settings,
+    Trend,
+    legend_below,
+    log_ticks,
+)
 
 # Target charging: total epsilon against the number of hits, by every bound there is.
 
@@ -28,6 +39,15 @@ BOUNDS: Final = {
     "renyi": "one Renyi order",
     "exact": "exact curve",
     "plain": "as many plain calls: the floor",
+}
+# The exact tail and one Renyi order nearly coincide: pale and wide below.
+_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "simple": {"color": COLOURS["published filter"]},
+    "published": {"color": COLOURS["published"]},
+    "tail": {"color": COLOURS["published, mended"], "linewidth": 5, "alpha": 0.4},
+    "renyi": {"color": COLOURS["Renyi"]},
+    "exact": {"color": COLOURS["target charging"]},
+    "plain": {"color": TOLD, "linestyle": ":", "marker": ""},
 }
 
 
@@ -89,11 +109,11 @@ class TotalsByHits(Experiment):
         for axes, size in zip(panes, self.sizes, strict=True):
             part = found.where(size=size)
             for bound, told in BOUNDS.items():
-                axes.plot(part["hits"], part[bound], "k:" if bound == "plain" else "o-", markersize=3, label=told)
+                axes.plot(part["hits"], part[bound], label=told, **{"marker": "o", "markersize": 3, **_STYLES[bound]})
             axes.set(title=f"calls of epsilon {size}", xlabel="hits", yscale="log")
             log_ticks(axes, part.distinct("hits"))
         panes[0].set_ylabel("total epsilon, delta 1e-6")
-        panes[0].legend(fontsize=6, frameon=False)
+        legend_below(figure, panes[0], columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         exact, plain, published = (found[name] for name in ("exact", "plain", "published"))
@@ -231,13 +251,13 @@ class ThresholdErrors(Experiment):
             axes.plot(told["tests"], told["told"], "k-", label="told by the notes")
             for form in self.forms:
                 line = part.where(form=form)
-                [drawn] = axes.plot(line["tests"], line["exact"], "o-", markersize=3, label=f"{form}, exact")
-                axes.plot(line["tests"], line["measured"], ":", color=drawn.get_color())
-            axes.plot([], [], "k:", label="measured, 95 %")
+                colour = COLOURS[form]
+                axes.plot(line["tests"], line["exact"], "o-", markersize=3, color=colour, label=f"{form}, exact")
+                axes.plot(line["tests"], line["measured"], ":", color=colour, label=f"{form}, measured, 95 %")
             axes.set(title=f"{hits} hit{'s' * (hits > 1)}", xlabel="tests", yscale="log")
             log_ticks(axes, part.distinct("tests"))
         panes[0].set_ylabel("error at epsilon 1")
-        figure.legend(*panes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7, frameon=False)
+        legend_below(figure, panes[0], columns=4)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         published, tuned, ours = (found.where(form=form) for form in self.forms)
@@ -300,17 +320,16 @@ class RoundDistances(Experiment):
     def draw(self, found: Measurements, figure: Figure) -> None:
         panes: Any = figure.subplots(1, 2, sharey=True)
         for axes, exponent in zip(panes, ("0.5", "1"), strict=True):
-            for form, colour in (("published", "#d55e00"), ("tuned", "#0072b2")):
-                part = found.where(exponent=exponent, form=form)
+            for form in ("published", "tuned"):
+                part, colour = found.where(exponent=exponent, form=form), COLOURS[form]
                 if form == "published":
                     axes.plot(part["size"], part["told"], "k-", label="bound of the paper")
                 axes.plot(part["size"], part["exact"], "o-", markersize=3, color=colour, label=f"{form} noise, exact")
-                axes.plot(part["size"], part["measured"], ":", color=colour)
-            axes.plot([], [], "k:", label="measured, 95 %")
+                axes.plot(part["size"], part["measured"], ":", color=colour, label=f"{form} noise, measured, 95 %")
             axes.set(title=f"noise function t^{exponent}", xlabel="rows", yscale="log")
             log_ticks(axes, found.distinct("size"))
         panes[0].set_ylabel("error, share of the rows")
-        panes[0].legend(fontsize=7, frameon=False)
+        legend_below(figure, panes[0], columns=3)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         published, tuned = (found.where(form=form) for form in ("published", "tuned"))

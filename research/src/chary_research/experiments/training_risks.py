@@ -17,7 +17,17 @@ from chary.demo.panel import people
 from chary.filters import Budget
 from chary.noise import Seeded
 from chary.session import open
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
+from chary_research.experiments.experiment import (
+    COLOURS,
+    DataFolder,
+    Experiment,
+    Measurements,
+    Row,
+    Settings,
+    Trend,
+    legend_below,
+    log_ticks,
+)
 
 EPSILON, DELTA, BETA = Fraction(1), Fraction(1, 10**6), "0.05"
 # Of every weight vector, and of the rows: four numbers between -1 and 1.
@@ -45,6 +55,7 @@ class TrainingRisks(Experiment):
     extra = ("learning", "sklearn")
     size = (10.0, 3.8)
     kinds: Final = ("once, pure", "once, delta", "growing, delta")
+    colours: Final = (COLOURS["pure"], COLOURS["Renyi"], COLOURS["target charging"])
     doublings: Final = 6
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
@@ -69,14 +80,14 @@ class TrainingRisks(Experiment):
     def draw(self, found: Measurements, figure: Figure) -> None:
         panes: Any = figure.subplots(1, 2)
         sizes = found.distinct("size")
-        for number, kind in enumerate(self.kinds):
+        for kind, colour in zip(self.kinds, self.colours, strict=True):
             excess, promised = self._means(found, kind)
-            panes[0].plot(sizes, 1000 * promised, "o-", markersize=3, color=f"C{number}", label=f"{kind}: promised")
-            panes[0].plot(sizes, 1000 * excess, "s:", markersize=3, color=f"C{number}", label="measured")
+            panes[0].plot(sizes, 1000 * promised, "o-", markersize=3, color=colour, label=f"{kind}: promised")
+            panes[0].plot(sizes, 1000 * excess, "s:", markersize=3, color=colour, label=f"{kind}: measured")
         panes[0].set(xlabel="rows", ylabel="excess risk, thousandths", yscale="log")
         log_ticks(panes[0], sizes)
-        panes[0].legend(fontsize=6, frameon=False, ncols=2)
         self._theory(panes[1])
+        legend_below(figure, *panes, columns=4)
 
     def _theory(self, axes: Any) -> None:
         """Table 1 for ten weights in a ball of diameter 1: the shapes without constants, and ours with them."""
@@ -88,18 +99,17 @@ class TrainingRisks(Experiment):
             ("once, delta", {"delta": DELTA}, {"delta": DELTA}),
             ("growing, delta", {"delta": DELTA, "exponent": "0.1"}, {"delta": DELTA}),
         ]
-        for number, (kind, shape, terms) in enumerate(forms):
+        for (kind, shape, terms), colour in zip(forms, self.colours, strict=True):
             shapes = [published_shape(unit, size=size, epsilon=EPSILON, **shape) for size in sizes]
             common: dict[str, Any] = {"epsilon": EPSILON, "beta": BETA, **terms}
             if "exponent" in shape:
                 ours = [learning.growing_risk_up(unit, start=10**4, size=size, **common) for size in sizes]
             else:
                 ours = [learning.static_risk_up(unit, size=size, **common) for size in sizes]
-            axes.plot(sizes, ours, "-", color=f"C{number}", label=f"{kind}: ours")
-            axes.plot(sizes, shapes, "--", color=f"C{number}", label="Table 1, no constants")
+            axes.plot(sizes, ours, "-", color=colour, label=f"{kind}: ours")
+            axes.plot(sizes, shapes, "--", color=colour, label=f"{kind}: Table 1, no constants")
         axes.set(title="promised, 10 weights", xlabel="rows", yscale="log", ylim=(1e-9, 2))
         log_ticks(axes, sizes, most=4)
-        axes.legend(fontsize=6, frameon=False, ncols=2)
 
     def _means(self, found: Measurements, kind: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         parts = [found.where(kind=kind, size=size) for size in found.distinct("size")]
