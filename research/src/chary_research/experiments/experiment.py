@@ -181,7 +181,7 @@ class Experiment(ABC):
 
 # How pictures look: one colour a method in all of them, words below the curves, steps that tell what was measured.
 
-# By people who see few colours told apart (Okabe and Ito 2008; Tol 2021). What a paper tells is black.
+# By people who see few colours told apart (Okabe and Ito 2008; Tol 2021). Black is for limits and for bounds of others.
 TOLD: Final = "#000000"
 COLOURS: Final = {
     "pure": "#0072b2",
