@@ -85,12 +85,12 @@ class DifferencingAttack(Experiment):
 
     def draw(self, found: Measurements, figure: Figure) -> None:
         axes = figure.subplots()
-        for informed, marker in ((False, "s"), (True, "o")):
+        for informed, marker, colour in ((False, "s", "#56b4e9"), (True, "o", _SESSION)):
             part = found.where(informed=informed)
             epsilons = [float(epsilon) for epsilon in part["epsilon"]]
             ends = part["accuracy"] - part["low"], part["high"] - part["accuracy"]
             told = "session, who knows all others" if informed else "session, two counts"
-            axes.errorbar(epsilons, part["accuracy"], ends, fmt=marker, capsize=3, label=told)
+            axes.errorbar(epsilons, part["accuracy"], ends, fmt=marker, capsize=3, color=colour, label=told)
         axes.plot(epsilons, part["raw_accuracy"], "x", color=_RAW, label="exact counts")
         line = np.geomspace(min(epsilons), max(epsilons), 100)
         axes.plot(line, [attacks.guess_limit(epsilon) for epsilon in line.tolist()], "k--", label="limit")
