@@ -1,5 +1,6 @@
 """What is charged and what is left, and refusals that say what would fit."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -41,9 +42,13 @@ def spent_by_block(ledger: Ledger, dataset: str, filter_: Filter, blocks: Blocks
     """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
     if blocks is None:
         return {}
-    held = {held.partition: held.parts for held in ledger.partitions(dataset)}
-    shares, amounts = filter_.shares, held.get(blocks.text, {})
-    return {name: shares.taken(amounts.get(name, Amount(0))) for name in blocks.all()}
+    held = held_by_part(ledger, dataset, blocks.text)
+    return {name: filter_.shares.taken(held.get(name, Amount(0))) for name in blocks.all()}
+
+
+def held_by_part(ledger: Ledger, dataset: str, partition: str) -> Mapping[str, Amount]:
+    """What the parts of a partition hold that hold anything, by their names."""
+    return next((held.parts for held in ledger.partitions(dataset) if held.partition == partition), {})
 
 
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:

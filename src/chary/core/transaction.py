@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from chary import errors, noise
 from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
-from chary.core.charges import accounts_of, charged_of, refused, remaining
+from chary.core.charges import accounts_of, charged_of, held_by_part, refused, remaining
 from chary.core.plan import ENCODER, AnswerT, Data, Json, Plan, Result
 from chary.data import Blocks, Reading, Rows, RowTable, read_one_version
 from chary.filters import Filter, Price
@@ -315,7 +315,7 @@ class Spine:
         """Of these blocks the one that has least left, the earliest of equal ones; None where parts are none."""
         if self.blocks is None or parts is None:
             return None
-        held = {held.partition: held.parts for held in self.ledger.partitions(self.dataset)}.get(parts.partition, {})
+        held = held_by_part(self.ledger, self.dataset, parts.partition)
         return max(parts.names, key=lambda name: self.filter.shares.exactly(held.get(name, Amount(0))))
 
     def accounts(self, parts: Parts | None = None) -> Accounts:

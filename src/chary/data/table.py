@@ -59,7 +59,7 @@ class RowTable:
         part: RowPart | None = None,
         *,
         brought: dict[int, int] | None = None,
-        is_whole: bool = True,
+        closes: bool = True,
         blocks: Blocks | None = None,
         whole: "RowTable | None" = None,
     ) -> None:
@@ -69,7 +69,7 @@ class RowTable:
         `whole` are the rows of all parts.
         """
         self.held, self._source, self._neighbor_relation, self._limit = held, source, neighbor_relation, limit
-        self.part, self.blocks, self._is_whole = part, blocks, is_whole
+        self.part, self.blocks, self._closes = part, blocks, closes
         # None for all rows: a table in a circle would be let go late, by a collector that may run in a forked child.
         self._whole = whole
         self.brought: dict[int, int] = {} if brought is None else brought
@@ -162,10 +162,10 @@ class RowTable:
         part: RowPart | None,
         whole: "RowTable | None" = None,
         *,
-        is_whole: bool = False,
+        closes: bool = False,
         blocks: Blocks | None = None,
     ) -> "RowTable":
-        more: dict[str, Any] = {"brought": self.brought, "is_whole": is_whole, "whole": whole}
+        more: dict[str, Any] = {"brought": self.brought, "closes": closes, "whole": whole}
         return RowTable(held, self._source, near, self._limit, part, blocks=blocks or self.blocks, **more)
 
     def in_blocks(self, blocks: Blocks) -> "RowTable":
@@ -178,7 +178,7 @@ class RowTable:
             raise InvalidParameter("entries_per_unit limits the rows of a unit in all blocks: leave it or blocks= out")
         near = self._neighbor_relation
         within = NeighborRelation(near.neighbors, near.unit, block=blocks.every)
-        return self._of(self.held, within, None, is_whole=self._is_whole, blocks=blocks)
+        return self._of(self.held, within, None, closes=self._closes, blocks=blocks)
 
     def of_blocks(self, names: tuple[str, ...]) -> "RowTable":
         """The rows of these blocks, which follow one another, as if there were no others."""
@@ -321,7 +321,7 @@ class RowTable:
     def close(self) -> None:
         """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine. A part, or an earlier state,
         leaves it to all rows."""
-        if self._is_whole:
+        if self._closes:
             self.held.close()
 
     def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:

@@ -19,17 +19,8 @@ from chary.filters import Budget, largest_call
 from chary.mechanisms import GaussianMax, GaussianThreshold, additive, choices, threshold_tests
 from chary.noise import Seeded, Source
 from chary.numbers import Number, exact
-from chary_research.experiments.experiment import (
-    COLOURS,
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-    log_ticks,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import COLOURS, legend_below, log_ticks
 
 # Daily series as whole steps between 0 and a public top, of which one unit moves each by a known number of steps.
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from chary.demo.panel import first_year, of_year, people
 from chary_research import attacks
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import log_ticks
 
 # The attacks of the lecture on exact answers and on sessions, beside what no attacker can do better.
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -177,59 +176,3 @@ class Experiment(ABC):
     @abstractmethod
     def trends(self, found: Measurements) -> Sequence[Trend]:
         """What must hold of the rows, whether they are quick ones or not."""
-
-
-# How pictures look: one colour a method in all of them, words below the curves, steps that tell what was measured.
-
-# By people who see few colours told apart (Okabe and Ito 2008; Tol 2021). Black is for limits and for bounds of others.
-TOLD: Final = "#000000"
-COLOURS: Final = {
-    "pure": "#0072b2",
-    "Renyi": "#56b4e9",
-    "published": "#d55e00",
-    "published, mended": "#e69f00",
-    "published filter": "#777777",
-    "target charging": "#cc79a7",
-    "sharp": "#009e73",
-    "tuned": "#6a3d9a",
-    "one-sided": "#44aa99",
-    "Gaussian": "#882255",
-    "Laplace": "#999933",
-    "scaled Laplace": "#8c510a",
-    "exponential": "#332288",
-    "permute-and-flip": "#ee3377",
-}
-
-
-def legend_below(figure: Figure, *panes: Axes, columns: int = 5) -> None:
-    """The words of these axes below all of them, each once, so that they hide no curve.
-
-    >>> figure = Figure(layout="constrained")
-    >>> for axes in figure.subplots(1, 2):
-    ...     _ = axes.plot([0, 1], label="alike")
-    >>> legend_below(figure, *figure.axes)
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
-    ['alike']
-    """
-    known: dict[str, Any] = {}
-    for axes in panes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, handle)
-    figure.legend(
-        list(known.values()), list(known), loc="outside lower center", ncols=columns, fontsize=7, frameon=False
-    )
-
-
-def log_ticks(axes: Axes, values: Sequence[float], *, most: int = 5) -> None:
-    """A logarithmic axis below with labels at some of these values.
-
-    >>> from matplotlib.figure import Figure
-    >>> axes = Figure().subplots()
-    >>> log_ticks(axes, [0.01, 0.1, 1], most=2)
-    >>> [label.get_text() for label in axes.get_xticklabels()]
-    ['0.01', '1']
-    """
-    shown = list(values)[:: -(-len(values) // most)]
-    axes.set_xscale("log")
-    axes.set_xticks(shown, [f"{value:g}" for value in shown])
-    axes.minorticks_off()

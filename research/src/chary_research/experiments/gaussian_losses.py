@@ -15,15 +15,8 @@ from scipy.special import log_ndtr, logsumexp
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up, noisy_max_epsilon_up, running_epsilon_up
 from chary.mechanisms import GaussianThreshold
-from chary_research.experiments.experiment import (
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import legend_below
 from chary_research.published import post_processed_epsilon, zhu_wang_nonnegative_epsilon
 
 # What a run of above threshold lost, by when it halted and by its threshold ([GAUSS] Figures 1 and 2).

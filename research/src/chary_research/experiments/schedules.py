@@ -17,18 +17,8 @@ from chary.accounting.schedules import (
 from chary.data import NeighborRelation, count
 from chary.growth import CountsBox
 from chary.noise import Seeded, Source
-from chary_research.experiments.experiment import (
-    COLOURS,
-    TOLD,
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-    log_ticks,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import COLOURS, TOLD, legend_below, log_ticks
 from chary_research.published import published_growth
 
 KEYS: Final = 20

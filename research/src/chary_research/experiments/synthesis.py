@@ -17,18 +17,8 @@ from chary.demo.panel import people
 from chary.filters import Budget
 from chary.noise import Seeded
 from chary.session import open
-from chary_research.experiments.experiment import (
-    COLOURS,
-    TOLD,
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-    log_ticks,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import COLOURS, TOLD, legend_below, log_ticks
 from chary_research.published import published_small_database_law
 
 # Rows drawn from the built-in panel, and conditions on them with their true shares, which are public.

@@ -14,18 +14,8 @@ from chary.accounting.numerics import doubled, least
 from chary.mechanisms import Laplace
 from chary.mechanisms.threshold_tests import Geometric, OneSidedMachine, SparseVectorMachine
 from chary.noise import SMALLEST_SCALE, Seeded
-from chary_research.experiments.experiment import (
-    COLOURS,
-    TOLD,
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-    log_ticks,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import COLOURS, TOLD, legend_below, log_ticks
 
 # Target charging: total epsilon against the number of hits, by every bound there is.
 

@@ -17,17 +17,8 @@ from chary.demo.panel import people
 from chary.filters import Budget
 from chary.noise import Seeded
 from chary.session import open
-from chary_research.experiments.experiment import (
-    COLOURS,
-    DataFolder,
-    Experiment,
-    Measurements,
-    Row,
-    Settings,
-    Trend,
-    legend_below,
-    log_ticks,
-)
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import COLOURS, legend_below, log_ticks
 
 EPSILON, DELTA, BETA = Fraction(1), Fraction(1, 10**6), "0.05"
 # Of every weight vector, and of the rows: four numbers between -1 and 1.

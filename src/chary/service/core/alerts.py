@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from apscheduler.triggers.cron import CronTrigger
-from sqlalchemy import Insert, Select, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Insert, Select, func, insert, literal, select, update
 
 from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
@@ -391,8 +391,7 @@ class Feed:
         With `of` only news of that analyst's questions are there. Errors: `Refusal` for news that are not there,
         `InvalidParameter` for those of another kind.
         """
-        here = [TOLD.c.dataset == dataset, TOLD.c.number == number]
-        here += [] if of is None else [TOLD.c.analyst == of]
+        here = *_of(dataset, of), TOLD.c.number == number
         found = self._store.rows(select(TOLD.c.kind).where(*here))
         if not found:
             raise Refusal(404, "there are no news of that number")
@@ -406,17 +405,13 @@ class Feed:
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None
     ) -> list[dict[str, Any]]:
         """So many news of a dataset from that number on, oldest first; only those of one analyst, if one is named."""
-        statement = select(TOLD).where(TOLD.c.dataset == dataset, TOLD.c.number > after).order_by(TOLD.c.number)
-        if analyst is not None:
-            statement = statement.where(TOLD.c.analyst == analyst)
-        return [told(row) for row in self._store.rows(statement.limit(limit))]
+        found = select(TOLD).where(*_of(dataset, analyst), TOLD.c.number > after).order_by(TOLD.c.number)
+        return [told(row) for row in self._store.rows(found.limit(limit))]
 
     def latest(self, dataset: str, limit: int = 100, *, analyst: str | None = None) -> list[dict[str, Any]]:
         """So many of the latest news of a dataset, newest first; only those of one analyst, if one is named."""
-        statement = select(TOLD).where(TOLD.c.dataset == dataset).order_by(TOLD.c.number.desc())
-        if analyst is not None:
-            statement = statement.where(TOLD.c.analyst == analyst)
-        return [told(row) for row in self._store.rows(statement.limit(limit))]
+        found = select(TOLD).where(*_of(dataset, analyst)).order_by(TOLD.c.number.desc())
+        return [told(row) for row in self._store.rows(found.limit(limit))]
 
     def changes(self) -> dict[str, list[tuple[str, list[str]]]]:
         """Of each alert what changed in it, oldest first: it fired or cleared, and which groups did."""
@@ -425,6 +420,11 @@ class Feed:
         for row in self._store.rows(statement):
             found.setdefault(row.standing, []).append((row.kind, told(row)["groups"]))
         return found
+
+
+def _of(dataset: str, analyst: str | None) -> tuple[ColumnElement[bool], ...]:
+    """The news of a dataset; only those of one analyst's questions, if one is named."""
+    return (TOLD.c.dataset == dataset, *([] if analyst is None else [TOLD.c.analyst == analyst]))
 
 
 def told(row: Any) -> dict[str, Any]:

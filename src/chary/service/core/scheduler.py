@@ -299,17 +299,23 @@ def opened(served: Served, who: Principal, wish: Wish, name: str) -> tuple[Wish,
 
     Guarantee: under one name an alert is opened once, whatever is interrupted. Opening is free.
     """
-    call = read(wish.body) if wish.action == "ask" else None
-    if not isinstance(call, Alert):
+    call = _alert_of(wish)
+    if call is None:
         return wish, None
     run = served.acting(who).start(call, request=f"standing {name} is opened")
     return Wish("question", {}, run.call), run
 
 
+def _alert_of(wish: Wish) -> Alert | None:
+    """The alert that is to be opened; None for anything else that is to stand."""
+    call = read(wish.body) if wish.action == "ask" else None
+    return call if isinstance(call, Alert) else None
+
+
 def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote) -> None:
     """Refuse an alert of which not even one change fits into the share, before it is opened."""
-    call = read(wish.body) if wish.action == "ask" else None
-    if isinstance(call, Alert) and quoted.later_hit is not None:
+    call = _alert_of(wish)
+    if call is not None and quoted.later_hit is not None:
         parts = call.counted.reach(served.session.spine.rows.neighbor_relation)
         if parts * quoted.later_hit > share:
             raise InvalidParameter(_TOO_SMALL)
@@ -342,10 +348,13 @@ def _has_window(session: Session, standing: StandingQuestion) -> bool:
 
 def _moves_on(session: Session, standing: StandingQuestion) -> bool:
     """Whether the blocks that it reads leave what it reads as time goes on, so that what is spent there comes back."""
-    spine, run = session.spine, alert_run(session, standing)
-    if spine.blocks is None or spine.blocks.kept is not None or run is None:
-        return spine.blocks is not None and spine.blocks.kept is not None
-    return run.opened.window is not None and run.opened.column_in(spine) == spine.blocks.column
+    spine = session.spine
+    if spine.blocks is None:
+        return False
+    if spine.blocks.kept is not None:
+        return True
+    run = alert_run(session, standing)
+    return run is not None and run.opened.window is not None and run.opened.column_in(spine) == spine.blocks.column
 
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
