@@ -7,11 +7,11 @@ import json
 import logging
 import smtplib
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import httpx
@@ -21,6 +21,7 @@ from chary.client.webhooks import signed
 from chary.service.config import PAGERDUTY, Mail, ServiceConfig, Webhook
 from chary.service.core import messages
 from chary.service.core.alerts import CHANGES, CLEARED, FIRED, told
+from chary.service.core.turns import Turns
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import TOLD
 
@@ -33,7 +34,6 @@ _TRIES: Final = 440
 # Nobody else sends what one sends, for so long; who dies meanwhile is taken for dead then. A mail takes ten answers.
 _LEASE: Final = 60.0
 _AT_ONCE: Final = 50
-_LOOK: Final = 0.05
 _JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -150,8 +150,7 @@ class Delivery:
         } | {name: Post(each, config.password(name)) for name, each in said.mail.items()}
         self._duties = [name for name, each in said.webhook.items() if each.form == "pagerduty"]
         self._store, self._clock = store, clock or store.now
-        self._pool = ThreadPoolExecutor(max(1, len(self._receivers)))
-        self._lock, self._sending, self._ended = threading.Lock(), set[str](), False
+        self._turns = Turns(max(1, len(self._receivers)))
 
     @property
     def receivers(self) -> list[str]:
@@ -165,10 +164,7 @@ class Delivery:
     def begin(self) -> "list[Future[int]]":
         """Begin to send what is due, to each receiver by itself; returns how many messages each of them took."""
         names = [row.webhook for row in self._store.rows(select(TOLD.c.webhook).distinct().where(*self._due()))]
-        with self._lock:
-            free = [name for name in names if name not in self._sending and not self._ended]
-            self._sending.update(free)
-            return [self._pool.submit(self._sent_in_turn, name) for name in free]
+        return self._turns.begin({name: partial(self._sent_in_turn, name) for name in names})
 
     def acknowledged(self, number: int) -> None:
         """Tell also PagerDuty that somebody takes care of these news, if it was told of them."""
@@ -180,13 +176,7 @@ class Delivery:
 
         It is sent again by whoever sends next.
         """
-        with self._lock:
-            self._ended = True
-        self._pool.shutdown(wait=False)
-        until = time.monotonic() + seconds
-        while self._sending and time.monotonic() < until:
-            time.sleep(_LOOK)
-        return len(self._sending)
+        return self._turns.close(seconds)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
         """Of each receiver how many news wait for it, and how many it never took."""
@@ -212,20 +202,17 @@ class Delivery:
         """What was taken may have held up what is due now, so that is looked at again."""
         taken = 0
         try:
-            while not self._ended:
+            while not self._turns.closing:
                 mine = select(TOLD).where(*self._due(), TOLD.c.webhook == name).order_by(TOLD.c.number).limit(_AT_ONCE)
                 before = taken
                 for row in self._store.rows(mine):
-                    taken += not self._ended and self._sent(row)
+                    taken += not self._turns.closing and self._sent(row)
                 if taken == before:
                     break
         except AwayError:
             pass
         except Exception as error:  # nothing is told of it but its kind: it is tried again
             LOG.error('{"event": "delivery", "error": "%s"}', type(error).__name__)
-        finally:
-            with self._lock:
-                self._sending.discard(name)
         return taken
 
     def _sent(self, row: Any) -> bool:

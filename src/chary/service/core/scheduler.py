@@ -1,12 +1,11 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
-import threading
-import time
 from collections import defaultdict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
@@ -27,6 +26,7 @@ from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, Standing
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of, standing_key
 from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
+from chary.service.core.turns import Turns
 from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
@@ -40,7 +40,6 @@ _LONGEST_PAUSE: Final = 600.0
 _FAILURES_TOLD: Final = 3
 # The questions of so many datasets are asked at once.
 _DATASETS: Final = 64
-_LOOK: Final = 0.05
 _TOO_SMALL: Final = "one answer could cost more than this share: give it a larger one"
 _ALONE: Final = (
     "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
@@ -78,10 +77,7 @@ class StandingRunner:
     answers: SharedAnswers
     calculations: Calculations
     failures: dict[str, Failures] = field(default_factory=dict)
-    asking: set[str] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    closing: threading.Event = field(default_factory=threading.Event, repr=False)
-    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_DATASETS), repr=False)
+    turns: Turns = field(default_factory=lambda: Turns(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
@@ -113,31 +109,19 @@ class StandingRunner:
         due: dict[str, list[StandingQuestion]] = defaultdict(list)
         for each in self.book.all(active=True):
             due[each.dataset].append(each)
-        with self.lock:
-            free = [dataset for dataset in due if dataset not in self.asking]
-            self.asking.update(free)
-            return [self.pool.submit(self._asked_in_turn, dataset, due[dataset]) for dataset in free]
+        return self.turns.begin({dataset: partial(self._asked_in_turn, each) for dataset, each in due.items()})
 
     def close(self, seconds: float) -> int:
         """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
-        self.closing.set()
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        until = time.monotonic() + seconds
-        while self.asking and time.monotonic() < until:
-            time.sleep(_LOOK)
-        return len(self.asking)
+        return self.turns.close(seconds)
 
-    def _asked_in_turn(self, dataset: str, questions: list[StandingQuestion]) -> int:
-        try:
-            return sum(self._worked_off(each) for each in questions)
-        finally:
-            with self.lock:
-                self.asking.discard(dataset)
+    def _asked_in_turn(self, questions: list[StandingQuestion]) -> int:
+        return sum(self._worked_off(each) for each in questions)
 
     def _worked_off(self, standing: StandingQuestion) -> int:
         """Ask it about every version that is due; rows may arrive in between."""
         asked = 0
-        while not self.closing.is_set() and self._tried(standing):
+        while not self.turns.closing and self._tried(standing):
             asked, standing = asked + 1, self.book.found(standing.standing)
         return asked
 
