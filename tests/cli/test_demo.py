@@ -12,7 +12,7 @@ from chary.accounting import gaussian_delta
 from chary.cli import demo, run
 from chary.demo import BUDGET, story
 from chary.demo.panel import INDICATORS, YEARS, alarms, indicators, of_year, people, true_counts
-from chary.demo.story import BAR, HITS, TESTS, Rivals
+from chary.demo.story import HITS, TESTS, THRESHOLD, Rivals
 from chary.ledger import open_ledger
 from tests.paths import ROOT
 
@@ -24,9 +24,9 @@ def test_demo_tells_its_story_and_keeps_its_budget(tmp_path, capsys, monkeypatch
     monkeypatch.setattr(demo, "run", lambda *asked: played.append(story.run(*asked)) or played[0])
     assert run(["demo", "--output", str(tmp_path)]) == 0
     told = capsys.readouterr().out
-    assert all(text in told for text in ("signal 9", "test (interrupted)", "the lost request, asked again"))
+    assert all(text in told for text in ("signal 9", "test (interrupted)", "the killed request, repeated"))
     assert len(told.splitlines()) < 50
-    [sentence] = [line for line in told.splitlines() if line.startswith(f"{TESTS:,} overlapping")]
+    [sentence] = [line for line in told.splitlines() if line.startswith(f"chary answers {TESTS:,}")]
     assert sentence in " ".join((ROOT / "README.md").read_text().replace("\n> ", " ").split())
     monkeypatch.setattr(demo, "run", lambda *asked: played[0])
     assert run(["demo", "--output", str(tmp_path), "--json"]) == 0
@@ -60,7 +60,7 @@ def test_the_alarms_are_the_people_who_fulfil_all_conditions():
         assert counts[number] == len(chosen)
         asked = rows.filter(pa.compute.equal(rows["indicator"], number))
         assert sorted(asked["zper"].to_pylist()) == sorted(chosen["zper"])
-    assert sum(true_counts(alarms(table, each))[7] >= BAR for each in YEARS) == 0
+    assert sum(true_counts(alarms(table, each))[7] >= THRESHOLD for each in YEARS) == 0
 
 
 def test_one_person_may_be_in_all_indicators_so_no_method_may_count_on_less():

@@ -9,7 +9,7 @@ from chary.charts import plotter
 from chary.cli.commands import AsJson
 from chary.cli.output import console, show_json, show_table
 from chary.demo import Story, run
-from chary.demo.story import BAR, TESTS
+from chary.demo.story import TESTS, THRESHOLD
 from chary.errors import InvalidParameter
 from chary.numbers import percent, priced
 from chary.session import Session
@@ -19,7 +19,7 @@ Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the 
 
 
 def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
-    """An alarm system on a growing health-insurance panel, interrupted, reopened, plotted; about ten seconds."""
+    """An alarm system on a growing health-insurance panel, interrupted, reopened and plotted, in about ten seconds."""
     story = run(output, _quiet if as_json else lambda line: console.print(f"  {line}", soft_wrap=True))
     with story.open() as session:
         picture = _picture(story, output / "demo.png")
@@ -41,15 +41,15 @@ def _picture(story: Story, target: Path) -> Path | None:
 
 
 def _quiet(line: str) -> None:
-    """With --json nothing but the object is printed."""
+    """With --json, only the object is printed."""
 
 
 def _show(story: Story, session: Session) -> None:
     rows = [_row(*part) for part in _by_kind(session.history).items()]
     show_table(["kind", "calls", "tests", "hits", "misses", "charged", "each charge"], rows, "Budget")
     methods = [(each.name, f"{each.tests:,.0f}", f"{each.values:,.0f}") for each in story.methods]
-    columns = ["the same promise", "all tests are right up to", "each value is within"]
-    show_table(columns, methods, f"{TESTS:,} tests, 95 times in 100")
+    columns = ["the same guarantee", "error of all tests", "error of a value"]
+    show_table(columns, methods, f"{TESTS:,} tests, 95 % confidence, in people")
     price = priced(session.spent.share, session.remaining.share)
     console.print(_hits(story), headline(story), price, session.statement(), sep="\n", soft_wrap=True)
 
@@ -57,21 +57,22 @@ def _show(story: Story, session: Session) -> None:
 def _hits(story: Story) -> str:
     false, covered = sum(hit.false for hit in story.hits), sum(hit.covered for hit in story.hits)
     return (
-        f"{len(story.hits)} hits: {covered} of {len(story.hits)} intervals hold the truth, {false} have a truth below "
-        f"{BAR:,} (these data are public); {story.overlooked} were overlooked that lie farther above than tests are off"
+        f"{len(story.hits)} hits: {covered} of {len(story.hits)} intervals contain the truth, {false} false alarms "
+        f"(truth below {THRESHOLD:,}; these data are public), {story.overlooked} missed by more than the tests' error"
     )
 
 
 def headline(story: Story) -> str:
-    """What the comparison comes to.
+    """The result of the comparison.
 
-    All in it follows from public numbers alone, so it is the same whenever it is told.
+    It follows from public numbers alone, so it is the same in every run.
     """
     best, other = story.methods[0], story.methods[1]
     return (
-        f"{TESTS:,} overlapping questions are right up to ±{best.tests:,.0f} people; to release all answers under the "
-        f"same promise would leave ±{story.methods[-1].tests:,.0f}, {story.times:.1f} times as much, and so precisely "
-        f"only {story.answers:,} could be released. The best sparse vector leaves ±{other.tests:,.0f}."
+        f"chary answers {TESTS:,} overlapping threshold questions with an error of ±{best.tests:,.0f} people. "
+        f"Releasing all answers under the same guarantee has ±{story.methods[-1].tests:,.0f}, {story.times:.1f} times "
+        f"as much. At ±{best.tests:,.0f}, only {story.answers:,} answers could be released. "
+        f"The best sparse vector has ±{other.tests:,.0f}."
     )
 
 

@@ -24,23 +24,23 @@ from chary.filters import Budget, largest_call
 from chary.numbers import percent
 from chary.session import Session, open
 
-# What else would keep the same promise: how far off tests and values are, by methods that do not charge by the hit.
+# Other methods under the same guarantee, which do not charge by the hit: the errors of their tests and of their values.
 
-SURE: Final = 0.95
+CONFIDENCE: Final = 0.95
 OWN: Final = "chary, charged by the hit"
-# Of a budget, in thousandths: finer than anything that is told.
+# A budget is divided into thousandths, which is finer than anything that is printed.
 _PARTS: Final = 1000
 
 
 def _reach(chance: float) -> float:
-    """Beyond which a standard normal number is with this chance."""
+    """The number that a standard normal variable exceeds with this probability."""
     return -NormalDist().inv_cdf(chance)
 
 
 @dataclass(frozen=True)
 class Precision:
-    """All tests of a method are right, 95 times in 100, for counts farther than `tests` from the bar; each published
-    value is within `values` of the truth, 95 times in 100."""
+    """With 95 % confidence, all tests are right for counts farther than `tests` from the threshold, and each published
+    value is within `values` of the truth."""
 
     name: str
     tests: float
@@ -49,10 +49,10 @@ class Precision:
 
 @dataclass(frozen=True)
 class Rivals:
-    """The other methods for so many tests, of which one person can be in all, and so many hits.
+    """The other methods for a number of tests and of hits, where one person can be in all tests.
 
-    They have the whole budget to themselves. Sparse vectors take of it what makes their values as precise as `values`,
-    by Gaussian noise, and the rest for their tests: the budgets of both add up.
+    Each spends the whole budget. Sparse vectors divide it: Gaussian noise of the precision `values` takes one part, the
+    tests take the rest, and the epsilons of both add up.
     """
 
     budget: Budget
@@ -60,37 +60,37 @@ class Rivals:
     hits: int
 
     def all(self, session: Session, values: float) -> list[Precision]:
-        """The best first; `session` is one that can quote, and is charged nothing."""
+        """The best first; `session` only quotes, which charges nothing."""
         epsilon = self._left_for_tests(values)
         one_sided = float(
-            sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(SURE))
+            sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(CONFIDENCE))
         )
         tuned = SparseVector(above=1, hits=self.hits, epsilon=epsilon, mechanism="tuned", monotone=True)
-        found = session.quote(tuned, tests=self.tests, confidence=str(SURE)).within
+        found = session.quote(tuned, tests=self.tests, confidence=str(CONFIDENCE)).within
         released = self.released(self.tests)
         return [
             Precision("one-sided sparse vector", one_sided, values),
             Precision("tuned sparse vector", math.inf if found is None else found.error, values),
-            Precision("Gaussian release of all", released, self.sigma(self.tests) * _reach((1 - SURE) / 2)),
+            Precision("Gaussian release of all", released, self.sigma(self.tests) * _reach((1 - CONFIDENCE) / 2)),
         ]
 
     def sigma(self, answers: int) -> float:
-        """The standard deviation of Gaussian noise on so many answers, if one person can be in all of them."""
+        """The standard deviation of Gaussian noise on this number of answers, if one person can be in all of them."""
         epsilon, delta = self.budget.exact
         return gaussian_noise.gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=str(math.sqrt(answers)))
 
     def released(self, answers: int) -> float:
-        """Within how much of the truth all of so many released answers are together."""
-        return self.sigma(answers) * _reach((1 - SURE) / (2 * answers))
+        """The largest error of this number of released answers, with 95 % confidence."""
+        return self.sigma(answers) * _reach((1 - CONFIDENCE) / (2 * answers))
 
     def answers_within(self, error: float) -> int:
-        """How many answers can be released that are together within that."""
+        """How many answers can be released with a largest error of at most `error`."""
         return largest(lambda answers: self.released(answers) <= error, 1, self.tests)
 
     def _left_for_tests(self, values: float) -> str:
-        """Epsilon without what Gaussian noise of so precise values takes for all hits."""
+        """Epsilon without the part that Gaussian noise takes for the values of all hits."""
         epsilon, delta = (float(part) for part in self.budget.exact)
-        wanted, sensitivity = values / _reach((1 - SURE) / 2), str(math.sqrt(self.hits))
+        wanted, sensitivity = values / _reach((1 - CONFIDENCE) / 2), str(math.sqrt(self.hits))
 
         def precise(parts: int) -> bool:
             taken = str(epsilon * parts / _PARTS)
@@ -104,8 +104,8 @@ class Rivals:
 BUDGET: Final = Budget(epsilon=1, delta=1e-6)
 TESTS: Final = INDICATORS * len(YEARS)
 HITS: Final = 40
-BAR: Final = 1100
-# The rest is for the other questions of the story.
+THRESHOLD: Final = 1100
+# The rest pays for the other questions of the story.
 PART: Final = "0.9"
 REQUEST: Final = "indicator 7, year 3"
 Say = Callable[[str], None]
@@ -124,8 +124,8 @@ class Hit:
 
     @property
     def false(self) -> bool:
-        """Whether the truth is below the bar."""
-        return self.truth < BAR
+        """Whether the truth is below the threshold."""
+        return self.truth < THRESHOLD
 
     @property
     def covered(self) -> bool:
@@ -159,22 +159,22 @@ class Story:
 
     @property
     def times(self) -> float:
-        """How much less far off the tests are than answers that were all released."""
+        """The error of a release of all answers, divided by the error of these tests."""
         return self.methods[-1].tests / self.methods[0].tests
 
     @property
     def answers(self) -> int:
-        """How many released answers would be as precise as these tests."""
+        """How many answers could be released with the error of these tests."""
         return RIVALS.answers_within(self.methods[0].tests)
 
     @property
     def overlooked(self) -> int:
-        """How many indicators are farther above the bar than tests are off, and were no hits; 0, 95 times in 100."""
-        surely = sum(truth > BAR + self.methods[0].tests for truth in self.truths)
-        return surely - sum(hit.truth > BAR + self.methods[0].tests for hit in self.hits)
+        """How many indicators exceed the threshold by more than the tests' error and were no hits; 0 at 95 %."""
+        surely = sum(truth > THRESHOLD + self.methods[0].tests for truth in self.truths)
+        return surely - sum(hit.truth > THRESHOLD + self.methods[0].tests for hit in self.hits)
 
     def open(self, on_step: Callable[[str], None] | None = None) -> Session:
-        """The same session, as often as it takes."""
+        """Open the same session again."""
         return open(
             self.rows,
             table="alarms",
@@ -192,7 +192,7 @@ SIZE: Final = float(largest_call(BUDGET, HITS, "renyi"))
 
 
 def run(folder: Path, say: Say) -> Story:
-    """Play the story in a folder, whose earlier panel and ledger are replaced."""
+    """Run the story in a folder, whose earlier panel and ledger are replaced."""
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("panel.*"):
@@ -208,19 +208,19 @@ def run(folder: Path, say: Say) -> Story:
 
 
 def _first_years(story: Story, first: pa.Table) -> tuple[int, int]:
-    """Years 1 to 3, and an outcome that is held back: the numbers of the run and of the holding call."""
+    """Years 1 to 3, and an outcome that is withheld: the numbers of the run and of the call that withheld it."""
     with story.open() as session:
         tests = session.start(PrepaidTests(tests=TESTS, hits=HITS, part=PART, value="0.25"), request="indicators")
         story.misses, story.price_of_hit = tests.state.misses, tests.state.price_if_hit
         story.say(f"{INDICATORS:,} indicators a year, of which one person may be in all; {BUDGET} for five years")
         story.say(
-            f"{TESTS:,} tests agreed: charged {tests.spent} for all misses, {percent(story.price_of_hit)} for each hit"
+            f"{TESTS:,} tests prepaid: all misses cost {tests.spent}, each hit costs {percent(story.price_of_hit)}"
         )
         _watch(story, tests, YEARS[0], first)
         for year in YEARS[1:3]:
             _arrived(story, session, tests, year)
         held = session.release_if(_anybody(3), above=5000, epsilon=SIZE)
-        story.say(f"people in any indicator in year 3, published above 5,000: {_shown(held)}")
+        story.say(f"people in any indicator in year 3, published if above 5,000: {_shown(held)}")
         return tests.call, held.call
 
 
@@ -232,7 +232,7 @@ def _arrived(story: Story, session: Session, tests: Run[Any, Any], year: int) ->
 
 def _watch(story: Story, tests: Run[Any, Any], year: int, rows: pa.Table) -> None:
     """Test all indicators of a year in one scan."""
-    found = tests.ask(count(f"year = {year}").by("indicator", range(INDICATORS)), above=BAR)
+    found = tests.ask(count(f"year = {year}").by("indicator", range(INDICATORS)), above=THRESHOLD)
     truths, before = true_counts(rows), len(story.truths)
     for (key,) in found.above:
         row = found[key]
@@ -241,7 +241,7 @@ def _watch(story: Story, tests: Run[Any, Any], year: int, rows: pa.Table) -> Non
     story.truths += truths.tolist()
     if not story.methods:
         _compare(story, tests, found.error_bar)
-    story.say(f"year {year}: {found.hits} indicators above {BAR:,} people, {found.tested - found.hits:,} not")
+    story.say(f"year {year}: {found.hits} indicators above {THRESHOLD:,} people, {found.tested - found.hits:,} below")
 
 
 def _compare(story: Story, tests: Run[Any, Any], values: float) -> None:
@@ -264,20 +264,22 @@ def _cut_off(folder: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with Story(folder, _unheard).open(on_step=kill) as session:
-        session.test(_one(), above=BAR, epsilon=SIZE, request=REQUEST)
+        session.test(_one(), above=THRESHOLD, epsilon=SIZE, request=REQUEST)
 
 
 def _unheard(line: str) -> None:
-    """A process about to be killed tells nobody."""
+    """A process about to be killed prints nothing."""
 
 
 def _reopened(story: Story, opened: int, held: int) -> None:
-    """Years 4 and 5 in a new session: the repeated request, the held outcome, an ordinary release."""
+    """Years 4 and 5 in a new session: the repeated request, the withheld outcome, an ordinary release."""
     with story.open() as session:
-        story.say(f"reopened: {session.spent} is spent, the lost call included")
-        again = session.test(_one(), above=BAR, epsilon=SIZE, request=REQUEST)
-        story.say(f"the lost request, asked again: {'above' if again else 'not above'} {BAR:,}")
-        story.say(f"the outcome held before, its bar lowered to 2,000: {_shown(session.ask(Widen(held, above=2000)))}")
+        story.say(f"reopened: {session.spent} spent, the killed call included")
+        again = session.test(_one(), above=THRESHOLD, epsilon=SIZE, request=REQUEST)
+        story.say(f"the killed request, repeated: {'above' if again else 'not above'} {THRESHOLD:,}")
+        story.say(
+            f"the withheld outcome, its threshold lowered to 2,000: {_shown(session.ask(Widen(held, above=2000)))}"
+        )
         tests = session.resume(opened)
         for year in YEARS[3:]:
             _arrived(story, session, tests, year)
@@ -294,15 +296,15 @@ def _anybody(year: int) -> Count:
 
 
 def _shown(held: Conditional) -> str:
-    return f"nothing, and kept as a secret; {held.price}" if held.value is None else _told(held)
+    return f"nothing, the outcome is withheld; {held.price}" if held.value is None else _told(held)
 
 
 def _told(answer: Answer) -> str:
-    low, high = ("no end" if end is None else f"{end:,.0f}" for end in answer.interval or (None, None))
-    return f"{answer.value:,}, the truth is in {low} to {high}; {answer.price}"
+    low, high = ("unbounded" if end is None else f"{end:,.0f}" for end in answer.interval or (None, None))
+    return f"{answer.value:,}, 95 % interval {low} to {high}; {answer.price}"
 
 
 def noisy(story: Story, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """All answers as a Gaussian release of everything would have told them; made up for the picture."""
+    """All answers as a Gaussian release of everything would have published them, simulated for the picture."""
     noise = np.random.default_rng(seed).normal(0, RIVALS.sigma(TESTS), len(story.truths))
     return np.array(story.truths) + noise
