@@ -9,7 +9,7 @@ export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo dist test quick changed test-engines check style soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo dist docs docs-serve test quick changed test-engines check style soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -18,6 +18,12 @@ demo: $(VENV)/run.stamp
 dist: $(VENV)/run.stamp
 	rm -rf dist build/lib client/build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./client
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/docs/doctrees docs build/docs/html
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs/html 8000
 
 test: $(VENV)/dev.stamp
 	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -37,8 +43,8 @@ test-engines: $(VENV)/engines.stamp
 	$(BIN)/python -m pytest -m engines tests/engines tests/conformance/test_engines.py tests/data/engines -k "$(ENGINES)"
 
 check: $(VENV)/dev.stamp
-	$(BIN)/ruff check src research tests benchmarks
-	$(BIN)/ruff format --check src research tests benchmarks
+	$(BIN)/ruff check src research tests benchmarks docs/*.py
+	$(BIN)/ruff format --check src research tests benchmarks docs/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -76,7 +82,7 @@ screenshots: $(VENV)/dev.stamp
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers,spark]' --editable research
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,peers,spark]' --editable research
 	build/constraints/bin/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 
 clean:
@@ -89,6 +95,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp research/pyproject.toml
 	$(PIP) --editable '.[dev]' --editable research
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/run.stamp research/pyproject.toml
+	$(PIP) --editable '.[docs]' --editable research
 	touch $@
 
 $(VENV)/engines.stamp: $(VENV)/dev.stamp

@@ -1,6 +1,6 @@
 """What has to be read to believe the guarantee: the modules of the first ring with their lines: python -m tests.kernel.
 
-The table stands in docs/kernel.md between its marks; `--write` puts it there.
+The table stands in docs/explanation/kernel.md between its marks; `--write` puts it there.
 """
 
 import sys
@@ -8,7 +8,7 @@ import sys
 from tests.figures import CHARY, Source
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "kernel.md"
+PAGE = ROOT / "docs" / "explanation" / "kernel.md"
 BEGIN, END = "<!-- modules -->", "<!-- end of modules -->"
 # Each part with the modules that do it and what they are trusted for.
 PARTS = {

@@ -22,5 +22,5 @@ def test_what_rests_on_a_file_is_run_and_what_does_not_is_left(path, concerned):
 
 def test_what_no_import_tells_concerns_all_tests_or_itself():
     assert concerning(["pyproject.toml"]) is concerning(["tests/servers/postgres.py"]) is None
-    assert concerning(["docs/service.md", "docs/gone.md"]) == ["docs/service.md"]
+    assert concerning(["docs/howto/service.md", "docs/gone.md"]) == ["docs/howto/service.md"]
     assert concerning([]) == concerning(["LICENSE"]) == []

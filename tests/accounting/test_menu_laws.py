@@ -145,7 +145,7 @@ def test_the_curve_of_smaller_calls_is_beaten(name, part):
 
 
 def test_two_runs_are_sold_for_two_on_a_diagonal_too_which_is_dearer_than_randomized_response():
-    """No neighbours are known whose law it is: the price is on the safe side, by 1.3 % where docs/theory.md looks."""
+    """No neighbours are known with this law: the price is safe, 1.3 % too high in docs/theory/theory.md."""
 
     def total(laws):
         curves = lattice_curves(0.002, on_lattice(laws, 0.002, 1), 700)

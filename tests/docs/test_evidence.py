@@ -11,7 +11,7 @@ from chary_research.experiments import EXPERIMENTS
 from tests.docs.test_papers import is_command
 from tests.paths import ROOT
 
-PAGE = (ROOT / "docs" / "evidence.md").read_text()
+PAGE = (ROOT / "docs" / "theory" / "evidence.md").read_text()
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()

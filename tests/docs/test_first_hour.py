@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/first_hour.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/start/alert.md").read_text(), re.DOTALL)
 PORT = "8321"
 
 
@@ -136,7 +136,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name
 )
 def test_what_a_page_installs_is_a_checkout_or_a_wheel_of_it(page):
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -12,7 +12,7 @@ from chary.cli import run
 from chary.cli.app import app
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "papers.md"
+PAGE = ROOT / "docs" / "theory" / "papers.md"
 PAPERS = ROOT.parent / "shared" / "papers"
 SOURCES = {"TCT": "000", "GAUSS": "002", "SVT": "003", "GROW": "004"}
 PACKAGES = ["calls", "accounting", "mechanisms", "filters", "growth", "learning", "audit", "streaming"]
@@ -98,7 +98,7 @@ def test_a_row_names_what_is_there(row):
 
 def test_links_lead_to_heads():
     for page, anchor in re.findall(LINK, PAGE.read_text()):
-        found = ROOT / "docs" / (page or PAGE.name)
+        found = PAGE.parent / (page or PAGE.name)
         assert found.is_file()
         assert not anchor or anchor in anchors(found), (page, anchor)
 

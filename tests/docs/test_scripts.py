@@ -60,7 +60,7 @@ def test_the_example_of_the_readme(folder, capsys):
 
 def test_the_script_of_the_tutorial_is_typed(folder):
     script = folder / "script.py"
-    script.write_text(block("docs/tutorial.md", "visits.parquet"))
+    script.write_text(block("docs/start/quickstart.md", "visits.parquet"))
     assert len(script.read_text().splitlines()) == 10
     environment = os.environ | {"MYPYPATH": str(SOURCES), "PYTHONPATH": str(SOURCES)}
     for command in (["-m", "mypy", "--strict", "--cache-dir", ".types", "script.py"], ["script.py"], ["script.py"]):

@@ -5,7 +5,7 @@ from tests.engines.openers import ENGINES
 from tests.engines.tally import HEAD, Tally, written
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "engines.md"
+PAGE = ROOT / "docs" / "howto" / "engines.md"
 
 
 def test_cases_are_added_up_and_a_failure_is_not_hidden():

@@ -1,4 +1,4 @@
-"""A kind that wants to break the budget: what the transaction and the ledger do not let it (docs/kernel.md)."""
+"""A kind that wants to break the budget: what stops it (docs/explanation/kernel.md)."""
 
 import json
 from dataclasses import dataclass, replace

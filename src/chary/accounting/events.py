@@ -121,7 +121,7 @@ class Asymmetric(_Bounded):
     """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
 
     Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Priced as the worst
-    law with such losses, which has two outcomes, in the dearer order (docs/theory.md).
+    law with such losses, which has two outcomes, in the dearer order (docs/theory/theory.md).
 
     >>> uneven, order = Asymmetric("0.1", "0.07"), Fraction(2)
     >>> uneven.epsilon, round(float(uneven.log_moment_up(order) / Pure("0.1").log_moment_up(order)), 2)
@@ -185,7 +185,7 @@ class Failing(Event):
     """Another event, but for a failure whose probability adds up and is paid hit or miss.
 
     Guarantee needed: both neighbours' laws are mixtures, with the same weight 1 - failure or more, of laws that the
-    event stands for and of any others (docs/theory.md, deltas).
+    event stands for and of any others (docs/theory/theory.md, deltas).
 
     >>> pair = Failing(TwiceCall("0.02"), "2e-9")
     >>> pair.hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15)), float(pair.delta)
@@ -246,7 +246,7 @@ class ExPost(Event):
 
     Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
     the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (ours,
-    docs/theory.md).
+    docs/theory/theory.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
     as small beforehand can be.
@@ -444,8 +444,8 @@ class StatedLaws(Event):
 
     Each pair lists the outcomes in one order: their chances under the one neighbour and under the other, in either
     order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and on
-    the exact curve alike no price for what is stated can be lower (docs/theory.md, a menu of laws). `failure` is a
-    delta, paid hit or miss.
+    the exact curve alike no price for what is stated can be lower (docs/theory/theory.md, a menu of laws). `failure` is
+    a delta, paid hit or miss.
 
     Errors: `InvalidParameter` for chances that do not add up to 1, that are 0 under one neighbour alone, or outcomes
     that hit in some pairs only, more than 1,000 of them, and none that hits.
@@ -693,9 +693,9 @@ class Extendable(_Bounded):
     """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
 
     A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
-    however often the target was extended, at a Renyi order and on the exact curve alike (ours, docs/theory.md); the
-    published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As an ordinary release it is
-    epsilon-DP.
+    however often the target was extended, at a Renyi order and on the exact curve alike (ours, docs/theory/theory.md);
+    the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As an ordinary release it
+    is epsilon-DP.
 
     >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
     >>> held.hit_price_up(order) == once.hit_price_up(order), held.listed == once.listed

@@ -427,7 +427,7 @@ class EpochRuns(ScheduleRuns):
     `(beta/(1+beta))^(i+1)`, which add up to beta.
 
     With `fall` f and `logs` w, which are those of a `Law`, `eps_i = k (i+1)^w (1+g)^(-f i)` and k is what makes its sum
-    the budget: then every run is as accurate as the first for that law, too (docs/growing.md).
+    the budget: then every run is as accurate as the first for that law, too (docs/howto/growing.md).
 
     >>> runs = EpochRuns(start=1000, growth="0.1", beta="0.05", epsilon=1)
     >>> [runs.size(i) for i in range(4)], float(runs.epsilon_down(0, 0))
@@ -494,7 +494,7 @@ class EpochRuns(ScheduleRuns):
 
     @property
     def staleness(self) -> float:
-        """`g/(1+g)` ([GROW] Lemma 11), which rounding sizes up does not change (docs/growing.md)."""
+        """`g/(1+g)` ([GROW] Lemma 11), which rounding sizes up does not change (docs/howto/growing.md)."""
         return float(1 - 1 / (1 + Fraction(self.growth)))
 
     def body(self) -> dict[str, Any]:

@@ -586,10 +586,10 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
     """The test that separates best at these prices of a hit and a miss, for a sensitivity of so many steps.
 
     Whole sensitivities apart, each chance is the next of the one before (`next_miss_up`), up to a part in 1e11; small
-    chances fall by one factor. No test at these prices climbs faster (docs/theory.md). At prices so small that it would
-    climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the table has one
-    chance for several of them, evenly divided, and is wider by a part in a hundred at most. Tables are kept: the first
-    takes some tens of milliseconds at usual prices, whatever the steps. Errors: as of `SharpTest`, and
+    chances fall by one factor. No test at these prices climbs faster (docs/theory/theory.md). At prices so small that
+    it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the table has
+    one chance for several of them, evenly divided, and is wider by a part in a hundred at most. Tables are kept: the
+    first takes some tens of milliseconds at usual prices, whatever the steps. Errors: as of `SharpTest`, and
     `InvalidParameter` for a price too small for a table.
     """
     test = SharpTest(order, price, miss_price)
@@ -639,7 +639,7 @@ class TwoSidedTable:
     Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the chances of neighbours, on
     one side or across the valley, are those of two values of the one-sided test that differ by at most its sensitivity,
     also where a step of its chain is several sensitivities long. No test at these prices that hits at 0 with no more
-    than `valley` rises faster on either side (docs/theory.md).
+    than `valley` rises faster on either side (docs/theory/theory.md).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> apart = TwoSidedTable(sharp_table(order=18, price="0.19295", steps=10), change=900)

@@ -57,7 +57,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
     `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Where both are published `TwiceCall(
     epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each run, in the
-    wrapper twice (docs/theory.md).
+    wrapper twice (docs/theory/theory.md).
 
     Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, with a rho,
     not 2 to 1000 runs, other than two that are published, and for what is no law of an empty table where units come and
@@ -321,16 +321,16 @@ class Classify(sharpness.HowSharply[answers.Classified]):
 
     Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
     epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two, one epsilon-DP call in which "between" is a
-    q-target; the nearer the thresholds, the dearer a hit ([TCT] section 4; discrete noise: docs/theory.md). With groups
-    the epsilon-DP exponential mechanism over them, each of which may change by the query's sensitivity, inside the
-    boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in one direction (counts, histograms
-    and sums of one sign under add/remove) its noise is half.
+    q-target; the nearer the thresholds, the dearer a hit ([TCT] section 4; discrete noise: docs/theory/theory.md). With
+    groups the epsilon-DP exponential mechanism over them, each of which may change by the query's sensitivity, inside
+    the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in one direction (counts,
+    histograms and sums of one sign under add/remove) its noise is half.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) a `SharpTest` whose hit is what is not clear: two draws
-    that differ (docs/theory.md). `within` is how far from the threshold, beyond one of two, or in the lead all are told
-    clearly. Two sides are told half of the time at their thresholds, or where they meet if that is nearer. While the
-    lead is small a sharp choice may name any group as clear, also one far behind (each of k with chance 1/k^2 at a
-    tie); the exponential mechanism favours the larger ones even then.
+    that differ (docs/theory/theory.md). `within` is how far from the threshold, beyond one of two, or in the lead all
+    are told clearly. Two sides are told half of the time at their thresholds, or where they meet if that is nearer.
+    While the lead is small a sharp choice may name any group as clear, also one far behind (each of k with chance 1/k^2
+    at a tie); the exponential mechanism favours the larger ones even then.
 
     Errors: `InvalidQuery` for a mean, for groups with a threshold and for less than two of them; `InvalidParameter`
     for a query without groups unless it has one threshold, or two of which `low` is below `high`.

@@ -418,7 +418,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. Charged whole when it opens; under the pure filter
     opening is free, each answer costs the loss it reports, and runs stop too where the session cannot pay the next test
-    ([GAUSS] Algorithm 4 with a pure rule; docs/gaussian_selection.md).
+    ([GAUSS] Algorithm 4 with a pure rule; docs/howto/gaussian_selection.md).
 
     With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
     whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
@@ -656,7 +656,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     Under a session with a delta losses cost much more than under a pure one. There a run of a declared `sensitivity`
     is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
-    any number of Falses (`RunOpening`, `RunHit`; docs/theory.md). "losses" charges as above.
+    any number of Falses (`RunOpening`, `RunHit`; docs/theory/theory.md). "losses" charges as above.
 
     Several `hits` are found against one threshold, whose noise is not drawn again (Gaussian sparse vector, Zhu and Wang
     2020). Such a run is charged by hits, each when it comes. `monotone` says that adding a unit moves no query down,

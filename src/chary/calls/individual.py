@@ -141,9 +141,9 @@ class StreamState:
 class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
-    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/individual.md): for every unit that of `hits` hits (twice
-    as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever is
-    asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
+    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/howto/individual.md): for every unit that of `hits` hits
+    (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever
+    is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
 
     How sharply is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`, so many
     tests together are right within so many units, with probability `sure` (0.95); or `epsilon`, calls of

@@ -266,7 +266,7 @@ class HowSharply(Call[plan.AnswerT]):
     How sharply is said in one of four ways: `hits`, so many must fit into the whole budget; `price`, the share of the
     whole budget that a hit may take; `within` with `tests`, all of so many tests must be right, with probability `sure`
     (default 0.95), for values farther than that from the bar; or `epsilon`, a test by Laplace noise. The first three
-    are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
+    are the sharpest test there is for its price (docs/theory/theory.md) and need a session with a delta.
     """
 
     # Whether so many hits of groups are those of sharp tests where a command does not say how sharply.

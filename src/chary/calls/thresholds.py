@@ -133,8 +133,8 @@ class OnChange(FreshlyValued[Tracked]):
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
     question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
-    (docs/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value alone. Once
-    there is one, the outlook of a quote is about distances from it, against `step`.
+    (docs/theory/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value
+    alone. Once there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
     question: fields.AnyQuestion

@@ -46,8 +46,8 @@ class Blocks:
     No question sees rows before `since`, of the future, or without a date. The clock tells which block is today's, in
     UTC.
 
-    Guarantee: that of `chary.open` for the rows of one unit in one block (docs/growing.md, budgets that renew). Assumed
-    is that the block of a row is public and never changes, which nothing checks.
+    Guarantee: that of `chary.open` for the rows of one unit in one block (docs/howto/growing.md, budgets that renew).
+    Assumed is that the block of a row is public and never changes, which nothing checks.
 
     Errors: `InvalidParameter` for a column, a period, a day or a number of blocks that is none. Source: M. Lecuyer et
     al., Privacy accounting and quality control in the Sage differentially private ML platform, SOSP 2019, section 3.

@@ -101,8 +101,8 @@ class Ledger:
 
         `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
         charged the price, and of all parts of a partition the dearest `most` count, beside what concerns all rows
-        (docs/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`. With `anywhere`
-        the question of a key may have been about other parts, as for `replay`.
+        (docs/theory/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`. With
+        `anywhere` the question of a key may have been about other parts, as for `replay`.
 
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call

@@ -445,7 +445,7 @@ def open(
       where each is a unit; where units are replaced, they may also come or go). A unit with rows in m blocks has the
       guarantee of a group of m, which `statement` tells. What is asked reads, and charges, all blocks up to today's,
       or those of `session.blocks(...)`; one that is spent refuses only what reads it. Fixed by the first charge, like
-      the budget, and read from the ledger afterwards; see `Blocks` and docs/growing.md.
+      the budget, and read from the ledger afterwards; see `Blocks` and docs/howto/growing.md.
     - `witness`: a file on another disk that is told the ledger's head before any answer; then older copies are refused.
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.
@@ -455,7 +455,7 @@ def open(
 
     - `engine`: where the rows are asked, DuckDB in this process by default; "spark", "local[2]", "spark://host:7077",
       "sc://host" or an open SparkSession (then also for a folder or a pattern of Parquet files). A SparkSession as the
-      `source` needs `table="catalog.schema.name"`. See docs/spark.md.
+      `source` needs `table="catalog.schema.name"`. See docs/howto/spark.md.
 
     Assumptions: the schema is public, as are names, keys and bounds. `infer_types=True` finds the types of a CSV in its
     values, which makes them public; the statement says so. `unsafe_noise` replaces the operating system's randomness
@@ -616,9 +616,9 @@ def open_rows(
     """Open rows of your own kind, whatever has the methods of `chary.data.Rows`, under the budget that the ledger keeps
     for `dataset`.
 
-    Guarantee as for `open`, if the rows keep what `Rows` says of each method (docs/own_data.md), which nothing can
-    check. The session owns the rows and closes them, also when it cannot be opened. Errors: `InvalidParameter` for a
-    dataset without a name, `LedgerMismatch` for one that its ledger knows under other terms.
+    Guarantee as for `open`, if the rows keep what `Rows` says of each method (docs/howto/own_data.md), which nothing
+    can check. The session owns the rows and closes them, also when it cannot be opened. Errors: `InvalidParameter` for
+    a dataset without a name, `LedgerMismatch` for one that its ledger knows under other terms.
 
     >>> from chary.data import Votes
     >>> votes = Votes(lambda question: [7, 3], ["cat", "dog"], voter="teacher")

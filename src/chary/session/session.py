@@ -499,10 +499,10 @@ class Session(Verbs, Growing):
         others, in every engine; its budget is this one's, and what it is charged is charged there alone.
 
         Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
-        its dearest part has been charged, beside what is asked of all rows (docs/theory.md, parts). Where a unit may be
-        in k parts it is the k dearest, and twice as many where units are replaced, which leave one part and enter
-        another. Each row has one part where it is a unit, and so has each unit where `by` is the unit's own column;
-        else one of these is needed:
+        its dearest part has been charged, beside what is asked of all rows (docs/theory/theory.md, parts). Where a unit
+        may be in k parts it is the k dearest, and twice as many where units are replaced, which leave one part and
+        enter another. Each row has one part where it is a unit, and so has each unit where `by` is the unit's own
+        column; else one of these is needed:
 
         - `max_parts_per_unit=k`: chary keeps of each unit its first k parts, in the order in which their rows came, and
           leaves out the rows of all others, for ever. So it suits units that rarely move, such as homes by region; of

@@ -1,4 +1,4 @@
-"""What no attacker can do better (docs/attacks.md has the proofs), and sessions for attackers to spend."""
+"""What no attacker can do better (docs/explanation/attacks.md has the proofs), and sessions for attackers to spend."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from chary.numbers import Number, whole
 from chary.session import Session, open
 from chary.session.opening import BudgetChoice, Place, session_of
 
-# What no attacker can do better against a differentially private release (docs/attacks.md has the proofs).
+# What no attacker can do better against a differentially private release (docs/explanation/attacks.md has the proofs).
 
 # exp(700) is still a float, and a limit of 1 is attained long before.
 LARGEST = 700

@@ -1,6 +1,6 @@
 """The figures of the source papers and of our own claims, computed again by the library's mechanisms and accounting.
 
-`chary reproduce` runs them. Some need public data sets that are not shipped (docs/experiments.md).
+`chary reproduce` runs them. Some need public data sets that are not shipped (docs/theory/experiments.md).
 """
 
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Settings, Trend

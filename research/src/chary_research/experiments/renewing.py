@@ -217,7 +217,7 @@ class RenewingPatients(RenewingAlerts):
 
     name = "renewing-budgets"
     shows = "An alert over the last 12 months for 20 years: a budget for each month, and one for all."
-    source = "Lecuyer et al., SOSP 2019, section 3; docs/growing.md, budgets that renew"
+    source = "Lecuyer et al., SOSP 2019, section 3; docs/howto/growing.md, budgets that renew"
 
     units = (5_638,)
 

@@ -66,7 +66,9 @@ def session_of(engine: Any) -> Any:
         return engine
     if not is_name(engine):
         raise InvalidParameter(_NAMES)
-    return quietly(lambda: _started(engine), EngineError("Spark could not be started or reached: see docs/spark.md"))
+    return quietly(
+        lambda: _started(engine), EngineError("Spark could not be started or reached: see docs/howto/spark.md")
+    )
 
 
 def _started(engine: str) -> Any:
