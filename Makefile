@@ -14,10 +14,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
 
-# A wheel for machines without the checkout: pip install 'chary-0.1.0-py3-none-any.whl[service]'.
+# Wheels for machines without the checkout, each tried in an environment of its own.
 dist: $(VENV)/run.stamp
-	rm -rf dist build/lib client/build
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./client
+	rm -rf dist build/lib client/build research/build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./client ./research
+	PYTHON=$(PYTHON) .ci/wheels dist
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/docs/doctrees docs build/docs/html

@@ -1,8 +1,12 @@
-"""Writes the pictures of the page that the documentation shows: python -m tests.browser.screenshots."""
+"""Writes the pictures of the page that the documentation shows: python -m tests.browser.screenshots [FOLDER].
+
+With a folder it takes every page there, wide and on a phone, by day and by night, for people to look at.
+"""
 
 import io
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +17,8 @@ from tests.paths import ROOT
 
 PLACE = f"/page/datasets/{DATASET}"
 FIGURES = ROOT / "docs" / "figures"
-WIDE, PHONE = {"width": 1120, "height": 800}, {"width": 360, "height": 740}
+PAGES = ("ask", "standing", "budget", "history", "report", "custodian")
+SIZES = {"wide": {"width": 1280, "height": 800}, "phone": {"width": 400, "height": 800}}
 # So large pictures would make the documentation slow.
 MOST_BYTES = 150_000
 # The page has few colours, so that these tell all of it.
@@ -21,28 +26,42 @@ COLOURS = 128
 BATCHES = ((220, 61), (180, 62), (40, 30), (260, 60))
 
 
-def main():
+def main(folder=None):
     """Take all of them."""
     reason = missing()
     if reason is not None:
         raise SystemExit(reason)
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as site, browsing() as browser:
-        alice = Visitor(browser, site.address, viewport=WIDE)
-        carol = Visitor(browser, site.address, viewport=WIDE)
+    with tempfile.TemporaryDirectory() as home, serving(Path(home)) as site, browsing() as browser:
+        alice = Visitor(browser, site.address, viewport=SIZES["wide"])
+        carol = Visitor(browser, site.address, viewport=SIZES["wide"])
         alice.log_in(site.token("alice", "analyst"))
         carol.log_in(site.token("carol", "custodian"))
         let_questions_stand(alice.page)
         append_batches(site, alice, carol.page)
-        ask(alice.page)
-        take(alice.page, "ask")
-        for name in ("standing", "budget", "history"):
-            alice.page.goto(f"{PLACE}/{name}")
-            take(alice.page, name)
-        carol.page.goto(f"{PLACE}/custodian")
-        take(carol.page, "custodian")
+        answer = ask(alice.page)
         publish(carol.page)
-        take(carol.page, "report")
-        by_night_on_a_phone(browser, site)
+        if folder is not None:
+            every_page(browser, site, answer, Path(folder))
+            return
+        for name, visitor in ((name, carol if name == "custodian" else alice) for name in PAGES):
+            visitor.page.goto(answer if name == "ask" else f"{PLACE}/{name}")
+            take(visitor.page, FIGURES / f"page-{name}.png")
+        phone = Visitor(browser, site.address, viewport=SIZES["phone"], color_scheme="dark")
+        phone.log_in(site.token("carol", "custodian"))
+        phone.page.goto(f"{PLACE}/standing")
+        take(phone.page, FIGURES / "page-phone.png", whole=False)
+
+
+def every_page(browser, site, answer, folder):
+    """Each page in each size, by day and by night."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for size, viewport in SIZES.items():
+        for scheme in ("light", "dark"):
+            visitor = Visitor(browser, site.address, viewport=viewport, color_scheme=scheme)
+            visitor.log_in(site.token("dora", "analyst", "custodian"))
+            for name in PAGES:
+                visitor.page.goto(answer if name == "ask" else f"{PLACE}/{name}")
+                take(visitor.page, folder / f"{name}-{size}-{scheme}.png")
 
 
 def let_questions_stand(page):
@@ -92,6 +111,7 @@ def ask(page):
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(re.compile("answer="))
     page.get_by_text("A hit costs", exact=True).wait_for()
+    return page.url
 
 
 def publish(page):
@@ -101,18 +121,9 @@ def publish(page):
     page.get_by_text("Budget charged", exact=True).wait_for()
 
 
-def by_night_on_a_phone(browser, site):
-    """The same page in the dark, on a small screen."""
-    phone = Visitor(browser, site.address, viewport=PHONE, color_scheme="dark")
-    phone.log_in(site.token("carol", "custodian"))
-    phone.page.goto(f"{PLACE}/standing")
-    take(phone.page, "phone", whole=False)
-
-
-def take(page, name, *, whole=True):
+def take(page, place, *, whole=True):
     """A picture of the page, once its own pictures are there."""
     page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
-    place = FIGURES / f"page-{name}.png"
     taken = page.screenshot(full_page=whole, animations="disabled", caret="hide")
     Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(place, optimize=True)
     size = os.path.getsize(place)
@@ -121,4 +132,4 @@ def take(page, name, *, whole=True):
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -230,7 +230,7 @@ class AlertState:
 # An alert and its run.
 
 
-@call("alert", subject="growing", by_hits=True, offered=True)
+@call("alert", subject="growing", by_hits=True)
 class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, AlertState]]):
     """Watch a count or a sum of a growing table, or each group of one, and pay only when its state changes.
 

@@ -55,6 +55,11 @@ SUBJECTS: Final[Mapping[str, str]] = {
     "sketches": "Sketches",
     "votes": "Votes",
 }
+# The kinds that most people need, in the order in which they are shown. All others are for experts.
+FRONT: Final = (
+    *("release", "histogram", "quantiles", "test", "release_if", "agreed_tests", "classify", "sparse_vector"),
+    *("choose", "top", "multiplicative_weights", "alert"),
+)
 # The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
@@ -83,7 +88,6 @@ class Call(ABC, Generic[AnswerT]):
     again: ClassVar[bool]
     by_hits: ClassVar[bool]
     typed: ClassVar[bool]
-    offered: ClassVar[bool]
     tells: ClassVar[str]
     meanings: ClassVar[Mapping[str, str]]
     # A module of tests that imports `ThresholdTest` must not have it collected.
@@ -245,7 +249,6 @@ def call(
     again: bool = False,
     by_hits: bool = False,
     typed: bool = True,
-    offered: bool = False,
     tells: str = "value",
     meanings: Mapping[str, str] | None = None,
 ) -> Callable[[KindT], KindT]:
@@ -255,16 +258,15 @@ def call(
     `publishes` tells values whose noise is known; if it is a word, only those calls that ledgers hold under it do. One
     that is asked `again` tells a single value as time goes on. One that is sized `by_hits` may be as precise as leaves
     room for the hits that are to be paid for. No command line states one that is not `typed`: only a program can bring
-    votes, a black box, or several algorithms or queries. Most people come for what is `offered`. A command tells
-    the value of an answer under the name `tells`. `meanings` say what fields mean in this kind, where `MEANINGS` say
-    more, or less.
+    votes, a black box, or several algorithms or queries. A command tells the value of an answer under the name `tells`.
+    `meanings` say what fields mean in this kind, where `MEANINGS` say more, or less.
     """
 
     def declare(declared: KindT) -> KindT:
         words = _WORDS.findall(declared.__name__)
         declared.kind, declared.subject = kind, subject
         declared.publishes, declared.again, declared.by_hits = publishes, again, by_hits
-        declared.typed, declared.offered, declared.tells = typed, offered, tells
+        declared.typed, declared.tells = typed, tells
         declared.meanings = meanings or {}
         declared.name = name or "_".join(words).lower()
         # PMW and MWEM stay as they are written.

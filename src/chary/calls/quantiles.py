@@ -143,7 +143,6 @@ MOST_GROUPS: Final = 10_000
 @call(
     "quantiles",
     subject="numbers",
-    offered=True,
     meanings={
         "epsilon": "Epsilon of this call (of each group).",
         "groups": "Quantiles of each group: columns and their public values.",

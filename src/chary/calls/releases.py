@@ -215,7 +215,7 @@ def _free(sums: Laplace, spared: int) -> Laplace:
 # An ordinary release: noise on a query's values, published and charged whatever comes out.
 
 
-@call("release", subject="numbers", publishes=True, offered=True)
+@call("release", subject="numbers", publishes=True)
 class Release(Call[AnsweredT]):
     """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
     `epsilon` and `delta`. A `NoisyNumber`, or `NoisyNumbers` for a query with keys.
@@ -390,7 +390,7 @@ def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
 MOST_CELLS: Final = 1_000_000
 
 
-@call("histogram", subject="numbers", offered=True)
+@call("histogram", subject="numbers")
 class Histogram(Shorthand[NoisyNumbers]):
     """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
 

@@ -260,7 +260,7 @@ def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]
 # The best few of many candidates, paid by what is published, however many candidates there are.
 
 
-@call("top", subject="selection", publishes=True, by_hits=True, offered=True)
+@call("top", subject="selection", publishes=True, by_hits=True)
 class TopK(Call[Ranking]):
     """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
 

@@ -241,7 +241,7 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
         return SparseState(self.law, self.law.call.hits - HiddenThreshold.load(self._secret()).used)
 
 
-@call("sparse_vector", subject="sparse", offered=True)
+@call("sparse_vector", subject="sparse")
 class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState]]):
     """Test any number of questions against one hidden threshold, until `hits` of them were above it.
 

@@ -338,7 +338,7 @@ def against_threshold(
 FINER: Final = 10**6
 
 
-@call("release_if", subject="thresholds", publishes=True, by_hits=True, offered=True)
+@call("release_if", subject="thresholds", publishes=True, by_hits=True)
 class ReleaseIf(Valued[AnsweredT]):
     """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Widen`. Of a query with
     keys the values of all keys that are, in order and in one scan.
@@ -510,7 +510,7 @@ class Tested(YesOrNo):
         return above_or_not(self.value)
 
 
-@call("test", subject="thresholds", name="test", by_hits=True, offered=True, tells="above")
+@call("test", subject="thresholds", name="test", by_hits=True, tells="above")
 class ThresholdTest(Threshold[AnsweredT]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with keys
     which keys are, in order and in one scan.

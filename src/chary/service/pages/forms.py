@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import MEANINGS, SUBJECTS, Call, meaning, read
+from chary.calls.call import FRONT, MEANINGS, SUBJECTS, Call, meaning, read
 from chary.calls.fields import declared, type_of
 from chary.calls.run import Opening, Run, titled
 from chary.client.problems import problem
@@ -116,14 +116,13 @@ def _field(kind: str, field: Field[Any]) -> FormField:
 
 
 def menu() -> list[tuple[str, list[tuple[str, str]]]]:
-    """All kinds by room, name and title; first what most people come for."""
-    known = readable_kinds()
-    rooms = {room: [name for name in known if known[name].subject == subject] for subject, room in SUBJECTS.items()}
-    offered = [name for names in rooms.values() for name in names if known[name].offered]
+    """All kinds by name and title: what most people need, then the others in the order of their subjects."""
+    known, subjects = readable_kinds(), list(SUBJECTS)
+    front = [name for name in FRONT if name in known]
+    rest = sorted(known.keys() - set(front), key=lambda name: (subjects.index(known[name].subject), name))
     return [
-        (room, [(name, known[name].title) for name in names])
-        for room, names in ({"Begin with": offered} | rooms).items()
-        if names
+        (group, [(name, known[name].title) for name in names])
+        for group, names in (("Most used", front), ("Advanced", rest))
     ]
 
 
