@@ -12,7 +12,9 @@ from tests import reference_tables
 from tests.reference_tables import REFERENCE, TABLES, marked
 
 ROWS = [line.split(" | ") for line in (REFERENCE / "sql.md").read_text().splitlines() if line.startswith("| ")]
-WRITTEN = [found[1] for row in ROWS if (found := re.match(r"`([A-Za-z_.]+\(.*\))`", row[1])) and "session" not in row[1]]
+WRITTEN = [
+    found[1] for row in ROWS if (found := re.match(r"`([A-Za-z_.]+\(.*\))`", row[1])) and "session" not in row[1]
+]
 
 
 @pytest.mark.parametrize(("page", "name"), TABLES)
@@ -30,7 +32,9 @@ def test_every_error_has_a_section():
 
 @pytest.fixture(scope="module")
 def session():
-    visits = pa.table({"patient": [1], "age": [30], "clinic": ["north"], "cost": [1.5], "day": pa.array([0], pa.date32())})
+    visits = pa.table(
+        {"patient": [1], "age": [30], "clinic": ["north"], "cost": [1.5], "day": pa.array([0], pa.date32())}
+    )
     return chary.open(visits, privacy_unit="patient", budget=chary.Budget(epsilon=1, delta=1e-6), ledger=":memory:")
 
 
