@@ -8,7 +8,7 @@ import sys
 
 from chary import errors
 from chary.calls import kinds
-from chary.calls.call import SUBJECTS
+from chary.calls.call import FRONT, SUBJECTS
 from chary.calls.run import Opening
 from chary.cli.app import BAD_INPUT, REFUSED
 from chary.client.problems import PROBLEMS, status_of
@@ -53,22 +53,21 @@ def kind_table(chosen):
 
 
 def front():
-    """The kinds that most people come for, in the order of their rooms."""
-    return kind_table(kind for subject in SUBJECTS for kind in _of(subject) if kind.offered)
+    """The kinds that most people need."""
+    return kind_table(kinds()[name] for name in FRONT)
 
 
 def advanced():
-    """All others, by room."""
-    rooms = {title: [kind for kind in _of(subject) if not kind.offered] for subject, title in SUBJECTS.items()}
-    return "\n\n".join(f"### {title}\n\n{kind_table(found)}" for title, found in rooms.items() if found)
-
-
-def _of(subject):
-    return sorted((kind for kind in kinds().values() if kind.subject == subject), key=lambda kind: kind.__name__)
+    """All others, by subject."""
+    rest = sorted((kind for name, kind in kinds().items() if name not in FRONT), key=lambda kind: kind.__name__)
+    parts = {title: [kind for kind in rest if kind.subject == subject] for subject, title in SUBJECTS.items()}
+    return "\n\n".join(f"### {title}\n\n{kind_table(found)}" for title, found in parts.items() if found)
 
 
 TABLES = {
     ("errors.md", "errors"): error_table,
+    ("calls.md", "front"): front,
+    ("calls.md", "advanced"): advanced,
 }
 
 
