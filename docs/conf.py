@@ -10,7 +10,7 @@ extensions = ["myst_parser", "sphinx_design"]
 exclude_patterns = ["figures"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 
 html_theme = "pydata_sphinx_theme"
 html_title = "chary"

@@ -53,7 +53,8 @@ def test_the_example_of_the_readme(folder, capsys):
     with known["session"] as session:
         hits = [entry.hits for entry in session.history if entry.kind == "release_if"]
         # Five counts are far above the threshold; two more lie within 200 of it.
-        assert len(hits) == 1200 and 5 <= sum(hits) <= 7
+        assert len(hits) == 1200
+        assert 5 <= sum(hits) <= 7
         assert known["alert"].state.active
         assert session.spent.share == pytest.approx((sum(hits) + 1) / 20, rel=1e-2)
 

@@ -122,7 +122,7 @@ def published_small_database_law(*, cells: int, queries: int) -> Law:
 
         c = c0 + (2 + 2 ln N/ln 2)/c0^2,    c0 = (3/2) (4 ln N ln|Q|/ln 2)^(1/3),
 
-    for every beta up to 1/2 wherever it is below 1 (docs/howto/small_database.md).
+    for every beta up to 1/2 wherever it is below 1 (docs/theory/linear.md).
 
     >>> law = published_small_database_law(cells=1000, queries=20)
     >>> round(float(law.factor), 2), round(law.error(size=10_000, epsilon="0.5", beta="0.05"), 3)

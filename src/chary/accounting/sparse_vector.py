@@ -17,7 +17,7 @@ from chary.accounting.numerics import decimal, largest, least_error, precise, ro
 from chary.errors import InvalidParameter
 from chary.numbers import Number, failing, per_call, plain, positive, probability, whole
 
-# Sparse vector, published and tuned: how epsilon is split, and the scale of each noise (docs/howto/sparse_vector.md).
+# Sparse vector, published and tuned: how epsilon is split, and the scale of each noise (docs/theory/thresholds.md).
 
 Form = Literal["tuned", "published"]
 TESTS_PUBLISHED, ANSWERS_PUBLISHED = Fraction(8, 9), Fraction(2, 9)
@@ -144,7 +144,7 @@ def _advanced_spread(epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
     return spread
 
 
-# Sparse vector with one-sided noise: how epsilon is split, where its bar lies, its event (docs/howto/sparse_vector.md).
+# Sparse vector with one-sided noise: how epsilon is split, where its bar lies, its event (docs/theory/thresholds.md).
 
 USUAL_TESTS: Final = 1000
 USUAL_CONFIDENCE: Final = Fraction(95, 100)

@@ -15,7 +15,7 @@ from chary.numbers import Number, positive, probability, whole
 #
 # There are N cells, n rows, T rounds, |Q| queries. Half of the budget picks queries, half measures them. While all T
 # noises are within Z (a share of rows) and each pick is within K of the worst query, the histogram that is kept is off
-# by `K + Z + 2Z + sqrt(ln N/(2T) + (2Z)^2)` at most; the proof is in docs/howto/mwem.md.
+# by `K + Z + 2Z + sqrt(ln N/(2T) + (2Z)^2)` at most; the proof is in docs/theory/linear.md.
 
 # Exponents may add up to twice those of the first steps: more would fit better, and let noise do more (`k Z` in docs).
 REACH: Final = 2
@@ -110,7 +110,7 @@ def best_rounds(
 ) -> int:
     """The number of rounds, at most 1,000, for which `mwem_error_up` promises most.
 
-    A bound for the worst data: real data mostly bear more rounds (see docs/howto/mwem.md).
+    A bound for the worst data: real data mostly bear more rounds (see docs/theory/linear.md).
 
     >>> best_rounds(cells=100_000, queries=2000, size=50_000, epsilon=1)
     63
@@ -219,7 +219,7 @@ def coarseness_up(*, rows: int, queries: int, classes: int | None = None) -> flo
     """Some database of so many rows answers all queries within this, whatever the data: a share of rows.
 
     The lesser of `sqrt(ln(2 |Q|)/(2 m))`, by sampling, and `floor(F^2/4)/(F m)`, by rounding, for the F = |Q| + 1
-    classes of cells, or fewer if there are fewer, that have to be rounded (docs/howto/small_database.md). It takes for
+    classes of cells, or fewer if there are fewer, that have to be rounded (docs/theory/linear.md). It takes for
     granted that every row lies in a cell of the universe; rows that do not add their share.
 
     >>> [round(coarseness_up(rows=rows, queries=10), 3) for rows in (2, 20, 200)]

@@ -225,10 +225,10 @@ class Choose(Call[ChosenKey | Winner]):
       down to a quarter, so up to twice the epsilon fits.
     - "laplace" is report noisy max with discrete Laplace noise. With `lead` it publishes, at the same cost, how much
       more the key has, after noise, than it needed to win: the gap to the runner-up, or a step of the query's grid
-      less (Ding, Wang, Zhang, Kifer 2019; docs/howto/choices.md).
+      less (Ding, Wang, Zhang, Kifer 2019; docs/theory/choices.md).
     - "inverse" is inverse sensitivity, of counts alone: a key is the likelier, the fewer units would have to change to
       make it the most common one. With three or more keys and units that are replaced, others are more accurate
-      (docs/howto/quantiles.md). It has the zCDP of `InverseSensitivity` where there is one.
+      (docs/theory/choices.md). It has the zCDP of `InverseSensitivity` where there is one.
     - "gaussian" adds exactly normal noise to values clipped to `low` and `high`. It takes `epsilon`, or instead the
       standard deviation of the `noise`, from which epsilon follows ([GAUSS] Theorem 8). It is rho-zCDP as part of a
       release of all values (`Concentrated`); under a session with a delta the cheaper of both is charged. What counts

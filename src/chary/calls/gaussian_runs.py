@@ -418,7 +418,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. Charged whole when it opens; under the pure filter
     opening is free, each answer costs the loss it reports, and runs stop too where the session cannot pay the next test
-    ([GAUSS] Algorithm 4 with a pure rule; docs/howto/gaussian_selection.md).
+    ([GAUSS] Algorithm 4 with a pure rule; docs/theory/thresholds.md).
 
     With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
     whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,

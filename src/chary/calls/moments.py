@@ -360,7 +360,7 @@ class LinearRegression(Call[Regression]):
 
     Guarantee: rho-zCDP, (epsilon, delta)-DP or epsilon-DP for the whole answer, whatever the rows. Values are clipped
     to the ranges of their columns and rounded to one of `fineness` steps to either side of their middles. Rows with a
-    NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them count. Source: docs/howto/components.md.
+    NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them count. Source: docs/theory/linear.md.
 
     Errors: `InvalidParameter` for a response without a range or alone, and unless the size of the noise is said in one
     way; `InvalidQuery` for ranges that are none, columns of no numbers, more than 32 of them, and a unit whose rows are

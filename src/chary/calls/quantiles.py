@@ -154,7 +154,7 @@ class Quantile(Call[AnswerT]):
     multiples of `step` between the bounds.
 
     Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it, by inverse sensitivity
-    (docs/howto/quantiles.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1`
+    (docs/theory/choices.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1`
     rounds for m of them: the data are halved again and again, and a unit is in one part of each round
     (`chary.mechanisms.HalvedQuantiles`); with `max_rows_per_unit` above 1 there are m rounds.
 

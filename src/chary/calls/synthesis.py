@@ -140,7 +140,8 @@ class MWEM(Call[SyntheticHistogram]):
     """A histogram over a whole universe that answers all these queries, from the few it would get most wrong.
 
     Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
-    histogram to all counts measured so far; the last one only tests (Hardt, Ligett, McSherry 2012; docs/howto/mwem.md).
+    histogram to all counts measured so far; the last one only tests (Hardt, Ligett,
+    McSherry 2012; docs/theory/linear.md).
     Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
     (`chary.data.average`, `weighted`). More rounds learn more
     and measure each count less precisely; `chary.accounting.synthesis.best_rounds` is the number that
@@ -448,7 +449,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
     the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
     most.
 
-    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/howto/small_database.md); always charged, at the
+    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/theory/linear.md); always charged, at the
     lower price of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published law, in which
     every multiset of cells is a candidate; with "classes" those with the same number of rows in each class of cells
     that the queries cannot tell apart are one, so that the error does not depend on the universe.

@@ -275,7 +275,7 @@ class MajorityVote:
 
     - "noise": the sign of the lead plus `moved` times discrete Laplace noise of scale 1/epsilon. With n = 2k + 1
       replaceable units, k + r of which say yes, it is wrong with chance `e^(-(r-1) epsilon) / (1 + e^epsilon)`. No
-      epsilon-DP vote that treats both answers alike is wrong less often, for any r (docs/howto/choices.md).
+      epsilon-DP vote that treats both answers alike is wrong less often, for any r (docs/theory/choices.md).
     - "inverse": `P(yes) = 1 / (1 + e^(-r epsilon))`, r units at least having to change for another majority.
     - "exponential": the exponential mechanism on both counts, `P(yes) = 1 / (1 + e^(-(k + r - n/2) epsilon))`.
 
@@ -408,7 +408,7 @@ class ReportNoisyMax:
 
         Equals are told apart by a random order, which counts: where a runner-up comes before the winner, that needed a
         step more. The plain gap to the runner-up can lose twice epsilon where the first of equals wins
-        (docs/howto/choices.md). Laplace noise alone reaches both ways. Source: Ding, Wang, Zhang, Kifer 2019.
+        (docs/theory/choices.md). Laplace noise alone reaches both ways. Source: Ding, Wang, Zhang, Kifer 2019.
 
         >>> from chary.noise import OperatingSystem
         >>> ReportNoisyMax(1000, sensitivity=1).step_with_lead([3, 9, 9], OperatingSystem())[1]

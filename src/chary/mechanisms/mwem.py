@@ -20,7 +20,7 @@ from chary.mechanisms.weights import Cells, PublicHistogram
 from chary.noise import Source
 from chary.numbers import Number, checked, optional, positive, whole, work_out
 
-# The largest error was 0.053 without, 0.037 with three and 0.034 with ten (docs/howto/mwem.md); each costs time alike.
+# The largest error was 0.053 with none, 0.037 with three and 0.034 with ten; each takes the same time.
 PASSES: Final = 3
 # By Hoeffding's lemma a step of 4 (m - v) lowers the relative entropy by 2 (m - v)^2; twice as long, by nothing surely.
 STEEPEST: Final = 4
@@ -165,7 +165,7 @@ class Fit:
     A step towards a measured share m multiplies the query's cells by `exp(4 (m - v))`, v being the share they have: the
     longest step that surely lowers the relative entropy of the rows, by `2 (m - v)^2` without noise. After each new
     measurement all are gone over `PASSES` times, while the exponents add up to no more than `REACH` times those of the
-    first steps; that bounds what noise can do (docs/howto/mwem.md).
+    first steps; that bounds what noise can do (docs/theory/linear.md).
     """
 
     def __init__(self, queries: Regions, size: int) -> None:

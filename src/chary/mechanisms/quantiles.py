@@ -263,7 +263,7 @@ class RankDistance:
     Guarantee: D changes by at most 1 between neighbours: adding or removing a value changes `b - qn` by q or 1-q, as it
     does `a - (1-q)n`; moving one changes them by at most 1. Some place has D = 0, an order statistic. With `replace` D
     is the number of values that must move; without, the number that must be added or removed, or one less where t does
-    not occur (docs/howto/quantiles.md).
+    not occur (docs/theory/choices.md).
 
     Errors: `InvalidParameter` unless 0 < q < 1, a multiple of one part in at most a million.
 
@@ -482,7 +482,7 @@ class GuardedQuantiles:
     R but for a chance beta, so `a - (1-q)n <= R - qp` for the number a of values above it; with `qp > R` that is
     negative, and the guard is at or above every q-quantile. Nothing needs to be known of n. Lower guards are upper ones
     of the mirrored values. In a halving every choice keeps its promise within its own part, and values up to a guard go
-    to the guards below it, so that promises for parts are promises for all (docs/howto/quantiles.md, "Intervals").
+    to the guards below it, so that promises for parts are promises for all (docs/theory/choices.md, "Intervals").
 
     Guarantee: `Pure(epsilon)`, three times that of `HalvedQuantiles` with epsilon/3; `p` is public. But for a chance
     `beta` every q-quantile lies between its guards, for all q together, whatever the values are, if there are any.

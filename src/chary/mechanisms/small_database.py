@@ -153,7 +153,7 @@ class SmallDatabases:
     (ours): the universe does not matter, only the queries do. In both, the cells within a class are chosen evenly among
     all multisets. Candidates are numbered by `sum_j C(i_j + j - 1, j)` for the classes `i_1 <= ... <= i_m` of the rows.
 
-    Source: theory section 6; docs/howto/small_database.md.
+    Source: theory section 6; docs/theory/linear.md.
 
     >>> halves = Classes.of(2, [np.array([True, False])])
     >>> SmallDatabases("0.5", 3, halves).step([75], 100, noise.Seeded(1))

@@ -48,7 +48,7 @@ class SparseVectorMachine:
 
     Guarantee: that of its `sizes`, for any number of values, chosen adaptively, each of which moves by at most
     `sensitivity` steps between neighbours (and all in one direction, if the noise was made for that). The published
-    proofs hold for discrete noise because the sensitivity is whole (docs/howto/sparse_vector.md). All in grid steps.
+    proofs hold for discrete noise because the sensitivity is whole (docs/theory/thresholds.md). All in grid steps.
 
     >>> from chary.accounting import sparse_noise
     >>> sure = SparseVectorMachine(sparse_noise(epsilon=10**6, hits=2), sensitivity=1)
@@ -167,7 +167,7 @@ class OneSidedMachine:
 
     Guarantee: `sizes.event`, for any number of values, chosen adaptively, each of which moves by at most
     `sizes.sensitivity` steps between neighbours (and all in one direction, if the noise was made for that); the proof
-    is in docs/howto/sparse_vector.md. The bar that is tested lies `sizes.shift` above the public one. All in grid
+    is in docs/theory/thresholds.md. The bar that is tested lies `sizes.shift` above the public one. All in grid
     steps.
 
     Source: theory section 10, "Few hits".

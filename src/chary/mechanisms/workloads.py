@@ -33,7 +33,7 @@ class MomentNoise:
     - `rho`: discrete Gaussian noise of variance v on the diagonal of that matrix and v/2 off it. The change by a row,
       counted in these variances, is `|y y'|_F^2 / v = |y|^4 / v <= r^4 / v`, and of a row that is replaced
       `|y y' - z z'|_F^2 / v <= 2 r^4 / v`, since `(y z')^2 >= 0`; of k rows k^2 times as much. Both are attained. So
-      rho-zCDP, for v = k^2 r^4 / (2 rho), twice that where units are replaced (docs/howto/components.md).
+      rho-zCDP, for v = k^2 r^4 / (2 rho), twice that where units are replaced (docs/theory/linear.md).
     - `epsilon`: discrete Laplace noise of scale b. A row changes all entries together by
       `c^2 + c most + (most^2 + squared)/2` at most, in these units; b is that by k, twice where units are replaced,
       over epsilon. So epsilon-DP.

@@ -616,7 +616,7 @@ def open_rows(
     """Open rows of your own kind, whatever has the methods of `chary.data.Rows`, under the budget that the ledger keeps
     for `dataset`.
 
-    Guarantee as for `open`, if the rows keep what `Rows` says of each method (docs/howto/own_data.md), which nothing
+    Guarantee as for `open`, if the rows keep what `Rows` says of each method (docs/howto/own.md), which nothing
     can check. The session owns the rows and closes them, also when it cannot be opened. Errors: `InvalidParameter` for
     a dataset without a name, `LedgerMismatch` for one that its ledger knows under other terms.
 
