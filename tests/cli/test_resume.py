@@ -138,3 +138,57 @@ def test_a_line_that_is_no_question_ends_it_after_the_answers_before(call, visit
     code, out, err = call(f"resume {visits} {run} {ROWS} --questions questions.txt --json")
     assert (code, len(out.splitlines()), told in err) == (2, 1, True), err
     assert call(f"resume {visits} {run} {ROWS} --questions questions.txt --count")[0] == 2
+
+
+# Public histograms that are taught.
+
+
+@pytest.mark.parametrize("prepaid", ["", "--prepaid"])
+def test_a_histogram_is_taught_for_free_and_knows_it_later(visits, started, asked, prepaid):
+    run = started(f"pmw {prepaid} {CELLS} --epsilon 0.02")
+    line = "--count --where clinic='a' --learn 0.45,0.5 --request lesson"
+    told = asked(run, line)
+    assert (told["share"], told["verified"], told["charged"]) == (pytest.approx(0.45, rel=1e-6), False, 0)
+    assert asked(run, line) == told
+    assert asked(run, "--count --where clinic='a' --learn 0,1")["share"] == told["share"]
+
+
+def test_a_histogram_is_taught_what_was_published(call, visits, started, asked):
+    run = started(f"pmw {CELLS} --epsilon 0.02")
+    line = f"release {visits} --count --where age>=50 --epsilon 0.1 {ROWS} {BUDGET} --json"
+    released = json.loads(call(line)[1])
+    told = asked(run, "--learn published")
+    assert (told["lessons"], told["charged"], told["spent"]) == (1, 0, released["spent"])
+    share = asked(run, "--count --where age>=50 --learn 0,1")["share"]
+    assert released["low"] <= share * 6000 * (1 + 1e-5)
+    assert share * 6000 <= released["high"] * (1 + 1e-5)
+
+
+def test_lines_teach_and_ask(visits, started, asked, call, tmp_path):
+    run = started(f"pmw {CELLS} --epsilon 0.02")
+    lines = ["--count --where clinic=\\'a\\' --learn 0.45,0.5", "--count --where clinic=\\'b\\'"]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    code, out, err = call(f"resume {visits} {run} {ROWS} --questions lines.txt --json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["verified"] for line in out.splitlines()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("opening", "line", "told"),
+    [
+        (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a' --learn 0.5", "--learn 0.2,0.3"),
+        (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a' --learn published", "published alone"),
+        (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a' --learn 0.5,0.2", "the lower one first"),
+        (f"pmw {CELLS} --epsilon 0.02", "--count --where clinic='a' --learn a,b", "an end"),
+        (f"pmw {CELLS} --epsilon 0.02", "--learn 0.2,0.3", "say what to ask"),
+        (f"pmw {CELLS} --epsilon 0.02", "--learn published --above 3", "--learn 0.2,0.3"),
+        ("sparse-vector --above 1000 --hits 2 --epsilon 0.5", "--learn published", "leave --learn out"),
+        ("sparse-vector --above 1000 --hits 2 --epsilon 0.5", "--count --learn 0.2,0.3", "leave --learn out"),
+    ],
+)
+def test_lessons_that_say_nothing_are_refused_in_one_line(call, visits, started, opening, line, told):
+    run = started(opening)
+    code, out, err = call(f"resume {visits} {run} {ROWS} {line}")
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert told in err or "say what to ask" in err

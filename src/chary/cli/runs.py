@@ -18,7 +18,7 @@ from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.call import named
 from chary.calls.fields import declared
 from chary.calls.thresholds import keyed
-from chary.calls.weights import HistogramState, WeightedAnswer
+from chary.calls.weights import HistogramRun, HistogramState, WeightedAnswer
 from chary.charts import check_picture, plotter
 from chary.cli import config, output, session
 from chary.cli.commands import (
@@ -51,6 +51,13 @@ Lines = Annotated[
     str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
 ]
 At = Annotated[str | None, typer.Option(help="When the window of an alert ends: a day or a time (default: now).")]
+Learn = Annotated[
+    str | None,
+    typer.Option(
+        help="Teach a public histogram for free: the ends of the share, such as 0.2,0.3, or published for what "
+        "published answers say."
+    ),
+]
 OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run alone (default: of all calls).")]
 Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
 Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
@@ -58,6 +65,7 @@ Rate = Annotated[str | None, typer.Option(help="Which to act on, so that at most
 Dataset = Annotated[str | None, typer.Option(help="One dataset of a ledger, if it has several.")]
 How = Annotated[str | None, typer.Option(help="How: online, spending, e-values or benjamini-hochberg.")]
 ASKED: Final = ("query", "where")
+PUBLISHED: Final = "published"
 
 
 def _moved(asked: session.Opened) -> tuple[Any, Any]:
@@ -121,18 +129,27 @@ def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
     yield Shown(stated.told(found) | more | stated.charged(None, run.spent))
 
 
-def _resume(stated: Stated, *, run: Number, above: Above = None, at: At = None, questions: Lines = None) -> Found:
+def _resume(
+    stated: Stated, *, run: Number, above: Above = None, at: At = None, learn: Learn = None, questions: Lines = None
+) -> Found:
     """Ask what stays open, such as a sparse vector that `chary ask FILE sparse-vector` opened.
 
     Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
     """
     query = stated.query
-    said = _said(above, at)
+    if learn == PUBLISHED and not query.named and questions is None and above is None and at is None:
+        stated.words = QueryOptions(count=True)
+        taught = _histogram(stated.session.resume(run)).learn_published()
+        yield Shown({"lessons": taught} | stated.charged(None))
+        return
+    said = _said(above, at, learn)
     asked: Iterable[tuple[QueryOptions, dict[str, str], str | None]]
     if questions is None:
         asked = [(query, said, stated.request)]
     elif query.named or said:
-        raise InvalidParameter("each line of --questions says what is asked: leave --count, --above and --at out")
+        raise InvalidParameter(
+            "each line of --questions says what is asked: leave --count, --above, --at and --learn out"
+        )
     else:
         asked = _asked(stated, questions)
     if not query.named:
@@ -142,7 +159,11 @@ def _resume(stated: Stated, *, run: Number, above: Above = None, at: At = None, 
         named = words.named or stated.source.series is not None
         _check(opened, named, options)
         question = [session.question(stated.session, stated.source, words)] if named else []
-        answer = opened.ask(*question, **options, request=request)
+        if ends := options.pop("learn", None):
+            where: Any = question[0]
+            answer: Any = _histogram(opened).learn(where, _ends(ends), request=request)
+        else:
+            answer = opened.ask(*question, **options, request=request)
         yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
 
 
@@ -186,9 +207,26 @@ def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Fi
     return findings(stated.session, run=run), stated.asked.labels
 
 
-def _said(above: str | None, at: str | None) -> dict[str, str]:
+def _said(above: str | None, at: str | None, learn: str | None) -> dict[str, str]:
     """What is said beside the question."""
-    return {name: value for name, value in (("above", above), ("at", at)) if value is not None}
+    return {name: value for name, value in (("above", above), ("at", at), ("learn", learn)) if value is not None}
+
+
+def _histogram(run: Run[Any, Any]) -> HistogramRun:
+    """The run, which is to be taught."""
+    if not isinstance(run, HistogramRun):
+        raise InvalidParameter(f"{named(run.kind)} is not taught, public histograms are: leave --learn out")
+    return run
+
+
+def _ends(said: str) -> tuple[str, str]:
+    """The ends of a share."""
+    ends = said.split(",")
+    if len(ends) != 2:
+        raise InvalidParameter(
+            f"--learn takes the ends of the share that is asked, such as --learn 0.2,0.3, or is {PUBLISHED} alone"
+        )
+    return ends[0].strip(), ends[1].strip()
 
 
 def _check(opened: Run[Any, Any], asks: bool, said: dict[str, str]) -> None:
@@ -215,7 +253,7 @@ def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, dict[str,
         except ValueError:
             raise InvalidParameter(f"question {number} has a quote that does not end") from None
         said = _line().main(args=words, prog_name=f"question {number}", standalone_mode=False)
-        options = _said(said.pop("above"), said.pop("at"))
+        options = _said(said.pop("above"), said.pop("at"), said.pop("learn"))
         yield QueryOptions(**stated.settings.keyed(said)), options, stated.part(str(number))
 
 
@@ -224,7 +262,7 @@ def _line() -> Any:
     """What reads one line: a command of the options of a question, that has them."""
     beside = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in (("above", Above), ("at", At))
+        for name, kind in (("above", Above), ("at", At), ("learn", Learn))
     ]
     app = typer.Typer(add_completion=False)
     app.command()(signed(lambda **said: said, [*parameters_of(QueryOptions), *beside], "question", ""))
@@ -273,7 +311,7 @@ Where = Annotated[
 ]
 Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could only be answered unverified.")]
 # Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
-LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1", "rows": None, "warm_start": None}
+LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1"}
 
 # Ledgers hold keys of openings from when hits that were not said were so many.
 _USUAL_THEN: Final = 10
@@ -290,8 +328,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
-    if stated.said["rows"] is None:
-        session.check_public_size(stated.source)
+    session.check_public_size(stated.source)
     if plot is not None:
         check_picture(plot)
     conditions = session.listed_lines(where)

@@ -15,7 +15,9 @@ import httpx
 
 from chary.answers import Answer, Spending, handed_out
 from chary.calls.call import Call
+from chary.calls.lessons import Lesson, Taught
 from chary.calls.run import Opening, OpenRun, Run
+from chary.calls.weights import ends_of
 from chary.client.bodies import call_said, sent_rows, words_said
 from chary.client.transport import PATIENCE, Transport, place
 from chary.client.wire import of_typed
@@ -134,9 +136,20 @@ class RunAsker(Protocol):
     def told_run(self, run: int) -> dict[str, Any]:
         """What is public of a run now."""
 
+    def lesson(self, run: int, body: Mapping[str, Any], request: str | None) -> Answer:
+        """Teach a run."""
 
-class RemoteRun(Run[Any, Any]):
-    """An open run: made by `Remote.start`, and again by `Remote.resume`. It is asked, quoted and closed as any run.
+    def lessons(self, run: int) -> list[dict[str, Any]]:
+        """What a run can be taught."""
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+
+
+class RemoteRun(Taught, Run[Any, Any]):
+    """An open run: made by `Remote.start`, and again by `Remote.resume`. It is asked, quoted and closed as any run,
+    and taught as a public histogram of a session; `InvalidQuery` where it is none.
 
     `state` has the figures of what is public of it, by name; `words` are the names of what a question says.
     """
@@ -150,6 +163,17 @@ class RemoteRun(Run[Any, Any]):
         """As for any run. Without `request` it has a key of its own, so that trying again pays nothing twice."""
         self._open()
         return self._session.question(self.call, words_said(self._words, question, options), request)
+
+    def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
+        """Teach it what is known of a share; as `HistogramRun.learn`."""
+        self._open()
+        low, high = ends_of(told, self._session.size if isinstance(told, Answer) else 1)
+        return self._session.lesson(self.call, words_said(("where", "low", "high"), (where, low, high), {}), request)
+
+    def lessons(self) -> list[Lesson]:
+        """What published answers that are shown to this token would teach it now."""
+        self._open()
+        return [Lesson(**each) for each in self._session.lessons(self.call)]
 
     def quote(self, *question: Any, **options: Any) -> Quote:
         """What a question would cost now, and how accurate it would be; nothing is charged or read."""
@@ -328,6 +352,15 @@ class Remote(Verbs, RemoteFigures):
         """Ask a run: `RemoteRun.ask`."""
         return self._answered(self._transport.keyed(self._at(f"runs/{run}/questions"), request, json=body))
 
+    def lesson(self, run: int, body: Mapping[str, Any], request: str | None) -> Any:
+        """Teach a run: `RemoteRun.learn`."""
+        return self._answered(self._transport.keyed(self._at(f"runs/{run}/lessons"), request, json=body))
+
+    def lessons(self, run: int) -> list[dict[str, Any]]:
+        """What a run can be taught."""
+        found: list[dict[str, Any]] = self._transport.read(self._at(f"runs/{run}/lessons"))
+        return found
+
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
         """A quote, of a call without what else would do."""
         found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
@@ -475,3 +508,11 @@ class AsyncRun:
     async def quote(self, *question: Any, **options: Any) -> Quote:
         """What a question would cost now."""
         return await asyncio.to_thread(partial(self.run.quote, *question, **options))
+
+    async def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
+        """Teach a public histogram."""
+        return await asyncio.to_thread(partial(self.run.learn, where, told, request=request))
+
+    async def learn_published(self) -> int:
+        """Teach a public histogram what published answers say."""
+        return await asyncio.to_thread(self.run.learn_published)

@@ -2,12 +2,18 @@
 truth where what they are told is true; and those that are refitted to all that they were told."""
 
 import json
+import signal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
-from chary import Budget, count
+import chary
+from chary import Budget, LedgerLocked, count
+from chary.amounts import Amount
+from chary.calls import ReleaseAll
+from chary.calls.lessons import RELEASES
 from chary.calls.public_histograms import HistogramRound
 from chary.data import average
 from chary.data.predicates.predicate import Predicate
@@ -15,11 +21,13 @@ from chary.data.universe import counts
 from chary.data.universe.axes import Universe
 from chary.data.universe.regions import located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
+from chary.ledger import SecretMoved
 from chary.mechanisms.weights import NEAR, Change, MultiplicativeWeights, Transcript, WeightVector
 from chary.noise import Seeded
 from tests.calls.weights import sparse_weights_kit
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
-from tests.session.kit import visits
+from tests.children import FORKED, ended, killing, started
+from tests.session.kit import CLINICS, visits
 
 CLEAR = Budget(epsilon=1000, delta=1e-6)
 FORMS = {"hits": weights_of, "rounds": sparse_weights_kit.weights_of}
@@ -260,3 +268,142 @@ def test_practically_without_noise_answers_are_within_alpha(rows, update):
     assert weights.state.standing().most_hard == pytest.approx(
         weights_of(rows(budget=CLEAR), epsilon=None, hits=30).state.standing().most_hard
     )
+
+
+# What was published elsewhere, found in the ledger.
+
+
+def published_around(session):
+    """Calls of each kind that teach, and some that do not; another histogram that was asked."""
+    other = weights_of(session, epsilon=None, hits=50)
+    session.release(count(OLD), rho="0.05")
+    session.release(count().by("clinic", CLINICS), rho="0.05")
+    session.release_if(count("age >= 40"), above=1, epsilon=5)
+    session.ask(ReleaseAll([count("age < 30"), count().by("clinic", ["north"]), count()], rho="5"))
+    session.release(count("age >= 33"), rho="0.05")
+    session.release(chary.sum("age", bounds=(0, 100)), rho="0.05")
+    session.release(count(), rho="0.05")
+    session.release_if(count(NORTH), above=10**6, epsilon="0.01")
+    return [other.ask(text) for text in QUESTIONS]
+
+
+def share_in(frame, text):
+    return duckdb.query(f"SELECT avg(({text})::INT) FROM frame").fetchall()[0][0]
+
+
+def test_published_answers_are_found_with_what_they_say(rows):
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2))
+    weights = weights_of(session, epsilon=None, hits=50)
+    weights.ask(NORTH)
+    hard = [answer for answer in published_around(session) if answer.hard]
+    found, before = weights.lessons(), len(session.history)
+    calls = {entry.call: entry.kind for entry in session.history}
+    assert {calls[lesson.call] for lesson in found} == {*RELEASES, "multiplicative_weights_ask"}
+    assert {lesson.where for lesson in found if lesson.call == hard[-1].call} <= set(QUESTIONS)
+    for lesson in found:
+        right = share_in(visits(), lesson.where)
+        assert lesson.low - 0.05 <= right <= lesson.high + 0.05
+        estimate = weights.state.estimate(lesson.where)
+        assert not lesson.low <= estimate <= lesson.high
+    assert sum(lesson.low <= share_in(visits(), lesson.where) <= lesson.high for lesson in found) >= len(found) - 1
+    off = sum(abs(weights.state.estimate(text) - true_share(visits(), text)) for text in QUESTIONS)
+    spent = session.spent.amount
+    assert weights.learn_published() == len(found)
+    assert len(session.history) == before + len(found)
+    assert session.spent.amount == spent
+    assert sum(abs(weights.state.estimate(text) - true_share(visits(), text)) for text in QUESTIONS) < off
+    assert [entry.kind for entry in session.history[before:]] == ["multiplicative_weights_learn"] * len(found)
+
+
+def test_rows_that_came_since_widen_what_was_published(rows):
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2))
+    weights = weights_of(session, epsilon=None, hits=50)
+    low, high = session.release(count(NORTH), rho="0.5").interval
+    assert [(lesson.low, lesson.high) for lesson in weights.lessons()] == [(low / 120, high / 120)]
+    session.append(visits().head(12))
+    assert [(lesson.low, lesson.high) for lesson in weights.lessons()] == [(low / 132, (high + 12) / 132)]
+    session.append(pd.concat([visits()] * 10))
+    assert weights.lessons() == []
+
+
+def test_what_another_analyst_alone_was_told_teaches_only_where_all_are_taken(rows):
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2), analyst="alice")
+    weights = weights_of(session, epsilon=None, hits=50)
+    session.release(count(NORTH), rho="0.5")
+    assert len(weights.lessons()) == len(weights.lessons(analyst="alice")) == 1
+    assert weights.lessons(analyst="bob") == []
+
+
+def test_calls_of_parts_do_not_teach_a_histogram_of_all_rows(rows):
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2))
+    weights = weights_of(session, epsilon=None, hits=50)
+    part = session.partition("clinic", CLINICS)[CLINICS[0]]
+    part.release(count(OLD), rho="0.5")
+    assert weights.lessons() == []
+
+
+def test_lessons_are_found_without_any_row(rows):
+    steps = []
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2), on_step=steps.append)
+    weights = weights_of(session, epsilon=None, hits=50)
+    session.release(count(NORTH), rho="0.5")
+    steps.clear()
+    assert len(weights.lessons()) == 1
+    assert steps == []
+
+
+# Killed between a lesson and what comes next, and two processes at one histogram.
+
+
+def opened_at(place, **options):
+    given = {"neighbors": "replace", "privacy_unit": None, "dataset": "data", "budget": CLEAR}
+    return chary.open(visits(), ledger=place, **given, **options)
+
+
+def learn_and_die(place, call, step):
+    session = opened_at(place, on_step=killing(step))
+    session.resume(call).learn(NORTH, (0.5, 0.6), request="lesson")
+
+
+def learn_each(place, call, number, together):
+    run = opened_at(place).resume(call)
+    together.wait(60)
+    for each in range(5):
+        while True:
+            try:
+                run.learn(QUESTIONS[number], (0.4 + 0.01 * each, 0.41 + 0.01 * each))
+                break
+            except (LedgerLocked, SecretMoved):
+                continue
+
+
+@pytest.mark.parametrize("step", ["ran", "settled"])
+def test_a_kill_leaves_a_lesson_learned_or_not_at_all(tmp_path, step):
+    place = tmp_path / "visits.ledger"
+    with opened_at(place) as session:
+        weights = weights_of(session)
+        call, before = weights.call, weights.state.estimate(NORTH)
+    assert ended(started(learn_and_die, place, call, step)) == -signal.SIGKILL
+    with opened_at(place) as session:
+        weights = session.resume(call)
+        assert weights.state.estimate(NORTH) == (before if step == "ran" else pytest.approx(0.5, rel=1e-6))
+        assert weights.learn(NORTH, (0.5, 0.6), request="lesson").share == pytest.approx(0.5, rel=1e-6)
+        assert len(weights.state.changes) == 1
+        assert session.spent.amount == Amount(0)
+        assert session.spine.ledger.verify().ok
+
+
+def test_two_processes_teach_one_histogram(tmp_path):
+    place = tmp_path / "visits.ledger"
+    with opened_at(place) as session:
+        call = weights_of(session).call
+    together = FORKED.Barrier(2)
+    children = [started(learn_each, place, call, number, together) for number in range(2)]
+    assert [ended(child) for child in children] == [0, 0]
+    with opened_at(place) as session:
+        weights = session.resume(call)
+        assert len([entry for entry in session.history if entry.kind.endswith("_learn")]) == 10
+        taught = {change.query for change in weights.state.changes}
+        assert len(taught) == 2
+        assert session.spent.amount == Amount(0)
+        assert session.spine.ledger.verify().ok

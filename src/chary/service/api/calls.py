@@ -37,6 +37,17 @@ def in_json_body(schema: dict[str, Any]) -> dict[str, Any]:
 _CALL: Final = requests.calls_schema(openings=False)
 _OPENING: Final = requests.calls_schema(openings=True)
 _WORDS: Final = {"type": "object", "description": "The words of a question to the run, such as query and above."}
+_SHARE: Final = {"type": ["number", "string"], "description": "A share of the rows, from 0 to 1."}
+_LESSON: Final = {
+    "type": "object",
+    "required": ["where", "low", "high"],
+    "additionalProperties": False,
+    "properties": {
+        "where": {"type": ["string", "object", "null"], "description": "The condition whose share is known."},
+        "low": _SHARE,
+        "high": _SHARE,
+    },
+}
 _QUOTED: Final = {
     "type": "object",
     "required": ["call"],
@@ -73,6 +84,25 @@ async def question(
 ) -> JSONResponse:
     """Ask a run; its `words` say how."""
     return await answered(request, service, on, requests.Wish("question", body, number), typed)
+
+
+@router.post("/runs/{number}/lessons", openapi_extra=in_json_body(_LESSON))
+async def learn(
+    request: Request, on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
+) -> JSONResponse:
+    """Teach a public histogram that a share lies between two ends; free. What the histogram says then."""
+    return await answered(request, service, on, requests.Wish("lesson", body, number), typed)
+
+
+@router.get("/runs/{number}/lessons")
+async def lessons(on: Asker, number: admission.Number, service: Shared) -> JSONResponse:
+    """What published answers that are shown to this token say of shares, where the histogram says something else."""
+
+    def told() -> JSONResponse:
+        run = requests.taught_run(on.served, on.who, on.served.asked_by(on.who.analyst), number)
+        return JSONResponse([each._asdict() for each in run.lessons(analyst=on.served.shown_of(on.who))])
+
+    return await service.calculations.of(on.who.analyst, told)
 
 
 @router.get("/runs")

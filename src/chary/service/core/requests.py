@@ -13,6 +13,7 @@ from chary.calls import fields
 from chary.calls.call import MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
 from chary.calls.run import Opening, Run, run_of
+from chary.calls.weights import HistogramRun
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import check_fields, query_of
@@ -24,12 +25,12 @@ from chary.session import Quote, Session
 
 # What is asked through the service, as JSON that can be kept and asked again: a call, a run, a question to a run.
 
-Action = Literal["ask", "start", "question"]
+Action = Literal["ask", "start", "question", "lesson"]
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Something to be asked: `body` is a call, or the words of a question to the run of that number.
+    """Something to be asked: `body` is a call, or the words of a question to the run of that number, or of a lesson.
 
     `blocks` are those that a call reads, of a dataset whose budget renews, if they are said: since which, until which.
 
@@ -51,8 +52,8 @@ class Wish:
     @property
     def kind(self) -> str:
         """Its kind, as metrics count it; unknown kinds have one name."""
-        if self.action == "question":
-            return "question"
+        if self.action in ("question", "lesson"):
+            return self.action
         named = current_kind(str(self.body.get("kind")))
         return named if named in kinds() else "unknown"
 
@@ -87,6 +88,8 @@ def fulfilled(
         run = run_shown(served, who, session, wish.run or 0)
         limit = {"begins": begins} if begins is not None and isinstance(run, GrowingRun) else {}
         return run.ask(**words_of(run, wish.body), **limit, request=request)
+    if wish.action == "lesson":
+        return taught_run(served, who, session, wish.run or 0).learn(*_lesson(wish.body), request=request)
     session = in_blocks(session, wish.blocks)
     call = shown_call(served, who, session, wish.body)
     if wish.action == "start":
@@ -180,6 +183,27 @@ def run_shown(served: Served, who: Principal, session: Session, number: int) -> 
     if record is None or record.dataset != session.spine.dataset or not served.shows(who, record.analyst):
         raise NotWithheld(f"call {number} opened no run of this dataset")
     return session.resume(number)
+
+
+def taught_run(served: Served, who: Principal, session: Session, number: int) -> HistogramRun:
+    """The same for a run that is taught; `InvalidQuery` for others."""
+    run = run_shown(served, who, session, number)
+    if not isinstance(run, HistogramRun):
+        raise InvalidQuery(f"a run of {run.kind} is not taught: public histograms are")
+    return run
+
+
+def _lesson(said: Mapping[str, Any]) -> tuple[Any, tuple[Any, Any]]:
+    """The question of a lesson, and the ends of its share."""
+    told = 'a lesson has a condition and two ends, such as {"where": "age >= 65", "low": "0.2", "high": "0.3"}'
+    check_fields(said, _OF_LESSON, told)
+    if said.keys() != set(_OF_LESSON):
+        raise InvalidParameter(told)
+    where, low, high = (said[name] for name in _OF_LESSON)
+    return WORDS["where"][0].check(where, "where"), (low, high)
+
+
+_OF_LESSON: Final = ("where", "low", "high")
 
 
 def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
