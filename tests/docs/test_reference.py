@@ -53,3 +53,9 @@ def test_the_table_of_sql_was_found():
 def test_a_term_has_one_definition():
     terms = re.findall(r"^(\S.*)\n  \S", (REFERENCE / "glossary.md").read_text(), re.MULTILINE)
     assert len(terms) == len(set(terms)) >= 70
+
+
+def test_each_task_is_shown_in_each_library():
+    tasks = re.split(r"^## ", (REFERENCE / "migration.md").read_text(), flags=re.MULTILINE)[1:-1]
+    libraries = [re.findall(r"^:::\{tab-item\} (.*)$", task, re.MULTILINE) for task in tasks]
+    assert libraries == [["chary", "OpenDP", "Tumult Analytics", "SmartNoise SQL", "diffprivlib"]] * 9

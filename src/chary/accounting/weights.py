@@ -75,10 +75,12 @@ def hard_answers_up(
     size: int | None = None,
     update: Update = "projected",
     mixing: Number = 1,
+    warm: bool = False,
 ) -> float:
     """At most so many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
 
-    The relative entropy of the rows from the histogram is ln N at most at first, grows by ln(N/mixing)/t at most with
+    The relative entropy of the rows from the histogram is ln N at most at first, ln(N/mixing) where it is `warm`, that
+    of other rows, of which the part `mixing` became uniform. It grows by ln(N/mixing)/t at most with
     the row t, and falls by alpha^2/36 (published) or 2 alpha^2/9 (projected, refitted) with each hard answer.
 
     >>> round(hard_answers_up(alpha="0.1", cells=1000, start=500, update="published"))
@@ -90,7 +92,7 @@ def hard_answers_up(
     first, last = whole(start, "start"), whole(start if size is None else size, "size")
     if last < first:
         raise InvalidParameter("a growing table does not shrink: size must be at least start")
-    return (float(before) + float(grown) * math.log(last / first)) * _UPWARDS
+    return (float(grown if warm else before) + float(grown) * math.log(last / first)) * _UPWARDS
 
 
 def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Number = "0.95") -> float:

@@ -431,6 +431,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "update": "projected, refitted (once again on each earlier answer), or published: how the histogram learns.",
     "value": "Which part of the price of a hit its value takes (default: 0.25).",
     "values": "Publish a noisy value with each hit.",
+    "warm_start": "The number of the call of another histogram of these rows: start from a copy of it.",
     "where": 'Only rows with this condition, such as "age >= 65 AND smoker".',
     "workload": "Which sums of the cells are asked: a name, lists of columns, or weights.",
     "window": "Only rows of the last so many hours, days or weeks, such as '7 days'.",

@@ -21,7 +21,7 @@ from chary.calls.fields import AskedShare, condition
 from chary.core.forecast import Forecast, error_bar
 from chary.core.plan import BETA, Data, Json, laplace_for, reading
 from chary.core.quote import NOT_KEPT
-from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, columns, count
+from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, columns, count, public_size
 from chary.data.queries.statistic import Statistic
 from chary.data.universe import axes, counts
 from chary.data.universe.linear import by_cells, linear_of
@@ -243,20 +243,27 @@ Hits = LaplaceHits | SharpHits
 
 @dataclass(frozen=True)
 class HistogramLaw(ABC):
-    """The terms of a uniform public histogram over a universe that was opened at `size` rows.
+    """The terms of a public histogram over a universe that was opened at `size` rows.
 
-    `kept` is what is kept beside the opening.
+    `kept` is what is kept beside the opening. The size was `stated` where it is no public one: then it stays that. The
+    histogram is uniform at first, or `warm`: that of another opening.
     """
 
     universe: axes.Universe
     rule: MultiplicativeWeights
     size: int
+    stated: bool = field(default=False, kw_only=True)
+    warm: bool = field(default=False, kw_only=True)
     kept: ClassVar[type[Transcript] | type[HistogramRound]] = Transcript
 
     @property
     @abstractmethod
     def event(self) -> Event:
         """That of the opening, or of a hit at its size where each hit is charged."""
+
+    def rows_of(self, rows: Rows) -> int:
+        """Of how many rows shares are: as many as were stated, or all, whose number is public then."""
+        return self.size if self.stated else public_size(rows)
 
     @abstractmethod
     def now(self, held: Any, size: int) -> tuple[Json, Additive | None]:
@@ -292,9 +299,15 @@ class HistogramLaw(ABC):
 
     def most_hard(self, size: int) -> float:
         """The hard answers at most until there are so many rows, while all answers are within alpha/3."""
-        rule, sizes = self.rule, {"start": self.size, "size": max(size, self.size)}
+        rule = self.rule
         return pmw.hard_answers_up(
-            alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
+            alpha=rule.alpha,
+            cells=self.universe.cells,
+            start=self.size,
+            size=max(size, self.size),
+            update=rule.update,
+            mixing=rule.mixing,
+            warm=self.warm,
         )
 
     def promised(self, held: Held, size: int) -> str:
@@ -466,6 +479,14 @@ class HistogramMemory:
                 weights.apply(following, cells)
                 found.append(following)
         return tuple(found)
+
+    def inherited(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        """What makes this histogram that of others after their changes, mixed with the uniform one; none where those
+        are none. What others were told of their rows is not told of these."""
+        size = self._law.size
+        others = tuple(replace(change, size=size, low=None, high=None, hard=False) for change in changes)
+        with self.at(others) as weights:
+            return (*others, weights.mixed(EVERYTHING)) if others else ()
 
     def asked(self, where: AskedShare, size: int) -> ShareQuestion:
         """The question, validated: `InvalidQuery` for what the universe cannot tell, and where there are no rows."""

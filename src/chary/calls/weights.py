@@ -1,5 +1,6 @@
 """Private multiplicative weights as calls: openings, questions, answers and what is public of a histogram."""
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from chary.accounting import weights as pmw
 from chary.accounting.weights import Update
 from chary.answers import Answer, Ends, Known, around, handed_out
 from chary.calls import sharpness as sharp
-from chary.calls.call import Call, call
+from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.lessons import Lesson, Taught, in_shares, published
 from chary.calls.public_histograms import (
@@ -34,14 +35,14 @@ from chary.calls.public_histograms import (
     ShareQuestion,
     SharpHits,
 )
-from chary.calls.run import AskedKind, Opening, RunKind, opening
+from chary.calls.run import AskedKind, Opening, RunKind, opening, run_kinds, run_of
 from chary.core.forecast import Forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result
 from chary.core.quote import NOT_KEPT, Quote, quote
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, numbered
 from chary.data import NeighborRelation, Reading, Rows, series
 from chary.data.universe import axes
-from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.weights import Change, MultiplicativeWeights
 from chary.numbers import Number, exact, failing, plain
@@ -217,7 +218,7 @@ class HistogramState(ABC):
 
     def asked(self, where: AskedShare) -> ShareQuestion:
         """The question, validated."""
-        return self._memory.asked(where, series.public_size(self._spine.rows))
+        return self._memory.asked(where, self._law.rows_of(self._spine.rows))
 
     def estimate(self, where: AskedShare) -> float:
         """The histogram's share, unchecked: free, and no data but the public size are read."""
@@ -235,9 +236,8 @@ class HistogramState(ABC):
 
     def histogram(self) -> NDArray[np.float64]:
         """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
-        size = series.public_size(self._spine.rows)
         with self._memory.at(self.changes) as weights:
-            return weights.shares(size).reshape(self.universe.shape)
+            return weights.shares(self._law.rows_of(self._spine.rows)).reshape(self.universe.shape)
 
     def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
         """A made-up table of that many rows drawn from the histogram: free, since nothing private is read.
@@ -459,19 +459,25 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
     return ends[0], ends[1]
 
 
-def _opened(said: Call[Any], spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
-    """The plan of an opening that tells this: nothing is read but the public size."""
+def _opened(said: "PMW", spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
+    """The plan of an opening that tells this: nothing is read but the public size, and what is public of the histogram
+    from which this one starts."""
+    source = None if said.warm_start is None else _warm_source(said, spine)
 
     def checked(rows: Rows) -> Sequence[Reading]:
-        series.public_size(rows)
+        law.rows_of(rows)
         law.universe.check(rows.schema)
         return ()
+
+    def start(data: Data) -> bytes:
+        changes = () if source is None else source.law.kept.load(source._secret()).changes
+        return law.kept().then(*HistogramMemory(law, spine.rows.schema).inherited(changes)).dump()
 
     return opening(
         said,
         spine,
         law.event,
-        lambda data: law.kept().dump(),
+        start,
         answer=told,
         reads=checked,
         forecast=lambda: Forecast(interval=law.promised(law.kept(), law.size)),
@@ -479,11 +485,35 @@ def _opened(said: Call[Any], spine: Spine, law: HistogramLaw, told: Json, **opti
     )
 
 
-def _size_now(spine: Spine) -> int:
-    size = series.public_size(spine.rows)
-    if size < 1:
-        raise InvalidQuery("a histogram of shares needs rows: append some first")
-    return size
+def _warm_source(said: "PMW", spine: Spine) -> "HistogramRun":
+    """The histogram of that call, in whatever blocks; `NotWithheld` where it opened none that may be taken over."""
+    stored = numbered(spine, said.warm_start or 0)
+    found = run_of(stored.kind) if stored.kind in run_kinds() else None
+    if found is None or not issubclass(found, HistogramRun) or stored.dataset != spine.dataset:
+        raise NotWithheld(f"call {stored.number} opened no histogram of this dataset, which a warm start needs")
+    run = found(spine, stored.number, json.loads(stored.body))
+    run._opening()  # refuses one that was interrupted
+    if run.law.universe != axes.Universe.of(said.universe):
+        raise InvalidParameter(f"the histogram of call {stored.number} has other cells: a warm start needs the same")
+    return run
+
+
+def _size_now(said: "PMW", spine: Spine) -> int:
+    """The rows that shares are of: all, whose number is public, or as many as were stated."""
+    near = spine.rows.neighbor_relation
+    if series.has_public_size(near) and said.rows is not None:
+        raise InvalidParameter("the number of rows is public here: leave rows= out")
+    if series.has_public_size(near) or near.unit is not None:
+        size = series.public_size(spine.rows)
+        if size < 1:
+            raise InvalidQuery("a histogram of shares needs rows: append some first")
+        return size
+    if said.rows is None:
+        raise InvalidQuery(
+            f"the number of rows is secret when neighbours are {near.describe()}: state a public number near it, such "
+            'as rows=round(session.release(count(), epsilon="0.01").value)'
+        )
+    return said.rows
 
 
 # Public histograms whose hard answers are charged one by one, or paid for once: opening one, and going on with it.
@@ -496,10 +526,14 @@ _TOLD: Final = (
 )
 # What is said of one that is prepaid alone, and what of one that is not.
 _OF_ROUNDS: Final = ("rho", "delta", "exponent", "constants", "rounds")
-_OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value")
+_OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value", "warm_start")
 
 
-@call("multiplicative_weights", subject="weights")
+@call(
+    "multiplicative_weights",
+    subject="weights",
+    meanings={"rows": "A public number near that of the rows, where that is secret."},
+)
 class PMW(Opening[HistogramRun]):
     """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
 
@@ -511,6 +545,11 @@ class PMW(Opening[HistogramRun]):
     way between false alarms and misses. They need a session with a delta and the Renyi filter, but for `hits`, which
     under other filters is the largest call by Laplace noise of which so many fit. A call of that form is epsilon-DP
     with the NotPrior target "hard".
+
+    Where the number of rows is secret, `rows` states a public number near it, such as that of a release: shares are of
+    so many rows then, for good. Guarantee: the same, whatever it is; accuracy is that of counts of rows, within alpha
+    times `rows`. `warm_start` is the call of another histogram of the same cells, in whatever blocks: this one starts
+    as it is now, mixed with the part `mixing` of the uniform one. That is free, since all of it was published.
 
     Sizes are those at the opening. With `follow_size` calls get smaller as the table grows, so that more hits fit;
     otherwise answers get more accurate. `update` and `mixing` are those of
@@ -524,9 +563,10 @@ class PMW(Opening[HistogramRun]):
     `constants="published"`, and `update` and `mixing` as above, all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
     `chary.accounting.weights` has calculators of the accuracy.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
-    columns have other types; `InvalidParameter` for published constants that do not keep the budget, and for what
-    belongs to the other form; `NotPriced` under another filter; `BudgetExceeded`.
+    Errors: `InvalidQuery` where the number of rows is secret and not stated, where a row is no unit of its own, and
+    for columns of other types; `InvalidParameter` for published constants that do not keep the budget, a warm start
+    from other cells, and what belongs to the other form; `NotWithheld` for a warm start from no histogram; `NotPriced`
+    under another filter; `BudgetExceeded`.
     """
 
     _: KW_ONLY
@@ -547,11 +587,15 @@ class PMW(Opening[HistogramRun]):
     exponent: Probability = Fraction(1, 2)
     constants: pmw.Constants = "exact"
     rounds: Whole | None = None
+    rows: Whole | None = None
+    warm_start: Whole | None = None
 
     def __post_init__(self) -> None:
         other, usual = self._other, {field.name: field.default for field in fields(type(self))}
         if wrong := [name for name in other if getattr(self, name) != usual[name]]:
             raise InvalidParameter(f"{wrong[0]}= is for a histogram that is {'not ' if self.prepaid else ''}prepaid")
+        if self.warm_start is not None and exact(self.mixing, "mixing") == 1:
+            raise InvalidParameter("a warm start keeps the part 1 - mixing of the other histogram: mixing= below 1")
         if self.prepaid:
             failing(self.delta)
             return
@@ -569,7 +613,7 @@ class PMW(Opening[HistogramRun]):
         universe, rule = self._ruled
         terms: Json = {name: getattr(self, name) for name in ("alpha", "epsilon", "update", "mixing", *_OF_ROUNDS)}
         rounds = pmw.weight_rounds(cells=universe.cells, start=size, **terms)
-        return PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation)
+        return PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation, **self._said_of_start)
 
     def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> PMWLaw:
         """The same of one whose hard answers are charged one by one, under this filter."""
@@ -583,16 +627,21 @@ class PMW(Opening[HistogramRun]):
         return self._law(SharpHits(terms, sharp.Wanted.said(self)), size)
 
     def _law(self, hits: Hits, size: int) -> PMWLaw:
-        return PMWLaw(*self._ruled, size, hits, bool(self.follow_size))
+        return PMWLaw(*self._ruled, size, hits, bool(self.follow_size), **self._said_of_start)
 
     @property
     def _ruled(self) -> tuple[axes.Universe, MultiplicativeWeights]:
         """The cells of the histogram, and how far answers may be off."""
         return axes.Universe.of(self.universe), MultiplicativeWeights(self.alpha, self.update, self.mixing)
 
+    @property
+    def _said_of_start(self) -> dict[str, Any]:
+        """Whether its size is a stated one, and whether it starts from another histogram."""
+        return {"stated": self.rows is not None, "warm": self.warm_start is not None}
+
     def plan(self, spine: Spine) -> Plan[Any]:
         """Nothing is charged unless it is prepaid; the event is that of a hit at the size of the opening."""
-        size = _size_now(spine)
+        size = _size_now(self, spine)
         if self.prepaid:
             return _opened(self, spine, self.prepaid_law(spine.rows.neighbor_relation, size), {"size": size})
         law = self.law(spine.filter, spine.rows.neighbor_relation, size)

@@ -311,7 +311,7 @@ Where = Annotated[
 ]
 Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could only be answered unverified.")]
 # Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
-LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1"}
+LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1", "rows": None, "warm_start": None}
 
 # Ledgers hold keys of openings from when hits that were not said were so many.
 _USUAL_THEN: Final = 10
@@ -328,7 +328,8 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
-    session.check_public_size(stated.source)
+    if stated.said["rows"] is None:
+        session.check_public_size(stated.source)
     if plot is not None:
         check_picture(plot)
     conditions = session.listed_lines(where)

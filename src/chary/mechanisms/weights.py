@@ -503,7 +503,7 @@ class WeightVector:
             factor = self.rule.factor(self.share(cells, size), answer, margin, above)
         else:
             factor = self.rule.tilt(cells.levels, self._masses(cells, kept), answer, margin, above)
-        change = self._change(query, size, factor)
+        change = self._change(query, size, factor, kept)
         off = self.rule.noise(margin)
         return replace(change, low=answer - off, high=answer + off) if self.rule.update == "refitted" else change
 
@@ -512,16 +512,21 @@ class WeightVector:
 
         Nothing but growth where it lies there, as far as single precision tells, and where none but 0 or 1 would do.
         """
-        share = self.share(cells, size)
+        share, kept = self.share(cells, size), self.rule.kept(self.size, size)
         goal = min(max(share, low), high)
         if abs(goal - share) <= NEAR or not 0 < share < 1:
             factor = 1.0
         elif cells.levels is None:
             factor = odds(share, goal) if 0 < goal < 1 else 1.0
         else:
-            factor = _turned(cells.levels, self._masses(cells, self.rule.kept(self.size, size)), goal)
-        change = self._change(query, size, min(max(factor, 1 / LARGEST_FACTOR), LARGEST_FACTOR))
+            factor = _turned(cells.levels, self._masses(cells, kept), goal)
+        change = self._change(query, size, min(max(factor, 1 / LARGEST_FACTOR), LARGEST_FACTOR), kept)
         return replace(change, hard=False)
+
+    def mixed(self, query: str) -> Change:
+        """What leaves it the part 1 - `mixing`, the rest being uniform: no cell has less than `mixing/N` of it then,
+        whatever it was; `mixing` below 1."""
+        return replace(self._change(query, self.size, 1.0, 1 - float(self.rule.mixing)), hard=False)
 
     def again(self, change: Change, cells: Cells) -> Change:
         """The same for what was told at an earlier change, at the same size."""
@@ -529,11 +534,10 @@ class WeightVector:
             raise TypeError("this change was told no ends")
         return self.within(change.query, cells, change.size, change.low, change.high)
 
-    def _change(self, query: str, size: int, factor: float) -> Change:
-        """A factor, after what growth until this size does."""
+    def _change(self, query: str, size: int, factor: float, kept: float) -> Change:
+        """A factor, after a part of the histogram was kept and the rest became uniform."""
         exponent = math.frexp(self.histogram.total / self.histogram.cells)[1]
         scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
-        kept = self.rule.kept(self.size, size)
         lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
         return Change(query, max(size, self.size), scale, lift, factor)
 
