@@ -67,7 +67,7 @@ def every_page(browser, site, answer, folder):
 def let_questions_stand(page):
     """What raises an alarm as the rows grow: whoever is 60 and older, and the sites."""
     stand(page, "release_if", {"Only rows where": "age >= 60", "Above": "250", "Hits": "20"})
-    groups = {"For each value of": "site", "Its public values": "1..6", "Above": "1100", "Hits": "40"}
+    groups = {"Grouped by": "site", "Public groups": "1..6", "Above": "1100", "Hits": "40"}
     stand(page, "release_if", groups | {"Only rows where": "age < 60"})
 
 
@@ -75,11 +75,11 @@ def stand(page, kind, said):
     """Fill the form of a kind and let it stand."""
     page.goto(f"{PLACE}/ask?kind={kind}")
     fill(page, said)
-    page.get_by_role("button", name="Let it stand").click()
-    page.get_by_label("Share of the budget, at most").fill("0.4")
-    page.get_by_label("Tell", exact=True).select_option("all")
-    page.get_by_role("button", name="Let it stand").click()
-    page.get_by_text("waits for rows that arrive").first.wait_for()
+    page.get_by_role("button", name="Create alert").click()
+    page.get_by_label("Quota").fill("0.4")
+    page.get_by_label("Notify of", exact=True).select_option("all")
+    page.get_by_role("button", name="Create alert").click()
+    page.get_by_text("waits for new rows").first.wait_for()
 
 
 def fill(page, said):
@@ -92,7 +92,7 @@ def append_batches(site, alice, page):
     """Batches that a custodian appends; each is waited for until it was asked about."""
     for number, (rows, age) in enumerate(BATCHES, 1):
         page.goto(f"{PLACE}/custodian")
-        page.get_by_label("A CSV of new rows").set_input_files(batch(site.folder, rows, age))
+        page.get_by_label("New rows (CSV file)").set_input_files(batch(site.folder, rows, age))
         page.get_by_role("button", name="Append").click()
         asked = re.compile(rf"\b{number}\b")
         alice.until(lambda asked=asked: both_asked(alice.page, asked), f"{PLACE}/standing")
@@ -107,7 +107,7 @@ def both_asked(page, times):
 def ask(page):
     """One question with its quote and its answer."""
     page.goto(f"{PLACE}/ask?kind=release_if")
-    fill(page, {"For each value of": "plan", "Its public values": "1..19", "Above": "200", "Hits": "40"})
+    fill(page, {"Grouped by": "plan", "Public groups": "1..19", "Above": "200", "Hits": "40"})
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(re.compile("answer="))
     page.get_by_text("A hit costs", exact=True).wait_for()

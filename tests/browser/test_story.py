@@ -66,7 +66,7 @@ def test_the_story_of_an_analyst_and_a_custodian(site, visiting):
 
 def asks_a_hit_and_a_miss(alice):
     page = alice.page
-    for where, outcome, price in (("age >= 0", "hit", r"Charged 5 %"), ("age >= 150", "miss", r"nothing was charged")):
+    for where, outcome, price in (("age >= 0", "hit", r"Charged 5 %"), ("age >= 150", "miss", r"Nothing was charged")):
         fill_test(page, where, "500")
         page.get_by_text("A hit costs", exact=True).wait_for()
         page.get_by_role("button", name="Ask", exact=True).click()
@@ -92,16 +92,16 @@ def lets_a_question_stand(alice):
     page.get_by_label("Only rows where").fill("age >= 60")
     page.get_by_label("Above", exact=True).fill("200")
     page.get_by_label("Hits").first.fill("20")
-    page.get_by_role("button", name="Let it stand").click()
-    page.get_by_label("Share of the budget, at most").fill("0.2")
-    page.get_by_role("button", name="Let it stand").click()
-    page.get_by_text("waits for rows that arrive").wait_for()
+    page.get_by_role("button", name="Create alert").click()
+    page.get_by_label("Quota").fill("0.2")
+    page.get_by_role("button", name="Create alert").click()
+    page.get_by_text("waits for new rows").wait_for()
 
 
 def appends_a_batch(site, carol):
     page = carol.page
     page.goto(f"{PLACE}/custodian")
-    page.get_by_label("A CSV of new rows").set_input_files(batch(site.folder, 900, 61))
+    page.get_by_label("New rows (CSV file)").set_input_files(batch(site.folder, 900, 61))
     page.get_by_role("button", name="Append").click()
     page.get_by_role("cell", name="appended").wait_for()
 

@@ -130,7 +130,7 @@ def test_the_quote_has_price_margin_and_false_alarms(visit):
     for word in (
         "A hit costs",
         "5 %",
-        "So many fit",
+        "Number that fits",
         "Margin",
         "False alarms expected",
         "of 1,000 tests",

@@ -82,7 +82,7 @@ def test_the_page_tells_it_to_each_role(service, asked, arriving):
 def test_an_untouched_budget_lasts_for_ever(service, arriving):
     serve_visits(service, "untouched")
     text = arriving("ann").get(PLACE.format("untouched")).text
-    assert "for ever" in text
+    assert "forever" in text
     assert "Nothing was charged yet" in text
     assert "picture.svg" not in text
 

@@ -49,7 +49,7 @@ def test_a_csv_is_appended_once_however_often_its_form_is_sent(carol, grown):
         sent = upload(carol, "clinic,age\nsouth,50\neast,51\n")
         assert (sent.status_code, sent.headers["location"]) == (303, place("csv") + led)
         assert grown.size == 3
-    assert "sent before: its rows are there as version 2" in carol.get(sent.headers["location"]).text
+    assert "sent before. Its rows are version 2" in carol.get(sent.headers["location"]).text
     assert upload(carol, "clinic,age\nsouth,50\n", key="page 2").status_code == 303
     assert ">4</td>" in carol.get(place("csv")).text
     assert 'name="key" value="page ' in carol.get(place("csv")).text

@@ -97,7 +97,7 @@ def test_the_chain_is_checked_when_asked(asked, visit):
 
 def test_an_empty_history_says_what_to_do_first(service, visit):
     serve_visits(service, "untouched")
-    for roles, words in ((["analyst"], "Ask something"), (["reader"], "Nothing was asked yet")):
+    for roles, words in ((["analyst"], "Ask a query"), (["reader"], "No queries yet")):
         text = visit(token_of(service, "rae", roles)).get("/page/datasets/untouched/history").text
         assert words in text
 

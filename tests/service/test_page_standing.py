@@ -72,7 +72,7 @@ def name_in(text):
 def test_nothing_stands_at_first_and_the_page_says_what_to_do(arriving):
     assert f'href="{PLACE.replace("standing", "ask")}"' in arriving("ann").get(PLACE).text
     reader = arriving("rae", ["reader"]).get(PLACE).text
-    assert "Analysts let questions stand" in reader
+    assert "The alerts of analysts appear here" in reader
     assert "Let a question stand" not in reader
 
 
@@ -82,7 +82,7 @@ def test_one_is_made_paused_let_on_and_stopped(service, alice):
     name = name_in(page)
     kept = service.standing.book.found
     assert kept(name).wish.body == CALL
-    assert "Not asked yet: it waits for rows that arrive" in page
+    assert "Not asked yet. It waits for new rows" in page
     for state, button in (("paused", "Let it go on"), ("active", "Pause"), ("ended", None)):
         assert alice.post(f"{PLACE}/{name}", state=state).status_code == 303
         assert kept(name).state == state
@@ -238,8 +238,8 @@ def test_values_are_drawn_with_intervals_at_the_time_of_their_version_and_misses
     for row, truth in zip(values["data"]["values"], (121, 122, 123), strict=True):
         assert row["low"] <= truth <= row["high"] or row["open"]
         assert row["value"] == pytest.approx(truth, abs=50)
-    assert [layer["mark"]["type"] for layer in values["layer"]] == ["rule", "point", "rule"]
-    assert values["layer"][2]["data"]["values"] == [{"bar": 10}]
+    assert [layer["mark"]["type"] for layer in values["layer"]] == ["rule", "point", "point", "rule"]
+    assert values["layer"][3]["data"]["values"] == [{"bar": 10}]
     assert [row["alarm"] for row in alarms["data"]["values"]] == ["alarm"] * 3
     (only,) = panels(never)
     assert [(row["time"], row["alarm"]) for row in only["data"]["values"]] == [(time, "none") for time in times]

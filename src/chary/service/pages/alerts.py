@@ -23,7 +23,7 @@ from chary.session import Quote
 # Standing questions: what they found over time, how long they last; making, pausing and stopping one.
 
 router = APIRouter(prefix="/datasets/{dataset}/standing")
-PAGE: Final = frame.Page("standing", "Standing", "history", router)
+PAGE: Final = frame.Page("standing", "Alerts", "history", router)
 Stander = Annotated[Asking, Depends(frame.Visiting("stand"))]
 
 

@@ -14,6 +14,19 @@ from chary.charts import Chart, Spot
 # Told apart by people who see few colours (Okabe and Ito 2008), lighter by night.
 DAY: Final = {"ink": "#1b232d", "soft": "#55606d", "rule": "#d9dde2", "spot": "#1f6aa5", "doubt": "#c65102"}
 NIGHT: Final = {"ink": "#e4e8ec", "soft": "#a3aeba", "rule": "#3a444f", "spot": "#6cb4f0", "doubt": "#ff9d52"}
+_GROUPS_BY_DAY: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#777777"]
+_GROUPS_BY_NIGHT: Final = ["#56b4e9", "#f0b840", "#34c79c", "#e3a3c8", "#8fa8ff", "#ff8a4c", "#b8b8b8"]
+# Times are those of a clock of 24 hours, whatever the step of an axis.
+_HOURS: Final = {
+    "milliseconds": "%H:%M:%S.%L",
+    "seconds": "%H:%M:%S",
+    "minutes": "%H:%M",
+    "hours": "%H:%M",
+    "date": "%d %b",
+    "week": "%d %b",
+    "month": "%b %Y",
+    "year": "%Y",
+}
 _FONT: Final = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 # What no XML may hold: the library ends the process where a text of a picture has one of these.
 _NO_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -22,7 +35,11 @@ _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 
 def drawn(specification: Mapping[str, Any], *, dark: bool) -> Response:
     """The picture as an answer. Colours are named by `colours`; nothing is loaded from elsewhere."""
-    whole = {"$schema": _SCHEMA} | drawable(dict(specification)) | {"config": _style(colours(dark=dark))}
+    whole = (
+        {"$schema": _SCHEMA}
+        | drawable(dict(specification))
+        | {"config": _style(colours(dark=dark)) | {"range": {"category": _GROUPS_BY_NIGHT if dark else _GROUPS_BY_DAY}}}
+    )
     return Response(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]), media_type="image/svg+xml")
 
 
@@ -51,11 +68,12 @@ def _style(named: Mapping[str, str]) -> dict[str, Any]:
         "background": None,
         "font": _FONT,
         "axis": text | lines | {"titleFontWeight": "normal", "labelLimit": 220},
+        "axisTemporal": {"format": _HOURS},
         "legend": text | {"titleFontWeight": "normal", "orient": "top"},
         "view": {"stroke": None},
         "bar": {"color": named["spot"], "cornerRadiusEnd": 2},
         "rule": {"color": named["ink"]},
-        "point": {"color": named["spot"], "filled": True, "size": 60},
+        "point": {"color": named["spot"], "filled": True, "opacity": 1, "size": 60},
         "line": {"color": named["spot"]},
         "area": {"color": named["spot"]},
         "text": {"color": named["ink"]},

@@ -11,16 +11,12 @@ from chary.report import content
 from chary.service.core import alerts, scheduler
 from chary.service.pages.history import Replay
 
-# Told apart by people who see few colours, by day and by night (Okabe and Ito 2008).
-COLOURS: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"]
 # So many keys have a colour of their own, and so many groups a band.
 MOST_KEYS: Final = 6
 MOST_BANDS: Final = 12
 _WIDTH: Final = 520
 _NARROW: Final = 230
 _STATES: Final = {"domain": [state_of(True), state_of(False)], "range": ["#d55e00", "#999999"]}
-# What may be a false alarm is pale.
-_SURE: Final = {"condition": {"test": "datum.doubtful", "value": 0.35}, "value": 1}
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,7 @@ def _values(rows: list[dict[str, Any]], bars: list[float]) -> dict[str, Any]:
     keys = sorted({row["key"] for row in rows if row["key"]})
     colour: dict[str, Any] = {}
     if 0 < len(keys) <= MOST_KEYS:
-        colour["color"] = {"field": "key", "type": "nominal", "title": None, "scale": {"range": COLOURS}}
+        colour["color"] = {"field": "key", "type": "nominal", "title": None}
     place = {"x": _time(None)} | colour
     ends = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
     dashed = {"strokeDash": {"condition": {"test": "datum.open", "value": [3, 3]}, "value": [1, 0]}}
@@ -126,7 +122,8 @@ def _values(rows: list[dict[str, Any]], bars: list[float]) -> dict[str, Any]:
             "mark": {"type": "rule", "strokeWidth": 2},
             "encoding": place | ends | dashed,
         },
-        {"mark": {"type": "point", "filled": True}, "encoding": place | {"y": value, "opacity": _SURE}},
+        _marked(place | {"y": value}, hollow=False),
+        _marked(place | {"y": value}, hollow=True),
     ]
     if bars:
         line = {"y": {"field": "bar", "type": "quantitative"}}
@@ -135,12 +132,18 @@ def _values(rows: list[dict[str, Any]], bars: list[float]) -> dict[str, Any]:
     return {"height": 170, "data": {"values": rows}, "layer": layers}
 
 
+def _marked(place: Mapping[str, Any], *, hollow: bool) -> dict[str, Any]:
+    """The values that may be false alarms are hollow, all others are filled."""
+    mark = {"type": "point", "filled": not hollow, "strokeWidth": 2}
+    return {"transform": [{"filter": f"datum.doubtful == {str(hollow).lower()}"}], "mark": mark, "encoding": place}
+
+
 def _bands(looks: Sequence[Look], until: datetime) -> dict[str, Any]:
     """Of each group from when until when it was in a state; of many groups those that were active once."""
     rows = [row for group in shown_groups(looks) for row in _segments(group, looks, until)]
     group = {"field": "group", "type": "nominal", "title": None, "axis": {"ticks": False, "domain": False}}
     state = {"field": "state", "type": "nominal", "title": None, "scale": _STATES}
-    shown = {"condition": {"test": f"datum.state == '{state_of(True)}'", "value": 0.9}, "value": 0.35}
+    shown = {"condition": {"test": f"datum.state == '{state_of(True)}'", "value": 0.9}, "value": 0.6}
     place = {"x": _time("when the version came (UTC)"), "x2": {"field": "until"}, "y": group}
     return {
         "height": {"step": 20},

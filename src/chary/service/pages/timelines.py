@@ -21,7 +21,7 @@ from chary.service.api.alerts import standing_shown
 from chary.service.core import alerts, datasets, requests, scheduler
 from chary.service.http.admission import Asking
 from chary.service.pages import charts, frame, history
-from chary.service.pages.episodes import COLOURS, AlertShown, Look, over_time
+from chary.service.pages.episodes import AlertShown, Look, over_time
 from chary.service.state import Service
 
 # The budget: what is left and for how long, and where it went over time, by kind and by analyst.
@@ -43,9 +43,9 @@ def budget_page(request: Request, on: frame.Looker) -> Response:
 
 
 @router.get("/picture.svg")
-def picture(on: frame.Looker, dark: bool = False) -> Response:
+def picture(on: frame.Looker, dark: bool = False, narrow: bool = False) -> Response:
     """What each kind of call had taken, over time."""
-    return charts.drawn(budget_spec(budget_so_far(on), now()), dark=dark)
+    return charts.drawn(budget_spec(budget_so_far(on), now(), narrow=narrow), dark=dark)
 
 
 # Where a budget went: over time, by kind and by analyst; and how long what is left will last.
@@ -329,13 +329,16 @@ def _told(value: content.PublishedValue) -> str:
 
 # Pictures of what is looked at over time, as Vega-Lite specifications without colours of their own.
 
-_SIZE: Final = {"width": 520, "height": 190}
+_WIDTH: Final = 520
+_NARROW: Final = 250
 
 
-def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
+def budget_spec(found: BudgetSoFar, until: datetime, *, narrow: bool = False) -> dict[str, Any]:
     """What each kind of call had taken, stacked over time."""
     kinds = [portion.name for portion in found.by_kind if portion.share]
-    return _SIZE | {
+    return {
+        "width": _NARROW if narrow else _WIDTH,
+        "height": 190,
         "data": {"values": found.steps(until)},
         "mark": {"type": "area", "interpolate": "step-after", "line": True, "opacity": 0.75},
         "encoding": {
@@ -344,7 +347,7 @@ def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
                 "type": "temporal",
                 "title": "UTC",
                 "scale": {"type": "utc"},
-                "axis": {"tickCount": 5},
+                "axis": {"tickCount": 5, "labelOverlap": True},
             },
             "y": {
                 "field": "taken",
@@ -353,7 +356,7 @@ def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
                 "title": "% of the budget",
                 "scale": {"domain": [0, 100]},
             },
-            "color": {"field": "kind", "type": "nominal", "title": None, "sort": kinds, "scale": {"range": COLOURS}},
+            "color": {"field": "kind", "type": "nominal", "title": None, "sort": kinds},
             "order": {"field": "kind"},
         },
     }
