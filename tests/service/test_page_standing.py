@@ -83,7 +83,7 @@ def test_one_is_made_paused_let_on_and_stopped(service, alice):
     kept = service.standing.book.found
     assert kept(name).wish.body == CALL
     assert "Not asked yet. It waits for new rows" in page
-    for state, button in (("paused", "Let it go on"), ("active", "Pause"), ("ended", None)):
+    for state, button in (("paused", "Resume"), ("active", "Pause"), ("ended", None)):
         assert alice.post(f"{PLACE}/{name}", state=state).status_code == 303
         assert kept(name).state == state
         assert button is None or button in alice.get(PLACE).text
