@@ -1,15 +1,14 @@
 """What reusing a holdout does, and a reusable one beside it: labels that nothing predicts, 1,000 variables."""
 
 import sys
-from pathlib import Path
 
 from chary import Budget
-from chary_research.reuse import Overfitting, draw_reuse, random_labels
+from chary_research.reuse import Overfitting, random_labels
 from measuring import duration, machine, seconds, show
 
 
 def main() -> None:
-    """Print both analyses; with a file name also draw them."""
+    """Print both analyses."""
     print(machine())
     found: list[Overfitting] = []
     took = seconds(lambda: found.append(random_labels(rows=2000, tolerance="0.12", budget=Budget(2, "1e-6"))))
@@ -26,8 +25,6 @@ def main() -> None:
             for a, b in zip(told.naive, told.reusable, strict=True)
         ],
     )
-    for name in sys.argv[1:]:
-        draw_reuse(told, Path(name))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Three quartiles at once: halving, a third of epsilon each, and the joint exponential mechanism as a peer.
 
-Run as `python benchmarks/joint_quantiles.py [--full]`. The peer's sampler (`joint_exponential.py`) is in floats, on a
-continuous range, and quadratic in the number of values: a peer to compare errors with. Values are samples of 500 rows
-of Adult's fnlwgt, or of a log-normal law where that file is absent; the grid of ours has steps of 1,000 from 0 to
-1,500,000. Errors are means over samples, runs and quartiles: ranks, and distances in the unit of the column.
+Run as `python benchmarks/joint_quantiles.py [--full]`. The peer (`chary_research.joint_quantiles`) is in floats and on
+a continuous range. Values are samples of 500 rows of Adult's fnlwgt, or of a log-normal law where that file is absent;
+the grid of ours has steps of 1,000 from 0 to 1,500,000. Errors are means over samples, runs and quartiles: ranks, and
+distances in the unit of the column. `chary reproduce quantiles-by-number` compares them by the number of quantiles.
 """
 
 import gzip
@@ -17,7 +17,7 @@ import pyarrow.csv as arrow
 
 from chary.mechanisms import HalvedQuantiles, Order
 from chary.noise import Seeded
-from joint_exponential import Floats, JointExponential
+from chary_research.joint_quantiles import Floats, JointExponential
 from measuring import announce, full, show
 from recording import Against
 

@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.charts import check_picture
-from chary.errors import InvalidParameter
 from chary.filters import Budget, largest_call
 from chary.learning.holdout import ReusableHoldout
 from chary.noise import Seeded
-from chary.numbers import Number, whole
+from chary.numbers import Number, probability, whole
 from chary.session import open
 
 Signs = NDArray[np.int8]
@@ -46,14 +42,17 @@ class Overfitting:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Variables of 1 and -1 and labels of the same, each by a fair coin of its own."""
+    """Variables of 1 and -1 and labels of the same, each by a fair coin of its own but for the informative ones."""
 
     variables: Signs
     labels: Signs
 
     @classmethod
-    def drawn(cls, rows: int, variables: int, draw: np.random.Generator) -> "_Rows":
+    def drawn(cls, rows: int, variables: int, draw: np.random.Generator, informative: int, agreement: float) -> "_Rows":
         signs = draw.integers(0, 2, (rows, variables + 1), dtype=np.int8) * 2 - 1
+        if informative:
+            agrees = draw.random((rows, informative)) < agreement
+            signs[:, 1 : informative + 1] = np.where(agrees, 1, -1) * signs[:, :1]
         return cls(signs[:, 1:], signs[:, 0])
 
     def agreement(self) -> NDArray[np.float64]:
@@ -73,13 +72,16 @@ def random_labels(
     chosen: Sequence[int] = (1, 10, 30, 100, 300),
     budget: Budget,
     tolerance: Number = "0.08",
+    informative: int = 0,
+    agreement: Number = "0.53",
     seed: int = 0,
 ) -> Overfitting:
     """Choose the variables that predict random labels best, vote with them, and ask how good the vote is.
 
     `rows` train, as many are held out, and ten times as many are fresh. The naive analyst takes the variables of which
     training and holdout say the same, and judges the vote on the holdout; the other asks a `ReusableHoldout` for all
-    of it. No vote is right more often than every second time. For experiments: rows and noise follow from the seed.
+    of it. No vote is right more often than every second time, but of the first `informative` variables each is the
+    label in this `agreement` of all rows. For experiments: rows and noise follow from the seed.
 
     >>> found = random_labels(rows=2000, variables=200, chosen=[100], budget=Budget(4, "1e-6"))
     >>> found.naive[0].holdout > 0.55, abs(found.reusable[0].holdout - 0.5) < 0.05, found.asked
@@ -87,8 +89,8 @@ def random_labels(
     """
     draw = np.random.default_rng(seed)
     size, width = whole(rows, "rows"), whole(variables, "variables")
-    training, held = (_Rows.drawn(size, width, draw) for _ in range(2))
-    fresh = _Rows.drawn(10 * size, width, draw)
+    known = whole(informative, "informative", least=0), float(probability(agreement, "agreement"))
+    training, held, fresh = (_Rows.drawn(times * size, width, draw, *known) for times in (1, 1, 10))
     near = training.agreement() - 0.5
     naive = _picked(near, held.agreement() - 0.5, chosen)
     told = [
@@ -131,30 +133,3 @@ def _asked(holdout: ReusableHoldout, picked: Sequence[int], near: NDArray[np.flo
 
     label = names[0] if len(names) == 1 else f"vote of {len(names)}"
     return holdout.ask(label, right, columns=[*names, "y"]).value
-
-
-# The picture of reusing a holdout: what it told, beside the truth.
-
-
-def draw_reuse(found: Overfitting, path: Path | str) -> None:
-    """Left the holdout that is simply looked at, right the reusable one: accuracies by the number of variables.
-
-    Errors: `InvalidParameter` for what is no result of `random_labels`, another ending and a folder that is not there.
-    """
-    if not isinstance(found, Overfitting):
-        raise InvalidParameter('draw what random_labels found: draw_reuse(random_labels(...), "reuse.png")')
-    target = check_picture(path)
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for panel, points, title in zip(
-        panels, (found.naive, found.reusable), ("holdout looked at", "reusable holdout"), strict=True
-    ):
-        counts = [point.variables for point in points]
-        panel.plot(counts, [point.training for point in points], "o:", color="tab:gray", label="training rows")
-        panel.plot(counts, [point.holdout for point in points], "o-", color="tab:red", label="as the holdout told")
-        panel.plot(counts, [point.fresh for point in points], "o--", color="tab:green", label="on fresh rows")
-        panel.set(title=title, xlabel="variables chosen", xscale="log")
-        panel.axhline(0.5, color="black", linewidth=0.6)
-    panels[0].set(ylabel="accuracy")
-    panels[0].legend()
-    figure.savefig(target, dpi=120)

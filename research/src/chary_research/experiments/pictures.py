@@ -24,6 +24,10 @@ COLOURS: Final = {
     "scaled Laplace": "#8c510a",
     "exponential": "#332288",
     "permute-and-flip": "#ee3377",
+    "halving": "#117733",
+    "joint": "#cc3311",
+    "one by one, delta": "#ddaa33",
+    "one by one": "#aaaaaa",
 }
 
 

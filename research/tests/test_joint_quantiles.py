@@ -5,8 +5,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from benchmarks.joint_exponential import JointExponential
 from scipy.stats import chisquare
+
+from chary_research.joint_quantiles import JointExponential, composed_delta, each_epsilon, sums_before
 
 VALUES, TOP, AT = (1.0, 4.0, 6.0), 10.0, (0.25, 0.75)
 WIDTHS = np.diff([0.0, *VALUES, TOP])
@@ -50,3 +51,39 @@ def test_another_sensitivity_would_be_noticed(drawn):
 def test_draws_are_ascending_and_in_range(drawn):
     assert np.all(np.diff(drawn, axis=1) >= 0)
     assert 0 <= drawn.min() < drawn.max() <= TOP
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 20])
+@pytest.mark.parametrize("wanted", [0, 0.3, 1, 1.5, 2, 4.7, 6, 7, 19, 60])
+def test_sums_in_linear_time_are_the_plain_ones(size, wanted):
+    logs, place = 3 * np.random.default_rng(size).normal(size=size), np.arange(size)
+    found = sums_before(logs, 0.7, wanted)
+    assert found[0] == -np.inf
+    for k in range(1, size):
+        terms = logs[:k] - 0.7 * np.abs(k - place[:k] - wanted)
+        assert found[k] == pytest.approx(np.logaddexp.reduce(terms), abs=1e-10)
+
+
+@pytest.mark.parametrize(("many", "total"), [(1, 0.5), (3, 0.2), (5, 0.7), (8, 1.0)])
+def test_the_delta_of_a_composition_is_the_largest_of_all_pairs(many, total):
+    each, worst = 0.6, 0.0
+    for shift in np.linspace(0, each, 400):
+        upper = (1 - math.exp(shift - each)) / (1 - math.exp(-each))
+        outcomes = [(shift, upper), (shift - each, 1 - upper)]
+        law = {0.0: 1.0}
+        for _ in range(many):
+            law = _convolved(law, outcomes)
+        worst = max(worst, sum(chance * max(0, 1 - math.exp(total - ratio)) for ratio, chance in law.items()))
+    found = composed_delta(each, many, total)
+    assert worst <= found * (1 + 1e-9)
+    assert found == pytest.approx(worst, rel=1e-3)
+    assert composed_delta(each_epsilon(total, many, 1e-6), many, total) <= 1e-6
+
+
+def _convolved(law, outcomes):
+    found = {}
+    for ratio, chance in law.items():
+        for more, likely in outcomes:
+            key = round(ratio + more, 12)
+            found[key] = found.get(key, 0.0) + chance * likely
+    return found
