@@ -39,9 +39,10 @@ class Taught(ABC):
         """What published answers of other calls say of shares, where the histogram says something else now.
 
         These are counts that were released, conditionally too, and hard answers of other histograms, of the rows that
-        the histogram is about. Rows that came since may be in any cell, so an interval is wider by them. Nothing is
-        read or charged, and nothing recorded. A call that was asked of an earlier version of the rows
-        (`session.as_of`) is taken to be about those of its time: do not teach it.
+        the histogram is about. Rows that came since may be in any cell, so an interval is wider by them; where their
+        number is secret, only answers are taken after which none came. Nothing is read, charged or recorded. A call
+        that was asked of an earlier version of the rows (`session.as_of`) is taken to be about those of its time: do
+        not teach it.
         """
 
     @abstractmethod
@@ -70,17 +71,25 @@ def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> 
     """What was published of shares of the rows of now, which are so many: by everybody's calls, or those of one
     analyst, but for the questions to this run; oldest first."""
     history, notes = History(spine), spine.ledger.notes(spine.dataset)
-    places, sizes = [note.entry for note in notes], [Version.of(note).size or 0 for note in notes]
+    places, sizes = [note.entry for note in notes], [Version.of(note).size for note in notes]
     last = len(notes) if spine.version is None else spine.version
     asked = [each.kind for kind in HISTOGRAMS for each in run_of(kind).questions]
     kinds = [word for kind in RELEASES for word in stored_kinds(kind)] + asked
     for call in openings(spine, *kinds, analyst=analyst):
-        then = bisect(places, call.number)
-        if call.parts != spine.parts or not 0 < then <= last or opened_by(history.body(call)) == run:
+        grown = _grown(sizes[:last], bisect(places, call.number))
+        if call.parts != spine.parts or grown is None or opened_by(history.body(call)) == run:
             continue
         found = history.rebuilt(call)
         for where, ends in _told(call, found) if found.plan is not None else ():
-            yield Lesson(call.number, where, *in_shares(ends, size, sizes[last - 1] - sizes[then - 1]))
+            yield Lesson(call.number, where, *in_shares(ends, size, grown))
+
+
+def _grown(sizes: Sequence[int | None], then: int) -> int | None:
+    """How many rows came after so many versions; None where that is secret, and for versions that come later."""
+    if then >= len(sizes):
+        return 0 if then == len(sizes) else None
+    first, last = (sizes[then - 1], sizes[-1]) if then else (None, None)
+    return None if first is None or last is None else last - first
 
 
 def _told(call: CallRecord, found: Rebuilt) -> Iterator[tuple[str, Ends]]:

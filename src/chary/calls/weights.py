@@ -218,7 +218,12 @@ class HistogramState(ABC):
 
     def asked(self, where: AskedShare) -> ShareQuestion:
         """The question, validated."""
-        return self._memory.asked(where, self._law.rows_of(self._spine.rows))
+        return self._memory.asked(where, self.size)
+
+    @property
+    def size(self) -> int:
+        """Of how many rows shares are: of those of now, or of as many as were stated."""
+        return self._law.rows_of(self._spine.rows)
 
     def estimate(self, where: AskedShare) -> float:
         """The histogram's share, unchecked: free, and no data but the public size are read."""
@@ -237,7 +242,7 @@ class HistogramState(ABC):
     def histogram(self) -> NDArray[np.float64]:
         """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
         with self._memory.at(self.changes) as weights:
-            return weights.shares(self._law.rows_of(self._spine.rows)).reshape(self.universe.shape)
+            return weights.shares(self.size).reshape(self.universe.shape)
 
     def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
         """A made-up table of that many rows drawn from the histogram: free, since nothing private is read.
@@ -332,7 +337,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     def lessons(self, *, analyst: str | None = None) -> list[Lesson]:
         """As in `Taught`; with `analyst`, of the calls of that one alone."""
         self._open()
-        size = series.public_size(self._spine.rows)
+        size = self.state.size
         found = published(self._spine, self.call, size, analyst)
         return [lesson for lesson in found if self._teaches(lesson, size)]
 

@@ -142,10 +142,6 @@ class RunAsker(Protocol):
     def lessons(self, run: int) -> list[dict[str, Any]]:
         """What a run can be taught."""
 
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-
 
 class RemoteRun(Taught, Run[Any, Any]):
     """An open run: made by `Remote.start`, and again by `Remote.resume`. It is asked, quoted and closed as any run,
@@ -167,7 +163,7 @@ class RemoteRun(Taught, Run[Any, Any]):
     def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
         """Teach it what is known of a share; as `HistogramRun.learn`."""
         self._open()
-        low, high = ends_of(told, self._session.size if isinstance(told, Answer) else 1)
+        low, high = ends_of(told, self.state["size"] if isinstance(told, Answer) else 1)
         return self._session.lesson(self.call, words_said(("where", "low", "high"), (where, low, high), {}), request)
 
     def lessons(self) -> list[Lesson]:

@@ -407,3 +407,14 @@ def test_two_processes_teach_one_histogram(tmp_path):
         assert len(taught) == 2
         assert session.spent.amount == Amount(0)
         assert session.spine.ledger.verify().ok
+
+
+def test_where_the_number_of_rows_is_secret_only_answers_about_all_of_them_teach(rows):
+    session = rows(budget=CLEAR, unsafe_noise=Seeded(2), neighbors="add_remove")
+    weights = weights_of(session, epsilon=None, hits=50, rows=100)
+    low, high = session.release(count(NORTH), rho="0.5").interval
+    assert [(lesson.low, lesson.high) for lesson in weights.lessons()] == [(low / 100, high / 100)]
+    session.append(visits().head(12))
+    assert weights.lessons() == []
+    low, high = session.release(count(NORTH), rho="0.5").interval
+    assert [(lesson.low, lesson.high) for lesson in weights.lessons()] == [(low / 100, high / 100)]
