@@ -1,10 +1,11 @@
-"""Growing databases: static algorithms rerun as rows arrive."""
+"""Growing databases: static algorithms rerun as rows arrive, and histograms over blocks of time."""
 
 from typing import TYPE_CHECKING, Any
 
 from chary.accounting.schedules import Law
 from chary.charts import plotter
 from chary.growth.boxes import AlgorithmBox, ChangingBox, CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
+from chary.growth.trees import HistogramTree, NodeAnswer, RangeAnswer
 
 if TYPE_CHECKING:
     from chary.growth.plots import draw_answers, draw_counts, draw_schedule, draw_synthetic
@@ -13,9 +14,12 @@ __all__ = [
     "AlgorithmBox",
     "ChangingBox",
     "CountsBox",
+    "HistogramTree",
     "Law",
     "MWEMBox",
+    "NodeAnswer",
     "QuantilesBox",
+    "RangeAnswer",
     "SmallDatabaseBox",
     "draw_answers",
     "draw_counts",
