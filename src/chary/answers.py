@@ -22,7 +22,18 @@ from chary.accounting.findings import Finding, Findings, Inference
 from chary.amounts import Amount
 from chary.charts import Chart, Shape, Spot, plotter, spot_of
 from chary.errors import InvalidParameter
-from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, between, percent, priced, set_fields, shown
+from chary.numbers import (
+    ACCOUNTANTS,
+    CONFIDENT,
+    EVERY_CHARGED,
+    MISSES_ENDED,
+    RAW,
+    between,
+    percent,
+    priced,
+    set_fields,
+    shown,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,10 +135,10 @@ class Answer:
 
     @property
     def interval(self) -> Ends | None:
-        """Covers the truth 95 times in 100, given that the value was published, whatever made it be published.
+        """The 95 % confidence interval, given that the value was published, whatever made it be published.
 
-        An end that is None does not exist: without a lower end a hit may be a false alarm. None in all where there is
-        no value, or the width depends on the data.
+        An end that is None does not exist: a hit without a lower end may be a false alarm. The interval is None
+        where there is no value, or where its width depends on the data.
         """
         return None
 
@@ -136,7 +147,7 @@ class Answer:
         """What the interval holds for, or why there is none, in words."""
         if self.interval is None:
             return "no interval: nothing was published whose error is known"
-        held = "the interval holds 95 times in 100, given that the value was published"
+        held = f"the interval holds with {CONFIDENT}, given that the value was published"
         return f"{held}; {RAW}" if raw(self.value, self.interval) else held
 
     @property
@@ -153,7 +164,7 @@ class Answer:
 
     @property
     def caution(self) -> str | None:
-        """Such as "may be a false alarm: no lower end"; None where it is none, 95 times in 100."""
+        """Such as "may be a false alarm: no lower end"; None where it is none, with 95 % confidence."""
         return next((found.caution for found in self.findings), None)
 
     @property
@@ -269,9 +280,9 @@ class Table(Answer):
         if not self.value:
             return "no interval: nothing was published"
         told = self.inference
-        held = "the interval of each row holds 95 times in 100 for that row, not for all rows together"
+        held = f"each interval holds with {CONFIDENT} for its own row, not for all rows together"
         if told is not None and told.at_once:
-            held = "the intervals hold 95 times in 100, of all rows together"
+            held = f"all intervals hold together with {CONFIDENT}"
         return f"{held}; {RAW}" if self._raw else held
 
     @property

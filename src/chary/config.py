@@ -83,7 +83,7 @@ def dialect(said: Mapping[str, Any]) -> CSVFormat | None:
     known = {each.name for each in fields(CSVFormat)}
     if unknown := [name for name in said if name not in known]:
         raise InvalidParameter(
-            f"csv-format has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, such as null=NA"
+            f"csv-format has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, such as 'null=NA'"
         )
     values = dict(said)
     values |= {"header": said["header"] not in ("no", False)} if "header" in said else {}
@@ -102,7 +102,7 @@ def blocks(said: Mapping[str, Any]) -> Blocks:
         raise InvalidParameter(f"blocks have no {unknown[0]!r}; they take {', '.join(sorted(known))}")
     kept = str(said.get("kept", "1"))
     if not kept.isdecimal():
-        raise InvalidParameter("blocks are kept for a number of them, such as kept=24")
+        raise InvalidParameter("blocks are kept for a number of them, such as 'kept=24'")
     made: dict[str, Any] = {"column": "", **said} | ({"kept": int(kept)} if "kept" in said else {})
     return Blocks(**made)
 

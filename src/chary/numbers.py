@@ -1,6 +1,7 @@
 """Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -240,6 +241,29 @@ def percent(share: Fraction | float) -> str:
     told = 100 * float(share)
     digits = next((digits for digits in range(3, 17) if told == 100 or float(f"{told:.{digits}g}") != 100), 17)
     return f"{told:.{digits}g} %"
+
+
+def sure(confidence: Fraction | float) -> str:
+    """A confidence for people.
+
+    >>> sure(0.95)
+    '95 % confidence'
+    """
+    return f"{percent(confidence)} confidence"
+
+
+CONFIDENT: Final = sure(Fraction(19, 20))
+
+
+def sentence(said: str) -> str:
+    """Words as the beginning of a sentence; what is code in them stays as it is.
+
+    >>> sentence("open another by session.start(SparseVector(...))")
+    'Open another by session.start(SparseVector(...))'
+    >>> sentence("session.start(...) opens another")
+    'session.start(...) opens another'
+    """
+    return said if re.match(r"\w+[.(=]", said) else said[:1].upper() + said[1:]
 
 
 def counted(number: int, one: str, many: str) -> str:

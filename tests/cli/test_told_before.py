@@ -1,4 +1,4 @@
-"""Three ways to spend a budget on false alarms, through the command: what is told before, and what comes out then."""
+"""Three ways to spend a budget on false alarms, by the command: what is said before, and what comes out then."""
 
 import json
 import math
@@ -93,9 +93,9 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     assert outlook["below_margin"]
     assert 200 < outlook["false_alarms"] < 250
     assert outlook["least_bar"] > 500
-    assert "RAISE THE BAR" in call(f"quote {path} release-if {words} --truth 20")[1]
+    assert "RAISE THE THRESHOLD" in call(f"quote {path} release-if {words} --truth 20")[1]
     told = refused(call, f"release-if {path} {words}")
-    assert f"{outlook['false_alarms']:.3g} of 8,760 tests are expected to hit even if all truths are 0" in told
+    assert f"if all values are 0, {outlook['false_alarms']:.3g} of 8,760 tests are expected to hit" in told
     assert f"--above {outlook['least_bar']}" in told
     assert not path.with_name("series.csv.ledger").exists()
     # Every hit is false, as was told; none of them claims to be above the bar for sure more often than 1 in 20.

@@ -95,7 +95,7 @@ def test_what_was_filled_in_to_be_asked_can_stand(service, alice):
     begun = alice.post(f"{PLACE}/new", **ASK)
     assert begun.status_code == 200
     assert "count by clinic (2 keys), above 1, hits 20" in begun.text
-    assert " of these fit" in begun.text
+    assert "The remaining budget pays for" in begun.text
     fields = fields_of(begun.text, PLACE) | {"every": "at", "at": "0 6 * * mon", "tell": "all"}
     fields.pop("form_token")
     assert alice.post(PLACE, **fields).status_code == 303

@@ -330,7 +330,7 @@ def test_what_no_limit_makes_sound_is_refused(opened):
     assert session.spent_by_block == spent
     with pytest.raises(InvalidQuery, match="in blocks, which are their parts"):
         session.partition("home", [1, 2])
-    with pytest.raises(InvalidParameter, match="rows are appended to all rows"):
+    with pytest.raises(InvalidParameter, match="append rows in the session that was divided"):
         session.blocks("2024-01", "2024-01").append(loads("2024-03-01"))
     with sessions(privacy_unit="home") as make, pytest.raises(InvalidQuery, match="does not renew"):
         make(ROWS).blocks()

@@ -134,12 +134,12 @@ def test_a_quote_makes_nothing(office):
         session.quote(SmallDatabase(**asked, epsilon=EPSILON)),
         session.quote(RunAlgorithm(Algorithm("one", lambda rows, source: 1, rho="0.002"))),
     ]
-    assert all(0 < quote.most_charged < 0.02 and "of these fit" in str(quote) for quote in charged)
+    assert all(0 < quote.most_charged < 0.02 and "remaining budget pays for" in str(quote) for quote in charged)
     free = [
         session.quote(PMW(**histogram, epsilon=EPSILON)),
         session.quote(GrowingTests(above="0.5", epsilon=EPSILON)),
     ]
-    assert all(str(quote).startswith("this call itself is free") for quote in free)
+    assert all(str(quote).startswith("Cost: free") for quote in free)
     assert (session.history, session._followers, session.spent.share) == (before, [], 0)
 
 
@@ -163,7 +163,7 @@ def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
     assert session.remaining.share == pytest.approx(1 - session.spent.share)
     session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
     assert session.remaining.share == pytest.approx(0.1)
-    with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
+    with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09, and 1e-09 is left of approximate_delta="):
         session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
 
 

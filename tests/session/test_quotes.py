@@ -112,7 +112,7 @@ def test_noise_that_decides_has_no_error_bar(opened):
     ]
     quotes = [session.quote(call) for call in deciding]
     assert [quote.as_dict()["error_bar"] for quote in quotes] == [None] * 6
-    assert not any("values are within" in line for quote in quotes for line in quote.lines() if "published" not in line)
+    assert not any("a published value is within" in line for quote in quotes for line in quote.lines())
     below, above = chosen_reach_up(LaplaceLaw(50), candidates=len(KEYED.keys), published=2, confidence="0.95")
     assert f"at most {below} too high and {above} too low" in str(quotes[-1])
     fresh = session.quote(ReleaseIf(KEYED, above=500, hits=5))
@@ -122,11 +122,11 @@ def test_noise_that_decides_has_no_error_bar(opened):
 def test_one_is_told_as_one(opened):
     session = opened(filter="renyi", grain="0.02")
     quote = session.quote(ThresholdTest(count(), above=500, hits=1))
-    assert "1 of these fits" in quote.lines()
-    assert any("the test reports no truth" in line for line in quote.lines())
+    assert any("pays for 1 such hit;" in line for line in quote.lines())
+    assert any("the test does not report a value" in line for line in quote.lines())
     many = session.quote(ThresholdTest(count(), above=500, hits=2), tests=1000)
-    assert "2 of these fit" in many.lines()
-    assert any("none of 1,000 tests reports a truth" in line for line in many.lines())
+    assert any("pays for 2 such hits;" in line for line in many.lines())
+    assert any("none of 1,000 tests reports a value" in line for line in many.lines())
     session.ask(ThresholdTest(count(), above=NEVER, epsilon="0.02"))
     assert "the 1 call so far with 1 private test (0 hits), and every later one" in session.statement()
 
@@ -138,7 +138,7 @@ def test_a_quote_tells_what_is_left_after_the_worst(opened):
         assert quote.left == pytest.approx(session.remaining.share)
         session.ask(call)
         assert session.remaining.share == pytest.approx(quote.left_after)
-        assert f"at least {percent(quote.left_after)} of the budget is left after it" in quote.lines()
+        assert any(f"one leaves at least {percent(quote.left_after)}" in line for line in quote.lines())
     too_much = session.quote(Release(count(), epsilon=5))
     assert not too_much.fits
     assert too_much.left_after < 0
@@ -154,17 +154,23 @@ def test_a_mean_has_no_error_bar_of_its_own(opened):
 def test_a_quote_tells_its_figures(opened):
     quote = opened().quote(ThresholdTest(count(), above=500, epsilon="0.02"), distance=10)
     assert quote.as_dict()["hits_left"] == quote.hits_left
-    for told in ("of the budget", "a miss is free", "of these fit", "wrong"):
+    for told in (
+        "Cost: ",
+        "a miss is free",
+        "remaining budget pays for",
+        "misclassified",
+        "Guarantee: all answers together",
+    ):
         assert told in str(quote)
     released = str(opened().quote(Release(count(), epsilon="0.02")))
-    assert "% of the budget is charged, whatever comes out" in released
+    assert "% of the budget, whatever the outcome" in released
     assert "hit" not in released
 
 
 def test_a_quote_tells_on_which_side_of_the_threshold(opened):
     session, call = opened(), ThresholdTest(count(), above=500, epsilon="0.02")
-    assert "a value 150 above the threshold is called wrongly" in str(session.quote(call))
-    assert "a value 10 below the threshold is called wrongly" in str(session.quote(call, distance=-10))
+    assert "A value 150 above the threshold is misclassified" in str(session.quote(call))
+    assert "A value 10 below the threshold is misclassified" in str(session.quote(call, distance=-10))
 
 
 def test_a_quote_against_a_share(opened):

@@ -56,7 +56,7 @@ def test_a_count_of_nobody_is_shown_as_it_came_out(opened):
 def test_what_is_promised_of_an_interval_comes_with_the_interval(opened, query):
     """As a command prints it: the ends of one value, or of each row."""
     found = figures(opened(unsafe_noise=Seeded(2)).ask(Release(query, epsilon="0.02")), "release")
-    assert "95 times in 100" in found["interval_says"]
+    assert "95 % confidence" in found["interval_says"]
     for told in found.get("values", [found]):
         assert 0 <= told["low"] < told["high"] == told["value"] + found["error_bar"]
 

@@ -60,7 +60,7 @@ class Finding:
 
     @property
     def interval(self) -> Interval:
-        """The truth 95 times in 100, given that the value was published."""
+        """The 95 % confidence interval, given that the value was published."""
         return self.told.interval(self.value)
 
     @property

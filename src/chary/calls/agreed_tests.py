@@ -331,8 +331,8 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
             left = terms.tests - used_up(held)
             if left < parts:
                 raise BudgetExceeded(
-                    f"{left} of the {terms.tests} tests of call {self.call} are left, and this question takes "
-                    f"{parts}: open another run, or ask ThresholdTest or ReleaseIf with hits=, whose misses are free"
+                    f"{left} of the {terms.tests} tests of call {self.call} are left, and this query takes {parts}: "
+                    "open another run, or ask a threshold test with hits=, whose misses are free"
                 )
 
         def ask(data: Data) -> Result:

@@ -293,7 +293,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.query, Mean):
-            raise InvalidQuery("an alert watches a count or a sum: ask a mean by chary.calls.ReleaseIf at each version")
+            raise InvalidQuery("an alert watches a count or a sum: ask a mean by a conditional release at each version")
         if self.clear_below is not None and Fraction(self.clear_below) > Fraction(self.above):
             raise InvalidParameter(
                 f"an alert clears at or below its threshold: give clear_below={plain(Fraction(self.above))} or less"

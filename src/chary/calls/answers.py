@@ -13,7 +13,7 @@ from chary.calls.withheld import Widen
 from chary.data import NeighborRelation, Query
 from chary.errors import InvalidParameter, NotWithheld
 from chary.mechanisms import Additive
-from chary.numbers import Number, plain, probability
+from chary.numbers import CONFIDENT, Number, plain, probability
 
 # What calls hand out: public answers, rebuilt identically when a request is repeated.
 
@@ -166,9 +166,9 @@ class AboveOrNot(Answer):
 class ChosenKey(Answer):
     """The key that was chosen, by its name alone: a scalar for one column, a tuple for several.
 
-    95 times in 100 its true value is at most `shortfall` below the largest, whatever the data; None where that depends
-    on them. The noisy answer was by `lead` ahead where that was asked: 95 times in 100 the true answer less the largest
-    other one, below 0 where another is larger, is at most `error_bar` from it.
+    With 95 % confidence, its true value is at most `shortfall` below the largest. That holds for any data; it is None
+    where the bound depends on the data. `lead` is how far the noisy answer was ahead, where that was asked. With 95 %
+    confidence, the true lead, which is negative where another key is larger, is within `error_bar` of it.
     """
 
     value: Any
@@ -180,7 +180,7 @@ class ChosenKey(Answer):
     def in_words(self) -> str:
         near = "" if self.lead is None else f" (ahead by {plain(self.lead)})"
         if self.shortfall is not None:
-            near = f" (at most {plain(self.shortfall)} below the largest, 95 times in 100)"
+            near = f" (at most {plain(self.shortfall)} below the largest, with {CONFIDENT})"
         return super().in_words + near
 
     @property
@@ -281,7 +281,7 @@ class Tracked(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        """Of a change it covers the truth 95 times in 100, given that the answer changed, as `Answer.interval` says.
+        """Of a change: the 95 % confidence interval given that the answer changed, as `Answer.interval` says.
 
         Of an answer that did not change it covers the truth but for 2.5 in 100 of all times that it is asked, not of
         those times alone: given that nothing changed, no truth is ruled out.
@@ -315,7 +315,7 @@ class Ranking(Table):
     """The best candidates, best first; each was charged.
 
     Scores that were chosen for being large are too large rather than too small: the intervals of all rows hold together
-    95 times in 100, whatever the data. Scores of algorithms have none.
+    with 95 % confidence, whatever the data. Scores of algorithms have none.
     """
 
     best: tuple[Chosen, ...]
@@ -406,7 +406,7 @@ class Selected(Hits):
     """The candidates that reached the bar, in the order they were listed; each was charged.
 
     The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
-    The interval of a count is true 95 times in 100, given that it was published; scores of algorithms have none.
+    The interval of a count holds with 95 % confidence, given that it was published; scores of algorithms have none.
     """
 
     above: tuple[Chosen, ...]
@@ -447,9 +447,9 @@ class Gathered(Selected):
 class Coverage(Hits):
     """What a greedy coverage chose, in the order the candidates were listed; each was charged.
 
-    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does; its interval
-    is true 95 times in 100, given that it was chosen. `calls` are the numbers of the conditional releases of the first
-    candidates of `names`, `call` the last of them; the rest are `untested`.
+    The score of a chosen candidate is the noisy number of units that it covers and no candidate before it does. Its
+    interval holds with 95 % confidence, given that it was chosen. `calls` are the numbers of the conditional releases
+    of the first candidates of `names`, `call` the last of them; the rest are `untested`.
     """
 
     chosen: tuple[Chosen, ...]
@@ -547,7 +547,7 @@ class TestedKeys(Hits):
         return {"hit": hit, "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
 
     def interval_of(self, value: Value | None) -> Ends | None:
-        """What a value of a key that hit says, 95 times in 100, given that it was published; see `Answer.interval`."""
+        """The 95 % confidence interval of a group that hit, given that it was published; see `Answer.interval`."""
         if value is None or self.publication is None:
             return around(value, self.error_bar)
         return self.publication.interval(value)
@@ -568,9 +568,9 @@ class TestedKeys(Hits):
 
     @property
     def others_at_most(self) -> Value | None:
-        """How large the truths of all keys that were tested and not published are at most, 95 times in 100 all at once.
+        """An upper bound on the values of all groups that were tested and not published, with 95 % confidence.
 
-        None where nothing is known of them, or none of them was tested.
+        None where nothing is known of them, or none was tested.
         """
         return self._silence(CONFIDENCE)[1] if self.tested > len(self.above) else None
 

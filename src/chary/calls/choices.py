@@ -50,8 +50,8 @@ FARTHEST = 2**62
 class Winner(Answer):
     """The key whose value was the largest after noise. Values were clipped to `clipped_to` before.
 
-    `noise` is the standard deviation of the Gaussian noise on each value, in the query's units. 95 times in 100 the
-    clipped value of the key is at most `shortfall` below the largest, whatever the data.
+    `noise` is the standard deviation of the Gaussian noise on each value, in the query's units. With 95 %
+    confidence, the clipped value of the key is at most `shortfall` below the largest, whatever the data.
     """
 
     key: Key
@@ -524,8 +524,8 @@ class ExponentialMechanism(Call[ChosenKey]):
     - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
       works out how many units lie between.
 
-    95 times in 100 the score is at most `shortfall` below the best, or the distance at most so many units above the
-    smallest (a quote tells it), whatever the data; `chary.accounting.utility_loss_up` is the published form of that
+    With 95 % confidence, the score is at most `shortfall` below the best, or the distance at most that far above the
+    smallest, whatever the data. A quote states it; `chary.accounting.utility_loss_up` is the published form of that
     bound. No unbiased (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units.
     Candidates are different numbers, texts, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
     2020.
@@ -899,7 +899,7 @@ def position(poll: Poll, option: Option | None) -> int | None:
 def polled(rows: Rows, question: str | int) -> Poll:
     """The question as it is put to voters; `InvalidQuery` when there are none, or none that it can be put to."""
     if not isinstance(rows, Votes):
-        raise InvalidQuery("labels come from votes: open chary.data.Votes by chary.session.open_votes")
+        raise InvalidQuery("labels need votes, which a program opens by open_votes; this dataset has rows")
     if isinstance(question, bool) or not isinstance(question, (str, int)):
         raise InvalidQuery("a question put to voters is a string or a whole number")
     return rows.poll(question)

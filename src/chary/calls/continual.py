@@ -19,7 +19,7 @@ from chary.data import Count, NeighborRelation, Neighbors, Reading, Rows, Sum, c
 from chary.data.series import has_public_size
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
-from chary.numbers import Number, plain
+from chary.numbers import CONFIDENT, Number, plain
 
 # The steps of a running count: what each tells, how far it is, and how one is told.
 
@@ -225,7 +225,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
             last, worst = (
                 plain(natural(most, query.grid)) for most in (noise.error_bar(self.steps), noise.worst_error())
             )
-            told = f"the last of {self.steps} steps is within {last} of the truth 95 times in 100"
+            told = f"with {CONFIDENT}, the last of {self.steps} steps is within {last} of the truth"
             return Forecast(interval=f"{told}, all together within {worst}")
 
         start = Progress(state=noise.start()).dump()

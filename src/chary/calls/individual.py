@@ -261,7 +261,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
             raise InvalidQuery("a count or a sum has its condition itself: where= is for a statistic")
         if not isinstance(query, (Count, Sum)) or (isinstance(query, Count) and query.without is not None):
             raise InvalidQuery(
-                'a stream counts living units: ask count("age >= 65"), with by(...) for a watch, sum, or a statistic'
+                'a stream counts living units: ask count("age >= 65"), a sum, or a statistic; groups are named by='
             )
         return self._test(query, exact(above, "above"), self._spine.rows.neighbor_relation)
 

@@ -95,7 +95,7 @@ class MatrixMechanism(Call[LinearAnswers]):
 
     Guarantee: epsilon-DP with discrete Laplace noise, rho-zCDP with discrete Gaussian noise (for `rho`, or for
     `epsilon` and `delta`), for all answers together, however many: that of the measured sums. The intervals hold
-    whatever the data, each 95 times in 100. Always charged.
+    whatever the data, each with 95 % confidence. Always charged.
 
     A question is a sum *of the query's answers for its keys*: where one unit may be in several keys it counts in each
     of them. Source: theory section 2; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).

@@ -18,7 +18,7 @@ from chary.errors import InvalidQuery
 from chary.mechanisms import KRandomizedResponse, LocalEstimate, RandomizedResponse, ShareEstimate, UnaryEncoding
 from chary.mechanisms.local_reports import About, Integers, estimate
 from chary.noise import Source
-from chary.numbers import Number
+from chary.numbers import CONFIDENT, Number
 
 # Randomized response on behalf of every unit: how many of the randomized answers are yes.
 
@@ -90,7 +90,7 @@ class RandomizedTable(Table):
     def interval_says(self) -> str:
         if not self.units:
             return "no interval: there are no units"
-        return "the intervals of the shares hold 95 times in 100, of all rows together"
+        return f"intervals of the proportions, all rows together, with {CONFIDENT}"
 
     def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> LocalEstimate:
         """The shares with intervals that hold all at once with this chance, about these units or the population they

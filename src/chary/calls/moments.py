@@ -23,7 +23,7 @@ from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import workloads
-from chary.numbers import Number, exact, percent, plain, probability
+from chary.numbers import CONFIDENT, Number, exact, percent, plain, probability
 
 # What noisy moments say: means, covariances, principal components, and how far all of them can be off.
 
@@ -46,7 +46,7 @@ class Components(Table):
 
     Numbers are in halves of the columns' widths: a value at its upper bound is 1, at its lower -1. What is estimated is
     the covariance of the rows as they were counted: clipped, rounded, and shortened to the longest. The intervals of
-    all eigenvalues hold at once 95 times in 100; None where there may be no rows.
+    all eigenvalues hold together with 95 % confidence; None where there may be no rows.
     """
 
     noisy: tuple[int, ...]
@@ -63,7 +63,7 @@ class Components(Table):
     def interval_says(self) -> str:
         longest = self.query.longest
         changed = "clipped to their ranges" + ("" if longest is None else f" and shortened to {plain(longest)}")
-        return f"the intervals of the eigenvalues hold 95 times in 100, all together, of the rows as {changed}"
+        return f"intervals of the eigenvalues, all together, with {CONFIDENT}, of the rows as {changed}"
 
     @property
     def rows_counted(self) -> int:
@@ -344,7 +344,7 @@ class PrincipalComponents(Call[Components]):
             longest = math.sqrt(asked.squared) / asked.steps
             most = plain(float(norm / asked.steps**2 + longest**2 * rows + 2 * longest * length / asked.steps))
             told = f"the covariance of n rows is off by about {most}/n at most (L2, in halves of the ranges)"
-            return f"{told}, 95 times in 100"
+            return f"{told}, with {CONFIDENT}"
 
         return _of_moments(self, spine, asked, made, present, foretold)
 

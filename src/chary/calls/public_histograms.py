@@ -31,7 +31,7 @@ from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, Spars
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.weights import Change, Easy, MultiplicativeWeights, Transcript, WeightVector
 from chary.noise import Source
-from chary.numbers import Number, plain, work_out
+from chary.numbers import CONFIDENT, Number, plain, work_out
 
 EVERYTHING = "TRUE"
 # A histogram that is refitted goes over the cells of all earlier answers, whose conditions take longer to read.
@@ -286,8 +286,10 @@ class HistogramLaw(ABC):
         return pmw.easy_error_up(self.tails(told), alpha=self.rule.alpha, size=size, chance=chance, rounding=rounding)
 
     def reached(self, held: Held, size: int, queries: int, left: int | None) -> float:
-        """What all of so many answers from now on are within, 95 times in 100, of which `left` at most are hard: easy
-        ones with the noise of now, and values. Each kind fails with half of the chance."""
+        """The error of this many answers from now on, all together, with 95 % confidence.
+
+        At most `left` of them are hard. Easy ones have the noise of now; each kind fails with half of the chance.
+        """
         told, noise = self.now(held, size)
         if left == 0 or noise is None:
             return math.inf
@@ -314,8 +316,8 @@ class HistogramLaw(ABC):
         """What easy answers are within from now on, in words, and a warning where that is more than alpha."""
         error = self.easy_error(self.now(held, size)[0], pmw.EQUAL_QUESTIONS, size=size)
         if error >= 1:
-            return f"easy answers may be off by anything, the noise hides all: {NOT_KEPT}"
-        within = f"easy answers are within {plain(error)}, all of the first {pmw.EQUAL_QUESTIONS:,}, 95 times in 100"
+            return f"easy answers may have any error, since the noise hides all: {NOT_KEPT}"
+        within = f"with {CONFIDENT}, the first {pmw.EQUAL_QUESTIONS:,} easy answers are all within {plain(error)}"
         return within if error <= Fraction(self.rule.alpha) else f"{within}: {NOT_KEPT}"
 
 

@@ -25,7 +25,7 @@ from chary.filters import Filter
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
 from chary.mechanisms.choices import MOST_CANDIDATES
 from chary.noise import FiniteLaw, Source
-from chary.numbers import Number, plain, set_fields
+from chary.numbers import Number, set_fields, sure
 
 RARE: Final = Fraction(1, 20)
 # The law of a quantile is told of so many possible values at most.
@@ -88,7 +88,7 @@ class QuantileAnswers(_Quantiles):
     """Noisy quantiles, ascending, all from the public grid; keys are the quantiles.
 
     `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
-    at most this, for all of them together 95 times in 100. For one quantile that holds whatever the data; for several,
+    at most this, for all of them together with 95 % confidence. For one quantile that holds for any data; for several,
     add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
     more. How far t itself is off depends on how densely the values lie there, which is secret: it is told only where
     `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and rounded to
@@ -325,8 +325,8 @@ def chosen(
     def forecast() -> Forecast:
         told = "how far values are off depends on the data: interval=0.95 pays for an interval of each"
         if isinstance(made, GuardedQuantiles):
-            sure, reach = plain(100 * float(call.interval or 0)), max(made.reaches(values.points))
-            told = f"intervals hold {sure} times in 100, and their ends are at most {reach} ranks farther off"
+            confident, reach = sure(float(call.interval or 0)), max(made.reaches(values.points))
+            told = f"intervals hold with {confident}; their ends are at most {reach} ranks farther off"
         return Forecast(rank_error=max(_rank_errors(answers, values.points)), interval=told)
 
     plan = Plan(call.kind, ENCODER.encode(body | said), event, run, present, read, cost, forecast, size=size)
@@ -373,6 +373,6 @@ def _guards(answer: Json, values: Ordered) -> tuple[Ends, ...]:
 
 
 def _rank_errors(made: HalvedQuantiles, points: int) -> tuple[int, ...]:
-    """By how many values each rank is off at most, 95 times in 100."""
+    """By how many values each rank is off at most, with 95 % confidence."""
     terms: dict[str, Any] = {"at": made.at, "points": made.grid(points), "replace": made.replace, "moves": made.moves}
     return tuple(rank_errors_up(epsilon=made.epsilon, beta=RARE, **terms))

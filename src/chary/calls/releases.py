@@ -51,7 +51,7 @@ from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.mechanisms.additive import Integers
-from chary.numbers import Number, plain, probability
+from chary.numbers import CONFIDENT, Number, plain, probability
 
 # The two noisy numbers behind a mean: which they are, their noise, and what they say together.
 
@@ -158,7 +158,7 @@ class NoisyMean(NoisyNumber):
 
 @dataclass(frozen=True)
 class NoisyMeans(NoisyNumbers):
-    """One noisy mean for each key. The interval of each covers 95 times in 100, not all of them together."""
+    """One noisy mean for each key. Each interval holds with 95 % confidence, not all of them together."""
 
     parts: tuple[tuple[int, ...], tuple[int, ...]]
     made: MeanNoise
@@ -624,7 +624,7 @@ def _foretold(queries: Sequence[Query], drawn: Sequence[Additive]) -> str:
     pairs = zip(queries, drawn, strict=True)
     told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in pairs]
     more = f", and {len(told) - 5} more" if len(told) > 5 else ""
-    return f"values are within these of the truth 95 times in 100: {', '.join(told[:5])}{more}"
+    return f"with {CONFIDENT}, values are within these of the truth: {', '.join(told[:5])}{more}"
 
 
 def _part(

@@ -39,7 +39,7 @@ from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, Inva
 from chary.mechanisms import Additive, OneShotTopK
 from chary.mechanisms.additive import padded, unpadded
 from chary.mechanisms.choices import Score
-from chary.numbers import plain
+from chary.numbers import CONFIDENT, plain
 
 # Private algorithms side by side, each returning a score and a solution.
 
@@ -413,7 +413,7 @@ def top_keys(
     def forecast() -> Forecast:
         ends = replace(told(), floor=None, ceiling=None).interval(0)
         below, above = (plain(float(abs(end or 0))) for end in (ends.low, ends.high))
-        says = f"what is told is at most {below} too high and {above} too low, all together, 95 times in 100"
+        says = f"with {CONFIDENT}, all published values together are at most {below} too high and {above} too low"
         bar = error_bar((noise, query.grid))
         return Forecast(bar, decides=True, step=query.grid, wrong=noise.wrong_call, interval=says)
 

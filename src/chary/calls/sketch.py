@@ -25,7 +25,7 @@ from chary.errors import InvalidQuery
 from chary.filters import Price
 from chary.mechanisms import Distinct, Phantoms
 from chary.mechanisms.additive import SMALL, padded, unpadded
-from chary.numbers import Number, exact, plain
+from chary.numbers import CONFIDENT, Number, exact, plain
 
 # What is kept of a private sketch, what is public of it, and what it answers.
 
@@ -35,7 +35,7 @@ class DistinctEstimate(answers.NumberOrNothing):
     """What a question to a sketch published: an estimate of the distinct elements, if it reached the bar; otherwise
     nothing (`value` is None). Only the first that is published is charged.
 
-    95 times in 100 an estimate is within `error_bar`, published or not. Where the bar is 0, so that every estimate
+    With 95 % confidence an estimate is within `error_bar`, published or not. Where the bar is 0, so that every estimate
     reaches it, that is its `interval`; one that was published because it reached a bar has none. The dummy elements
     count in the error: where they outnumber the elements, an estimate may be twice the truth, or half of it.
     """
@@ -161,7 +161,7 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
 
         def forecast() -> Forecast:
             few = plain(float(f"{distinct.error_bar(0):.3g}"))
-            told = f"an estimate of few elements is within {few} 95 times in 100; for few take fewer registers"
+            told = f"with {CONFIDENT}, an estimate of few elements is within {few}; fewer registers are better for few"
             return Forecast(interval=told)
 
         return opening(

@@ -34,7 +34,7 @@ from chary.numbers import Number, plain, whole
 
 # MWEM in a session: one call whose answer is a synthetic histogram for a list of queries and whatever is like them.
 
-# Error bars hold 95 times in 100.
+# Error bars hold with 95 % confidence.
 RARE: Final = Fraction(1, 20)
 _LOOKING: Final = Lock()  # a histogram sums in room that it keeps, so one look-up at a time
 
@@ -379,7 +379,7 @@ def _readable(number: int) -> str:
 
 # SmallDB in a session: a synthetic database of a few rows that answers a list of public queries.
 
-# Error bars hold 95 times in 100.
+# Error bars hold with 95 % confidence.
 
 
 @dataclass(frozen=True)

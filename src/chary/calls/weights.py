@@ -45,7 +45,7 @@ from chary.data.universe import axes
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.weights import Change, MultiplicativeWeights
-from chary.numbers import Number, exact, failing, plain
+from chary.numbers import CONFIDENT, Number, exact, failing, plain
 
 # Private multiplicative weights in a session: each query is one conditional release whose prior is "easy".
 
@@ -63,8 +63,8 @@ class WeightedAnswer(Answer):
     nothing was read or charged, it may be off by anything, and `call` is the opening of the histogram.
 
     `error_bar` is 1 at most, which says nothing. Of an easy answer, which has no `interval`, it is 2 alpha/3 and how
-    far beyond the noise may have missed a count: 95 times in 100 all easy answers of a run are within theirs, together,
-    however many they are and however they were chosen. So it is alpha or less only where the noise is small enough. Of
+    far beyond the noise may have missed a count: with 95 % confidence, all easy answers of a run together are within
+    theirs, however many they are and however they were chosen. It is alpha or less only if the noise is small. Of
     a hard answer it is the half-width of the interval, where that has noise of its own; of one that was published
     because its noise took it away from the histogram's it is None, and the interval is true given that it was
     published.
@@ -103,7 +103,7 @@ class WeightedAnswer(Answer):
             return "no interval: nothing was read, so the histogram may be off by anything"
         if self.error_bar is None or self.error_bar >= 1:
             return "no interval: the noise hides everything, so the histogram may be off by anything"
-        return "no interval of its own: 95 times in 100 all easy answers of the run are within their error_bar"
+        return f"no interval of its own: with {CONFIDENT}, all easy answers of the run are within their error_bar"
 
     def __float__(self) -> float:
         return self.share
@@ -121,8 +121,8 @@ class WeightsQuote:
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
-    sharp tests, `alpha` what the answers are meant to be within, `reached` what they are all within over the first
-    `queries` questions, 95 times in 100: 2 alpha/3 and what the noise of a question now leaves (see `WeightedAnswer`),
+    sharp tests, `alpha` the error that is wanted, `reached` the error that holds for all of the first `queries` answers
+    together, with 95 % confidence: 2 alpha/3 and what the noise of a question now leaves (see `WeightedAnswer`),
     or the noise of the values if that is more; infinite where no hard answer is left, since the histogram alone may be
     off by anything; above 1 it is no promise.
     """
@@ -141,7 +141,7 @@ class WeightsQuote:
 
     def __str__(self) -> str:
         left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
-        within = f"{self.queries} answers are all within {plain(min(1.0, self.reached))} 95 times in 100"
+        within = f"with {CONFIDENT}, {self.queries} answers are all within {plain(min(1.0, self.reached))}"
         if self.alpha < self.reached:
             within = f"{within}: {NOT_KEPT}"
         if math.isinf(self.reached):

@@ -8,10 +8,11 @@ import typer
 from chary.answers import Table
 from chary.calls import Alert, Run
 from chary.calls.alerts import AlertRun, state_of
+from chary.calls.wording import spoken
 from chary.charts import Chart, check_picture, plotter, spot_of
 from chary.cli import output
 from chary.cli.commands import Found, Picture, Shown
-from chary.cli.forms import Form
+from chary.cli.forms import Form, Options
 from chary.cli.kinds import asked
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.cli.runs import At, Number
@@ -37,7 +38,7 @@ def _new(stated: Stated) -> Found:
         def people(figures: dict[str, Any]) -> None:
             output.show_answer({name: figure for name, figure in figures.items() if name != "quote"})
             for line in quoted.lines():
-                output.console.print(line, soft_wrap=True, markup=False)
+                output.console.print(spoken(line, Options()), soft_wrap=True, markup=False)
 
         yield Shown(shown.figures | {"quote": quoted.as_dict()}, people)
 

@@ -238,6 +238,12 @@ def _warned(usual: Any) -> Any:
     return show
 
 
+def _in_options(told: str) -> str:
+    """A refusal of the library in the words of a command; what says it is loaded when something is refused."""
+    forms, wording = import_module("chary.cli.forms"), import_module("chary.calls.wording")
+    return str(wording.spoken(told, forms.Options()))
+
+
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -256,6 +262,8 @@ def run(arguments: list[str] | None = None) -> int:
         if isinstance(error, typer.TyperException):
             # "Value error" is said by the library that checks what is typed, and is of no use to who typed it.
             told = error.format_message().replace(": Value error, ", ": ")
+        else:
+            told = _in_options(told)
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

@@ -1,7 +1,6 @@
 """Forms of calls at a shell: an option for each field."""
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
 from chary.calls.call import meaning
 from chary.calls.fields import declared, of_code, type_of
+from chary.calls.wording import ASKED, OF_A_RUN, QUERIES, Called, Language, Said
 from chary.cli import commands, output, session
 from chary.errors import InvalidParameter
 
@@ -68,52 +68,98 @@ def typed_as(field: str) -> str:
     return NAMES.get(field, field)
 
 
-# A call, which is shown as it is, or what one says of a field.
-_SAID: Final = re.compile(
-    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)="""
-    r"""(?P<value>\{[^{}]*\}|[\w.]+\([^()]*\)|"[^"]*"|'[^']*'|["']?[\w-]*(?:[./]\w+)*["']?)"""
-)
-# Whole calls and queries, which a command line says in other words: with which options it can, and how.
-_WHOLE: Final = [
-    ("max_rows_per_unit", re.compile("^max_rows_per_unit is"), "--max-rows-per-unit is"),
-    ("keys", re.compile(r"""count\(\)\.by\("(\w+)", \["(\w+)", "(\w+)"\]\)"""), r"--count --by \1 --keys \2,\3"),
-    ("in_blocks", re.compile(r"""session\.blocks\('([^']+)', '([^']+)'\)"""), r"--in-blocks \1..\2"),
-    (
-        "epsilon",
-        re.compile(r"""session\.release\(count\('([^']*)'\), epsilon=([\d.e-]+)\)"""),
-        r'chary release FILE --count --where "\1" --epsilon \2',
-    ),
-]
+# What a program says of a dataset in one argument, and a command in others.
+_TYPED_AS: Final = {"privacy_unit": "unit", "csv": "csv_format", "universe": "values", "groups": "values"}
 
 
-# A name with its value in a dictionary.
-_PAIRED: Final = re.compile(r"""["'](\w+)["']: *["']([^"']+)["']""")
+@dataclass(frozen=True)
+class Options(Language):
+    """Options of a command, such as `--hits 20`; `known` are those of the command where the message appears.
 
-
-def spoken(told: str, options: Iterable[str]) -> str:
-    """A refusal of the library in the words of a command line that has these options.
-
-    >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon"])
+    >>> from chary.calls.wording import spoken
+    >>> spoken("give tests= as well, such as tests=100, or epsilon=", Options())
     'give --tests as well, such as --tests 100, or --epsilon'
-    >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", ["columns"])
+    >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", Options())
     'declare --columns age=BIGINT,day=DATE'
-    >>> spoken('condition="age >= 65", or count().by("clinic", ["a", "b"])', ["condition", "keys"])
+    >>> spoken('condition="age >= 65", or count().by("clinic", ["a", "b"])', Options())
     '--condition "age >= 65", or --count --by clinic --keys a,b'
+    >>> spoken("another is opened by session.start(SparseVector(above=..., hits=3))", Options())
+    'another is opened by chary ask FILE sparse-vector --above ... --hits 3'
+    >>> spoken("budget=chary.Budget(epsilon=1, delta=1e-6), privacy_unit=None, monotone=False", Options())
+    '--budget-epsilon 1 --budget-delta 1e-6, --each-row, --no-monotone'
     """
-    known = frozenset(options)
-    for needed, written, said_here in _WHOLE:
-        told = written.sub(said_here, told) if needed in known else told
 
-    def typed_out(said: re.Match[str]) -> str:
-        field = said["field"] or ""
-        name = typed_as(field) if typed_as(field) in known else field
-        if name not in known:
-            return said[0]
-        value = _PAIRED.sub(r"\1=\2", said["value"]).strip("\"'{}").replace(", ", ",")
-        value = f'"{value}"' if " " in value else value
-        return flag(name) if value in ("", "True") else f"{flag(name)} {value}"
+    known: frozenset[str] = frozenset()
 
-    return _SAID.sub(typed_out, told)
+    def field(self, said: Said) -> str:
+        """An option, alone or with its value."""
+        if isinstance(said.value, Called):
+            return self.call(said.value) or f"{self._flag(said.name)} {said.text}"
+        if said.name == "privacy_unit" and said.value is None and said.text:
+            return "--each-row"
+        if isinstance(said.value, bool):
+            return self._flag(said.name) if said.value else f"--no{self._flag(said.name)[1:]}"
+        if isinstance(said.value, dict) and all(isinstance(each, (list, tuple)) for each in said.value.values()):
+            parts = {name: ",".join(map(str, values)) for name, values in said.value.items()}
+            return " ".join(f"{self._flag(said.name)} {name}={values}" for name, values in parts.items())
+        return f"{self._flag(said.name)} {_typed_value(said)}".rstrip()
+
+    def call(self, called: Called) -> str | None:
+        """The command of a call, or the options of a query."""
+        if called.name in ASKED and called.inner is not None:
+            return self.call(called.inner)
+        if called.name in (*OF_A_RUN, "by"):
+            return self.line(called.arguments) or None
+        line = _LINES.get(called.name.removeprefix("chary."))
+        if line is not None:
+            return line(self, called.arguments)
+        if called.plain in QUERIES:
+            return self._query(called)
+        if called.linear is not None:
+            return f"'{called.linear}'"
+        if called.kind is None or not called.kind.typed:
+            return called.brought or (None if called.kind is None else f"{called.plain} (in Python)")
+        return f"chary ask FILE {called.kind.name.replace('_', '-')} {self.line(called.arguments)}".rstrip()
+
+    def name(self, name: str) -> str:
+        """A field as its option."""
+        return self._flag(name) if name in self.known else name
+
+    def _flag(self, name: str) -> str:
+        typed = typed_as(name) if typed_as(name) in self.known else _TYPED_AS.get(name, name)
+        return flag(typed)
+
+    def line(self, arguments: Iterable[Said]) -> str:
+        """Several options."""
+        said = (each for each in arguments if not (each.open and each.name in QUESTIONS))
+        return " ".join(f"{self._flag(each.name)} ..." if each.open else self.field(each) for each in said)
+
+    def _query(self, called: Called) -> str:
+        asked = [each for each in called.arguments if each.name != "column"]
+        column = next((str(each.value) for each in called.arguments if each.name == "column"), "")
+        return " ".join(filter(None, (f"--{called.plain}", column, self.line(asked))))
+
+
+# How a command says what a program says of a session.
+_LINES: Final[Mapping[str, Callable[[Options, tuple[Said, ...]], str]]] = {
+    "session.quote": lambda _, said: "chary quote",
+    "session.resume": lambda _, said: f"chary resume FILE {said[0].text if said else 'RUN'}",
+    "session.blocks": lambda _, said: f"--in-blocks {'..'.join(str(each.value) for each in said)}".rstrip(),
+    "open": lambda options, said: options.line(said),
+    "Budget": lambda _, said: " ".join(f"--budget-{each.name} {each.text}" for each in said),
+    "Blocks": lambda _, said: f"--blocks {','.join(f'{each.name}={each.value}' for each in said)}",
+    "CSVFormat": lambda _, said: " ".join(f"--csv-format {each.name}={each.value}" for each in said),
+}
+
+
+def _typed_value(said: Said) -> str:
+    """A value as a shell takes it: lists with commas, names with their values, in quotes where it has spaces."""
+    if isinstance(said.value, (dict, list, tuple)):
+        pairs = said.value.items() if isinstance(said.value, dict) else [(None, each) for each in said.value]
+        text = ",".join(str(each) if name is None else f"{name}={each}" for name, each in pairs)
+    else:
+        text = str(said.value) if isinstance(said.value, str) else said.text
+    return f'"{text}"' if " " in text else text
 
 
 def _option(field: Field[Any], of: str) -> FieldOption:

@@ -10,9 +10,10 @@ import typer
 from chary.answers import NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS
+from chary.calls.wording import spoken
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, BlockOptions, CallOptions, Found, Picture, QueryOptions, Shown
-from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways
+from chary.cli.forms import FieldOption, Form, Options, check_cost_said, flag, forms, said_ways
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns
 from chary.data import Query
@@ -156,7 +157,8 @@ def _quote(found: Quote) -> Shown:
                 {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
             )
         for line in [*found.lines(), *found.compared_lines()]:
-            output.console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
+            said = spoken(line, Options())
+            output.console.print(said, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
     return Shown(found.as_dict(), people)
 

@@ -16,9 +16,10 @@ import typer
 from chary.addresses import without_password
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
+from chary.calls.wording import spoken
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
-from chary.cli.forms import Form, flag, spoken
+from chary.cli.forms import Form, Options, flag
 from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect
 from chary.config import NAME
 from chary.core import charges, quote
@@ -142,7 +143,7 @@ class Stated:
             self.rest()
             free = f"would be free {freed} (--budget-delta 1e-6)"
             told = f"misses are charged here, and {free}; this charge fixes the budget"
-            output.errors.print(f"note: {spoken(told, ['epsilon'])}", markup=False, soft_wrap=True)
+            output.errors.print(f"note: {spoken(told, Options())}", markup=False, soft_wrap=True)
 
     def _warn_of_the_last(self, call: Call[Any]) -> None:
         spine = self.session.spine
@@ -203,7 +204,8 @@ def on_rows(
                     stated.rest()
                     yield shown
         except CharyError as error:
-            error.args = (spoken(str(error), [parameter.name for parameter in ctx.command.params]), *error.args[1:])
+            known = frozenset(str(parameter.name) for parameter in ctx.command.params)
+            error.args = (spoken(str(error), Options(known)), *error.args[1:])
             raise
 
     own = sorted(

@@ -1,4 +1,4 @@
-"""Errors on the wire: what a service says of one, and the error that a client makes of it. Nothing else is needed."""
+"""Errors on the wire: what a service says of one, and the error that a client makes of it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,20 +23,21 @@ _STATUS: Final[tuple[tuple[type[errors.CharyError], int], ...]] = (
 )
 TITLES: Final = {
     400: "The request is malformed",
-    401: "A token is needed",
-    403: "This token may not do that",
-    404: "There is no such thing",
-    405: "This is not done there",
-    408: "The request came too slowly",
-    409: "This does not fit now",
+    401: "A token is required",
+    403: "The token does not permit this",
+    404: "Not found",
+    405: "The method is not allowed here",
+    408: "The request timed out",
+    409: "Conflict with another request",
     413: "The request is too large",
-    415: "The body is not JSON",
-    421: "This is not the host",
-    422: "The request cannot be right",
+    415: "The body must be JSON",
+    421: "Unknown host",
+    422: "The request is invalid",
     429: "Too many requests",
-    500: "Something unforeseen happened",
-    503: "Not now",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
+_EXCEEDED: Final = "Privacy budget exceeded"
 
 
 # What each error is called on the wire, for ever: clients and dashboards of earlier versions know these words.
@@ -63,7 +64,7 @@ _PROBLEM_OF: Final = {kind: name for name, kind in PROBLEMS.items()}
 
 
 class Refusal(errors.CharyError):
-    """A request that is refused before any call is made: a status, and why, in words without data."""
+    """A request that is refused before any call is made: a status and a reason, without data."""
 
     def __init__(self, status: int, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -72,18 +73,19 @@ class Refusal(errors.CharyError):
 
 
 def problem(error: Exception) -> dict[str, Any]:
-    """The problem details of an error. Only errors that chary raises on purpose are told in their own words.
+    """The problem details of an error. Only errors that chary raises on purpose are shown in their own words.
 
     >>> from chary import InvalidInput
     >>> problem(InvalidInput("epsilon must be greater than 0, got -1"))["detail"]
     'epsilon must be greater than 0, got -1'
     >>> problem(KeyError("a secret"))["detail"]
-    'nothing more is told here; the log of the service has the kind of the error'
+    'the details are not shown here; the log of the service has the type of the error'
     """
     status = status_of(error)
-    told = {"type": _PREFIX + _named(error), "title": TITLES.get(status, "Refused"), "status": status}
+    title = _EXCEEDED if isinstance(error, errors.BudgetExceeded) else TITLES.get(status, "Refused")
+    told = {"type": _PREFIX + _named(error), "title": title, "status": status}
     if not isinstance(error, errors.CharyError):
-        return told | {"detail": "nothing more is told here; the log of the service has the kind of the error"}
+        return told | {"detail": "the details are not shown here; the log of the service has the type of the error"}
     figures = error.figures if isinstance(error, errors.BudgetExceeded) else None
     about = {} if error.field is None else {"field": error.field}
     return told | {"detail": str(error)} | about | ({} if figures is None else dict(figures))
@@ -97,14 +99,16 @@ def status_of(error: Exception) -> int:
 
 
 def error_of(told: Any, status: int) -> errors.CharyError:
-    """The error that problem details tell of: of the class that a session would have raised, if it is one of chary's.
+    """The error that problem details describe, in the class that a session would have raised.
 
     >>> error_of({"type": "urn:chary:problem:invalid-query", "detail": "no"}, 422)
     InvalidQuery('no')
     """
     known = told if isinstance(told, dict) else {}
     named = str(known.get("type", "")).removeprefix(_PREFIX)
-    detail = str(known.get("detail") or TITLES.get(status, f"the service answered with status {status}"))
+    detail = str(
+        known.get("python") or known.get("detail") or TITLES.get(status, f"the service answered with status {status}")
+    )
     kind = PROBLEMS.get(named)
     if kind is None:
         return Refusal(status, detail)

@@ -13,7 +13,7 @@ from chary.data import Blocks
 from chary.errors import BudgetExceeded, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.ledger import CallRecord, Ledger, Parts, together
-from chary.numbers import EVERY_CHARGED, MISSES_ENDED, plain
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, percent, plain
 
 # What is charged of a budget, and what is left of it, as an answer tells it.
 
@@ -134,12 +134,12 @@ def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | N
     (least, basic), left = needed(plan, filter_), accounts.left
     asked, room = accounts.taken(least, basic), accounts.share_left()
     epsilon = plan.event.epsilon
-    size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
-    told = f"this {plan.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
-    told += f"{plain(100 * room)} % is left" + ("" if block is None else f" in {block}")
+    size = "" if epsilon is None else f" at epsilon {plain(epsilon)}"
+    told = f"the call does not fit: it can cost {percent(asked)} of the budget ({filter_.budget}){size}, and "
+    told += f"{percent(room)} is left" + ("" if block is None else f" in {block}")
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
-        told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
+        told += f"; it also takes a delta of {failing}, and {aside} is left of approximate_delta="
     told += _ended(basic, accounts)
     fitting = _largest_that_fits(plan, filter_, accounts)
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"

@@ -13,7 +13,7 @@ from chary.data.series import OfSeries
 from chary.errors import InvalidParameter
 from chary.filters import Price
 from chary.mechanisms import Additive
-from chary.numbers import Number, exact, natural_number, plain, probability, whole
+from chary.numbers import Number, exact, natural_number, plain, probability, sure, whole
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,22 @@ class Within:
         return asdict(self)
 
     def __str__(self) -> str:
-        sure = plain(100 * self.confidence)
-        return f"{sure} times in 100 all of {self.tests} tests are right up to {plain(self.error)}"
+        apart = f"for values {plain(self.error)} from the threshold"
+        return f"with {sure(self.confidence)}, all of {self.tests} tests are right {apart}"
 
 
 # What tests against a bar will report, before anything is paid: margin, expected false alarms, the smallest bar.
 
 # From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
 MANY: Final = 1
-RAISE: Final = "RAISE THE BAR"
+_MILLIONTH: Final = 1e-6
+RAISE: Final = "RAISE THE THRESHOLD"
 
 
 def _few(expected: float) -> str:
-    return f"{float(f'{expected:.3g}'):,g}"
+    """An expected number, without an exponent down to a millionth."""
+    rounded = float(f"{expected:.3g}" if expected >= 1 else f"{expected:.2g}")
+    return f"{rounded:,.7f}".rstrip("0").rstrip(".") if rounded >= _MILLIONTH else f"{rounded:g}"
 
 
 @dataclass(frozen=True)
@@ -86,18 +89,22 @@ class Outlook:
 
     def lines(self) -> list[str]:
         """The figures in sentences."""
-        sure = f"{plain(100 * self.confidence)} times in 100"
-        few = "the test reports no" if self.tests == 1 else f"none of {self.tests:,} tests reports a"
-        told = [f"{sure} {few} truth {plain(self.margin)} or more below its bar"]
+        confident = sure(self.confidence)
+        told = []
         if self.false_alarms is not None and self.truth is not None:
-            mark = f": {RAISE}" if self.false_alarms >= MANY else ""
-            told.append(f"{_few(self.false_alarms)} false alarms expected if all are {plain(self.truth)}{mark}")
-        if self.least_bar is not None:
-            told.append(f"the smallest bar without one, {sure}: {plain(self.least_bar)}")
+            mark = f" ({RAISE})" if self.false_alarms >= MANY else ""
+            told.append(
+                f"Expected false alarms if all values are {plain(self.truth)}: {_few(self.false_alarms)}{mark}; "
+                f"with {confident} none at a threshold of {plain(self.least_bar or 0)}"
+            )
+        elif self.least_bar is not None:
+            told.append(f"With {confident}, no false alarm comes at a threshold of {plain(self.least_bar)}")
+        tests = "the test does not report" if self.tests == 1 else f"none of {self.tests:,} tests reports"
+        told.append(f"With {confident}, {tests} a value {plain(self.margin)} or more below the threshold")
         if self.value_error is not None:
-            told.append(f"published values are within {plain(self.value_error)} of the truth, all of them, {sure}")
+            told.append(f"With {confident}, all published values are within {plain(self.value_error)} of the truth")
         if self.clear_from is not None:
-            told.append(f"a published value below {plain(self.clear_from)} may be a false alarm")
+            told.append(f"A published value below {plain(self.clear_from)} may be a false alarm")
         return told
 
 
@@ -124,22 +131,22 @@ class TestForecast:
     ) -> Outlook:
         """For so many tests (default: those of the call) of truths up to `truth` (default: the least)."""
         count, grid = self.tests if tests is None else whole(tests, "tests"), self.grid
-        sure = probability(confidence, "confidence")
+        wanted = probability(confidence, "confidence")
         ordinary = self.least if truth is None else -int(-exact(truth, "truth") // grid)
-        margin, shared = margin_up(self.tails, tests=count, confidence=sure), self.shared
-        clear = None if shared is None or self.bar is None else clear_from(shared, self.bar, sure)
+        margin, shared = margin_up(self.tails, tests=count, confidence=wanted), self.shared
+        clear = None if shared is None or self.bar is None else clear_from(shared, self.bar, wanted)
         steps = {
             "bar": self.bar,
             "margin": margin,
             "truth": ordinary,
             "least_bar": None if ordinary is None else ordinary + margin,
-            "value_error": None if shared is None else error_of_all_up(shared, tests=count, confidence=sure),
+            "value_error": None if shared is None else error_of_all_up(shared, tests=count, confidence=wanted),
             "clear_from": clear,
         }
         units: dict[str, Any] = {
             name: None if step is None else natural_number(step * grid) for name, step in steps.items()
         }
-        return Outlook(tests=count, confidence=float(sure), false_alarms=self.alarms(ordinary, count), **units)
+        return Outlook(tests=count, confidence=float(wanted), false_alarms=self.alarms(ordinary, count), **units)
 
     def refuse_false_alarms(self) -> None:
         """Refuse many tests that are expected to report at least one truth although all are the least they can be: they
@@ -152,10 +159,10 @@ class TestForecast:
         expected = self.outlook()
         least = plain(expected.least_bar or 0)
         raise InvalidParameter(
-            f"this would mostly buy false alarms: {_few(alarms)} of {expected.tests:,} tests are expected to hit "
-            f"even if all truths are {plain(expected.truth or 0)}, since the bar of {plain(expected.bar or 0)} lies "
-            f"below the margin of {plain(expected.margin)}; ask with above={least}, or more precisely, or with "
-            f"below_margin=True if that is meant; session.quote(call) tells what else would do"
+            f"most hits would be false alarms: even if all values are {plain(expected.truth or 0)}, "
+            f"{_few(alarms)} of {expected.tests:,} tests are expected to hit. The threshold {plain(expected.bar or 0)} "
+            f"is below the margin of {plain(expected.margin)}: raise it with above={least}, or ask more precisely. "
+            f"below_margin=True asks anyway; session.quote(call) lists alternatives"
         )
 
     def margin_of_one(self) -> int:

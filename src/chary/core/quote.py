@@ -14,14 +14,27 @@ from chary.core.plan import PREPAID, Plan
 from chary.core.transaction import Spine
 from chary.data.queries.stored import current_kind
 from chary.ledger import Parts
-from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
+from chary.numbers import (
+    CONFIDENT,
+    EVERY_CHARGED,
+    MISSES_ENDED,
+    Number,
+    counted,
+    exact,
+    percent,
+    plain,
+    probability,
+    sentence,
+    whole,
+)
 
-# The other side of the 95 times in 100 of every error bar.
+# The other side of the confidence of every error bar.
 _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "most", "basic", "block", "parts")
+_UNTOLD: Final = ("compared", "most", "basic", "block", "guarantee", "parts")
+_IF_SAID: Final = ("block", "guarantee")
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 LAST_FREE: Final = "IT ENDS FREE MISSES"
 NO_ROOM: Final = "IT DOES NOT FIT"
@@ -44,34 +57,31 @@ Comparing = Callable[[], Sequence[Alternative]]
 
 @dataclass(frozen=True)
 class Quote:
-    """Price and accuracy of a question. Nothing in it depends on the data, so it is free.
+    """Cost and accuracy of a query. Nothing in it depends on the data, so it is free.
 
-    Prices are shares of the whole budget, of main or of delta, whichever is larger: `price_if_hit` and
-    `price_if_miss` for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's
-    steps, and `basic`, in those of its basic account; `parts` it would be charged in, where the rows are in any).
-    `hits_left` counts hits (or releases) of this size that still fit, None when they are free: where misses are free,
-    so many as fit while they are. `misses_charged` says that a test is charged although it misses; `free_below` is an
-    epsilon with which misses would be free then, None where no epsilon makes them so (a budget without a delta).
+    **Cost.** Costs are fractions of the whole budget. `price_if_hit` and `price_if_miss` are for one part;
+    `most_charged` is for the worst outcome of the whole call. `hits_left` is the number of hits (or releases) of this
+    size that the remaining budget pays for, None when they are free. `left` is what could still be spent now,
+    `left_after` the least that is left after the call (for a run: after its opening); it is negative where the call
+    does not fit. Where the budgets of blocks renew, both are those of `block`, which has the least left.
 
-    `ends_free_misses` says that it does not fit beside what was charged by hits, only beside the epsilons of all calls
-    so far, hits and misses: after it (`free_misses_ended`) every call is charged its epsilon, and shares are those of
-    the epsilons.
+    **Misses.** `misses_charged` says that a test is charged although it misses. `free_below` is an epsilon at which
+    misses would be free; None where there is none, as in a budget without a delta. `ends_free_misses` says that the
+    call fits only if every call is charged its epsilon from then on, hit or miss; `free_misses_ended` says that this
+    has happened. `later_hit` and `later_miss` are the costs of each later test of the run that this call opens. If the
+    opening pays for the misses, its cost includes all of them.
 
-    `left` is the share that could still be spent now, `left_after` the least that is left after the call, whatever
-    comes out (for a run: after its opening); negative where it does not fit. Of a call to several blocks, whose budgets
-    renew, it is that of `block`, which has least.
+    **Accuracy.** `error_bar` is the half-width of the 95 % confidence interval of a published value. It is None where
+    no value is published, where it depends on the data (means), and where the noise of the value decides whether it is
+    published; then `outlook` and `interval` say more. `wrong_call` is the probability that a value `distance` above
+    (negative: below) the threshold is misclassified. `outlook` says what threshold tests will report: margin, expected
+    false alarms, smallest threshold. With 95 % confidence, `shortfall` bounds how far the chosen candidate is below
+    the best, and `rank_error` how many values the ranks of quantiles are off (see `QuantileAnswers`). `within` is the
+    error of all tests together, where their number is known. `interval` describes an interval whose width depends on
+    the data.
 
-    `error_bar` is the half-width of the 95 % interval of a published value. It is None where no value is published,
-    where it depends on the data (means), and where the value's own noise decides whether it is published (tests by
-    Laplace noise, changes, the best few): then `outlook` and `interval` say more. `wrong_call` is the probability that
-    a value `distance` above (negative: below) the threshold is called wrongly. `outlook` is what tests
-    against a bar will report: margin, false alarms, the smallest bar. `shortfall` is by how much the answer of a key
-    that is chosen is below the best, at most, 95 times in 100; `rank_error` by how many values the ranks of quantiles
-    are off, likewise (see `QuantileAnswers`). `within` is how far off so many tests may be together, where their number
-    was given or agreed on. `later_hit` and `later_miss` are the prices of each test of an alert whose opening this is,
-    or of a run that pays for misses: there a hit is charged when it comes, beside the miss, and the opening's price
-    holds all misses; None for anything else. `interval` says in words what is known before of an interval whose width
-    depends on the data.
+    `guarantee` says what all answers together satisfy, and between which neighbours. In the steps of the filter, `most`
+    is the worst outcome, `basic` the same in its basic account, and `parts` the parts of the rows it is charged in.
     """
 
     kind: str
@@ -101,6 +111,7 @@ class Quote:
     basic: int = field(default=0, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
     block: str | None = field(default=None, repr=False)
+    guarantee: str | None = field(default=None, repr=False)
     parts: Parts | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -116,44 +127,45 @@ class Quote:
         told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _UNTOLD}
         told["within"] = None if self.within is None else asdict(self.within)
         told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
-        told |= {} if self.block is None else {"block": self.block}
+        told |= {name: said for name in _IF_SAID if (said := getattr(self, name)) is not None}
         return told | {"alternatives": [each._asdict() for each in self.alternatives]}
 
     def __str__(self) -> str:
-        return "; ".join(self.lines()) + "".join(f"\n{line}" for line in self.compared_lines())
+        return "\n".join([*self.lines(), *self.compared_lines()])
 
     def lines(self) -> list[str]:
-        """The figures in sentences."""
-        lines = ["this call itself is free"]
-        if self.hits_left is not None:
-            lines = [self._price(), counted(self.hits_left, "of these fits", "of these fit"), self._leaves()]
+        """The figures in short lines: cost, what is left, accuracy, guarantee; false alarms first, if many."""
+        expected = [] if self.outlook is None else self.outlook.lines()
+        lines = [line for line in expected if RAISE in line]
+        lines += ["Cost: free"] if self.hits_left is None else [self._price(), self._leaves()]
         if self.block is not None:
-            lines.append(f"of the blocks that it reads, {self.block} has least left")
+            lines.append(f"Of the blocks that it reads, {self.block} has the least budget left")
         if self.ends_free_misses:
             lines.append(f"{LAST_FREE}: after it {EVERY_CHARGED}")
         if self.later_hit is not None and self.later_miss is not None:
             lines.append(self._later(percent(self.later_hit), percent(self.later_miss)))
         if self.error_bar is not None:
-            lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
+            lines.append(f"With {CONFIDENT}, a published value is within {plain(self.error_bar)} of the truth")
         if self.wrong_call is not None:
-            wrong = f"is called wrongly with probability {plain(self.wrong_call)}"
-            lines.append(f"a value {self._apart()} the threshold {wrong}")
+            wrong = f"is misclassified with probability {plain(self.wrong_call)}"
+            lines.append(f"A value {self._apart()} the threshold {wrong}")
         if self.shortfall is not None:
-            lines.append(f"what is chosen is within {plain(self.shortfall)} of the best 95 times in 100")
+            lines.append(f"With {CONFIDENT}, the chosen candidate is within {plain(self.shortfall)} of the best")
         if self.rank_error is not None:
-            lines.append(f"ranks are off by at most {self.rank_error} values 95 times in 100")
-        lines += [str(told) for told in (self.within, self.interval) if told is not None]
-        return lines + ([] if self.outlook is None else self.outlook.lines())
+            lines.append(f"With {CONFIDENT}, each rank is off by at most {self.rank_error} values")
+        lines += [sentence(str(said)) for said in (self.within, self.interval) if said is not None]
+        lines += [line for line in expected if RAISE not in line]
+        return lines + ([] if self.guarantee is None else [f"Guarantee: {self.guarantee}"])
 
     def compared_lines(self) -> list[str]:
         """What else would do at the same price, best first."""
         shown = self.alternatives[:_SHOWN] + tuple(each for each in self.alternatives[_SHOWN:] if each.code is None)
         if len(shown) < 2:
             return []
-        told = [
+        lines = [
             f"{plain(float(f'{each.error:.3g}'))}  {each.code or 'this call'}  ({each.mechanism})" for each in shown
         ]
-        return ["error of all together at the same price:", *(f"  {line}" for line in told)]
+        return ["Error of all answers together at the same cost:", *(f"  {line}" for line in lines)]
 
     def _repr_html_(self) -> str:
         """The same as a list; what is paid for nothing is red."""
@@ -163,31 +175,33 @@ class Quote:
             f"<tr><td>{plain(each.error)}</td><td><code>{escape(each.code or 'this call')}</code></td></tr>"
             for each in self.alternatives
         )
-        table = f"<table><tr><th>error at the same price</th><th></th></tr>{rows}</table>" if rows else ""
+        table = f"<table><tr><th>error at the same cost</th><th></th></tr>{rows}</table>" if rows else ""
         return f"<ul>{items}</ul>{table}"
 
     def _price(self) -> str:
         """What one part costs: a test, or all of a call or an opening that has no misses."""
         hit, miss = percent(self.price_if_hit), percent(self.price_if_miss)
         if self.price_if_hit == self.price_if_miss:
-            told = f"{hit} of the budget is charged, whatever comes out"
+            said = f"Cost: {hit} of the budget, whatever the outcome"
         else:
-            told = f"a hit costs {hit} of the budget, a miss {f'costs {miss}' if self.price_if_miss else 'is free'}"
-        return told + self._not_free()
+            said = f"Cost: {hit} of the budget for a hit; a miss {f'costs {miss}' if self.price_if_miss else 'is free'}"
+        return said + self._not_free()
 
     def _later(self, hit: str, miss: str) -> str:
         """What each test of the run costs that this opens: misses are paid by this, unless this is free."""
         if self.hits_left is not None:
-            return f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this"
+            return f"Each hit costs {hit} more when it comes; this cost includes all misses, {miss} each"
         missed = f"costs {miss}" if self.later_miss else "is free"
-        return f"then a hit costs {hit} of the budget when it comes, a miss {missed}"
+        return f"Each hit costs {hit} of the budget when it comes; a miss {missed}"
 
     def _leaves(self) -> str:
-        """What is left after it."""
+        """How many fit, and what is left after one."""
         if not self.fits:
             ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
             return f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}"
-        return f"at least {percent(max(0.0, self.left_after))} of the budget is left after it"
+        what = "call" if self.price_if_hit == self.price_if_miss else "hit"
+        fit = counted(self.hits_left or 0, f"such {what}", f"such {what}s")
+        return f"The remaining budget pays for {fit}; one leaves at least {percent(max(0.0, self.left_after))}"
 
     def _not_free(self) -> str:
         """What would make misses free, where they could be."""
@@ -196,8 +210,8 @@ class Quote:
         if self.ends_free_misses or self.free_misses_ended:
             return f" ({NOT_FREE} any more)"
         if self.free_below is None:
-            return f" ({NOT_FREE}: they are in a budget with a delta, and the first charge fixes the budget)"
-        return f" ({NOT_FREE}: they are with epsilon={plain(self.free_below)})"
+            return f" ({NOT_FREE}: they would be in a budget with a delta, and the first charge fixes the budget)"
+        return f" ({NOT_FREE}: they would be at epsilon={plain(self.free_below)})"
 
     def _apart(self) -> str:
         distance = self.distance or 0
@@ -265,9 +279,16 @@ def quote(
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
         # An opening that is free reads nothing: what is asked later may be of other blocks.
+        guarantee=_guarantee(spine),
         block=spine.tightest(read) if read is not None and len(read.names) > 1 and plan.cost is not PREPAID else None,
         parts=read,
     )
+
+
+def _guarantee(spine: Spine) -> str:
+    """What all answers together keep to, and between which neighbours."""
+    epsilon, delta = map(plain, spine.filter.budget.exact)
+    return f"all answers together are ({epsilon}, {delta})-DP, with {spine.rows.neighbor_relation.describe()}"
 
 
 def compared_with(quote: Quote, compared: Comparing) -> Quote:
@@ -278,7 +299,7 @@ def compared_with(quote: Quote, compared: Comparing) -> Quote:
 def warns(line: str) -> bool:
     """Whether a sentence of a quote is about what is paid for nothing, or is not what was wanted.
 
-    >>> warns("a hit costs 2 % of the budget, a miss is free")
+    >>> warns("Cost: 2 % of the budget for a hit; a miss is free")
     False
     """
     return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))

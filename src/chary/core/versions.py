@@ -99,7 +99,8 @@ class Arrivals:
             return _NONE_YET
         found = [each for each in known if each.number == number]
         if not found:
-            raise InvalidQuery("there is no such version of these rows: session.versions lists them")
+            newest = known[-1].number if known else 0
+            raise InvalidQuery(f"there is no version {number} of these rows: the newest is {newest}")
         return found[0]
 
     def as_of(self, number: int) -> RowTable:

@@ -284,7 +284,7 @@ class RowTable:
         `batches` tell of those of which nobody was told.
         """
         if self.part is not None:
-            raise InvalidParameter("rows are appended to all rows: session.append(...) of the session that was divided")
+            raise InvalidParameter("append rows in the session that was divided, not in one of its parts")
         source = RowSource.of(rows, said=self._source.said)
         if source.kind == "duckdb":
             raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")

@@ -239,8 +239,8 @@ class Filter(ABC):
         cost = steps_up(event.delta, DELTA_STEPS)
         if cost and not self.approximate_delta:
             raise NotPriced(
-                f"this event fails with probability {plain(event.delta)} and no delta was set aside for such events; "
-                f"open the session with approximate_delta={plain(event.delta)} or more (--approximate-delta)"
+                f"this call fails with probability {plain(event.delta)}, and no delta was set aside for such calls: "
+                f"open the session with approximate_delta={plain(event.delta)} or more"
             )
         return cost
 

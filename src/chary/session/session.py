@@ -441,12 +441,12 @@ class Session(Verbs, Growing):
     ) -> Quote:
         """What a call would cost and how accurate it would be; nothing is charged, read or written.
 
-        `distance` is how far from its bar a value might be, for `wrong_call` (default: the error bar). `tests` is how
-        many tests are expected (default: the keys of the question, or those that the call names), for `outlook`: the
-        margin, how many false alarms to expect where truths are at most `truth` (default: 0 for counts), the smallest
-        bar without one; and for `within`, how far off all may be; with `confidence`. `alternatives` are what else would
-        do at the price of `hits` hits (default: as many as the call names, or as can be charged and fit), with the
-        calls to write. Errors: those of a call that cannot be right for this dataset.
+        `distance` is how far a value might be from its threshold, for `wrong_call` (default: the error bar). `tests` is
+        the number of tests that you expect (default: the groups of the query, or those that the call names). It decides
+        `within`, the error of all tests together, and `outlook`: the margin, the expected false alarms if values are
+        at most `truth` (default: 0 for counts), and the smallest threshold without one. Both hold with `confidence`.
+        `alternatives` are other calls of the same cost as `hits` hits (default: those that the call names, or that
+        fit). Errors: those of a call that cannot be right for this dataset.
         """
         made = asked(call)
         found = quote(self.spine, made.plan(self.spine), distance, tests, confidence, truth)
@@ -455,24 +455,24 @@ class Session(Verbs, Growing):
     def start(self, opening: Opening[RunT], *, request: str | None = None, follow: bool = False) -> RunT:
         """Open what stays open, such as `session.start(SparseVector(above=500, hits=3, epsilon=0.1))`.
 
-        Guarantee: that of the opening, which is charged now; `run.call` is the number by which `resume` finds it again.
-        With `follow`, the run is asked after each `append`, and now if something is due. Errors: as for `ask`.
+        Guarantee: that of the opening, which is charged now. `resume(run.call)` finds the run again. With `follow`, the
+        run is asked after each `append`, and now if something is due. Errors: as for `ask`.
         """
         if not isinstance(opening, Opening):
             raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
         return self._followed(opening.perform(self.spine, request), follow)
 
     def resume(self, call: int, *, bring: Any = None, follow: bool = False) -> Run[Any, Any]:
-        """Go on with a run, also after a restart; nothing is charged.
+        """Continue an open run, also after a restart; nothing is charged.
 
-        `bring` is what no ledger can hold: the black box of a schedule. Errors: `NotWithheld` for a call that opened no
-        run of this dataset.
+        `bring` is an object that a ledger cannot store, such as the black box of a schedule. Errors: `NotWithheld` if
+        this call opened no run of this dataset.
         """
         return self._followed(resumed(self.spine, call, bring), follow)
 
     @property
     def runs(self) -> list[OpenRun]:
-        """The runs that were opened here and not interrupted, oldest first: `resume(run.call)` goes on with one."""
+        """The runs that were opened here and not interrupted, oldest first: `resume(run.call)` continues one."""
         return [OpenRun(call.number, call.kind) for call in openings(self.spine, *run_kinds(), here=True)]
 
     def _followed(self, run: RunT, follow: bool) -> RunT:
@@ -490,8 +490,9 @@ class Session(Verbs, Growing):
         max_parts_per_unit: int | None = None,
         assumed_parts_per_unit: int | None = None,
     ) -> dict[Any, Session]:
-        """Sessions of parts of the rows that have none in common, by the value of each: calls to several of them cost
-        the dearest one, not their sum. Nothing is charged or read.
+        """Sessions of disjoint parts of the rows, by the value of each; nothing is charged or read.
+
+        Calls to several parts cost as much as the most expensive one, not their sum (parallel composition).
 
         `by` is a column, of whose public values `parts` lists some, or a mapping of names to conditions that provably
         exclude one another: `partition({"child": "age < 18", "adult": "age >= 18"})`. Rows of none of the parts, such

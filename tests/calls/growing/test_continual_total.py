@@ -170,7 +170,7 @@ def test_a_quote_tells_the_errors_that_the_run_tells(grown, terms):
     state = session.start(asked).state
     last, worst = state.error_bar(6), state.worst_error()
     assert quote.interval == (
-        f"the last of 6 steps is within {last:.6g} of the truth 95 times in 100, all together within {worst:.6g}"
+        f"with 95 % confidence, the last of 6 steps is within {last:.6g} of the truth, all together within {worst:.6g}"
     )
 
 

@@ -149,7 +149,7 @@ def test_an_open_round_goes_on_when_the_budget_cannot_pay_for_another(rows):
     assert not growing.ask(count(), above=NEVER)
     assert growing.ask(count(), above=ALWAYS)
     before = len(session.history)
-    with pytest.raises(BudgetExceeded, match=r"growing_sparse_round of epsilon 1 can cost 50 % .* 12\.5 % is left"):
+    with pytest.raises(BudgetExceeded, match=r"can cost 50 % of the budget .* at epsilon 1, and 12\.5 % is left"):
         growing.ask(count(), above=NEVER)
     assert (len(session.history), growing.state.rounds) == (before, 1)
     assert spent(session).main == steps("1.75")

@@ -160,7 +160,7 @@ def test_an_answer_is_told_by_what_was_drawn(opened, monkeypatch):
     assert [(each.low, each.high) for each in shown] == [part.interval for part in told.parts]
     monkeypatch.setattr(JointChange, "of", lambda *asked: JointChange(Fraction(7), Fraction(7)))
     assert repr(session.ask(asked, request="once")) == repr(told)
-    assert session.quote(asked).interval.startswith("values are within these of the truth 95 times in 100: 210 ")
+    assert session.quote(asked).interval.startswith("with 95 % confidence, values are within these of the truth: 210 ")
 
 
 def test_a_quote_tells_how_exact_each_is(opened):

@@ -35,8 +35,8 @@ def session(opened):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (Release(chary.sum("age", bounds=(0, 99)), epsilon=1), "95 times in 100"),
-        (Release(mean("age", bounds=(0, 99)), epsilon=1), "95 times in 100"),
+        (Release(chary.sum("age", bounds=(0, 99)), epsilon=1), "95 % confidence"),
+        (Release(mean("age", bounds=(0, 99)), epsilon=1), "95 % confidence"),
         (Release(mean("age", bounds=(0, 99)).by("sex", ["f", "m"]), epsilon=1), "not for all rows"),
         (Histogram("age", bins=[0, 50, 90], epsilon=1), "not for all rows"),
         (Marginal({"sex": ["f", "m"]}, epsilon=1), "not for all rows"),
@@ -57,7 +57,7 @@ def session(opened):
 def test_it_is_said_of_every_kind(session, asked, says):
     answer = session.ask(asked)
     assert says in answer.interval_says
-    assert (answer.interval is None) == (says != "95 times in 100" and says != "as often as was asked")
+    assert (answer.interval is None) == (says != "95 % confidence" and says != "as often as was asked")
 
 
 @pytest.mark.statistical

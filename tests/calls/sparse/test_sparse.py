@@ -345,11 +345,11 @@ def test_accuracy_and_quote_agree_and_the_published_form_has_its_bound(opened):
     assert quote.within.error < quote.within.published
     assert (quote.most_charged, quote.price_if_miss, quote.fits) == (0.25, 0.25, True)
     assert "25 % of the budget" in str(quote)
-    assert "95 times in 100 all of 1000 tests are right up to" in str(quote)
+    assert "With 95 % confidence, all of 1000 tests are right for values" in str(quote)
     assert quote.as_dict()["within"] == quote.within.as_dict()
     tuned = session.quote(SparseVector(above=1, hits=3, epsilon=9), tests=1000)
     assert (tuned.within.published, tuned.fits, tuned.error_bar) == (None, False, None)
-    assert "0 of these fit" in str(tuned)
+    assert "pays for 0 such calls" in str(tuned)
 
 
 def test_how_far_off_it_may_be_is_told_for_a_number_of_tests(opened):

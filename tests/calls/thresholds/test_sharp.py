@@ -244,7 +244,7 @@ def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, ki
     quote = session.quote(call)
     assert quote.within == session.quote(call, tests=50, confidence="0.9").within
     assert (quote.within.tests, quote.within.confidence) == (50, 0.9)
-    assert "90 times in 100 all of 50 tests are right up to" in str(quote)
+    assert "With 90 % confidence, all of 50 tests are right for values" in str(quote)
     assert session.quote(kind(query, above=5, hits=20)).within is None
 
 

@@ -28,7 +28,7 @@ def test_a_choice_tells_how_far_below_the_best_it_may_be(tmp_path):
         outcome = report(session).datasets[0].calls[-1].outcome
     assert answer.shortfall is not None
     assert outcome.startswith(str(answer.value))
-    assert "below the largest, 95 times in 100" in outcome
+    assert "below the largest, with 95 % confidence" in outcome
 
 
 def test_an_average_over_a_growing_table_is_a_finding(opened):

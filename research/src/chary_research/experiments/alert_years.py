@@ -429,7 +429,7 @@ class AlertYears(Experiment):
             Trend("and as many false clearings", self._foretold(alone, "clearings")),
             Trend("fewer than one a year at truths that the quote names", np.all(far * alone["tests_a_year"] < 1)),
             Trend(
-                "values lie in their intervals 95 times in 100",
+                "values lie in their 95 % intervals",
                 np.all(alone["covered"] >= 0.95 - _SURE * np.sqrt(0.05 * 0.95 / values)),
             ),
             Trend("a change is told within a week of an alert without noise, on average", np.all(alone["wait"] < 1)),

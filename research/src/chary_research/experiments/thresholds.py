@@ -194,7 +194,7 @@ def machine(form: str, hits: int, tests: int) -> Machine:
 
 
 def exact_error(made: Machine, tests: int) -> int:
-    """The error that the library tells: an upper bound on what is measured, 95 times in 100."""
+    """The error that the library tells: an upper bound on what is measured, with 95 % confidence."""
     if isinstance(made, OneSidedMachine):
         return sparse_vector.one_sided_error_up(made.sizes, tests=tests, confidence=SURE)
     return sparse_vector.error_up(made.sizes, tests=tests, confidence=SURE)

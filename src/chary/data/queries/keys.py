@@ -84,7 +84,7 @@ class Domain:
 
 def _check_names(names: tuple[str, ...]) -> None:
     if not names or len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
-        raise InvalidQuery("by() needs one column name or a list of different column names")
+        raise InvalidQuery("by needs one column name or a list of different column names")
 
 
 def _listed(keys: Iterable[Any]) -> Iterable[Any]:
@@ -106,7 +106,7 @@ def _row(key: Any, width: int, scalar: bool) -> tuple[Any, ...]:
     if scalar:
         return key if isinstance(key, tuple) and len(key) == 1 else (key,)
     if not isinstance(key, (tuple, list)) or len(key) != width:
-        raise InvalidQuery(f"each key must be a tuple of {width} values, one for each column of by()")
+        raise InvalidQuery(f"each key must be a tuple of {width} values, one for each column")
     return tuple(key)
 
 

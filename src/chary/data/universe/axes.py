@@ -252,7 +252,7 @@ class Universe:
 
     def __init__(self, columns: Mapping[str, Axis | Iterable[Any]], *, missing: bool = True) -> None:
         if not isinstance(columns, Mapping) or not 1 <= len(columns) <= MOST_COLUMNS:
-            raise InvalidQuery('name 1 to 24 columns, such as Universe({"sex": ["f", "m"], "age": Bins([0, 65, 120])})')
+            raise InvalidQuery('name 1 to 24 columns and their values, such as universe={"sex": ["f", "m"]}')
         if not all(isinstance(name, str) for name in columns):
             raise InvalidQuery("columns of a universe are named by texts")
         axes = tuple((name, axis if isinstance(axis, Axis) else Categories.of(axis)) for name, axis in columns.items())

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from chary.client.problems import Refusal, problem
+from chary.client.problems import Refusal
 from chary.errors import BudgetExceeded, InvalidInput, RequestConflict
 from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal
 from chary.service.core import calculations, datasets, requests
+from chary.service.core.problems import problem
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import JOBS
 

@@ -14,6 +14,7 @@ from chary.calls.call import MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
 from chary.calls.run import Opening, Run, run_of
 from chary.calls.weights import HistogramRun
+from chary.calls.wording import spoken
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import check_fields, query_of
@@ -21,6 +22,7 @@ from chary.data.queries.stored import current, current_kind
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
+from chary.service.core.problems import FIELDS
 from chary.session import Quote, Session
 
 # What is asked through the service, as JSON that can be kept and asked again: a call, a run, a question to a run.
@@ -335,7 +337,7 @@ def told_state(run: Run[Any, Any]) -> dict[str, Any]:
 def told_quote(found: Quote, *, alternatives: bool, typed: bool) -> dict[str, Any]:
     """The figures of a quote; what else would do only where it was asked for, since that takes a second."""
     plain = found if alternatives else _alone(found)
-    told: dict[str, Any] = finite(plain.as_dict()) | {"says": plain.lines()}
+    told: dict[str, Any] = finite(plain.as_dict()) | {"says": [spoken(line, FIELDS) for line in plain.lines()]}
     return told | ({"typed": in_typed(found)} if typed else {})
 
 

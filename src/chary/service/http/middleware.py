@@ -12,8 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from chary.client.problems import MEDIA, Refusal, problem
+from chary.client.problems import MEDIA, Refusal
 from chary.errors import CharyError, InvalidParameter
+from chary.service.core.problems import problem
 from chary.service.state import Service
 
 _Scope = MutableMapping[str, Any]

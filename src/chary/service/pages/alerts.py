@@ -9,12 +9,14 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.calls.alerts import Alert
-from chary.client.problems import Refusal, problem, status_of
+from chary.calls.wording import spoken
+from chary.client.problems import Refusal, status_of
 from chary.data.queries.bodies import parsed_body
 from chary.errors import CharyError, InvalidParameter
 from chary.numbers import plain
 from chary.service.api.alerts import Name, acknowledged, silenced, stood, turned, wish_of
 from chary.service.core import alerts, scheduler
+from chary.service.core.problems import LABELS, problem
 from chary.service.http.admission import Asking, Number
 from chary.service.pages import ask, charts, forms, frame, timelines
 from chary.service.state import Service, Shared
@@ -40,7 +42,7 @@ async def stand(request: Request, on: Stander, service: Shared, form: frame.Form
         body = standing_body(form)
         await stood(service, on, body, ask.page_key(form.text("once"), body))
     except CharyError as error:
-        told = {"problem": problem(error), "about": field_about(error)}
+        told = {"problem": problem(error, LABELS), "about": field_about(error)}
         return await _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
     return RedirectResponse(frame.place_of(on.served.name, "standing"), 303)
 
@@ -151,8 +153,8 @@ def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
         wish = wish_of(parsed_body(asked.encode()))
         quoted = scheduler.quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     except CharyError as error:
-        return [], problem(error)
-    return [timelines.asked_told(wish), *quoted.lines(), *_delay(quoted)], None
+        return [], problem(error, LABELS)
+    return [timelines.asked_told(wish), *(spoken(line, LABELS) for line in quoted.lines()), *_delay(quoted)], None
 
 
 def _delay(quoted: Quote) -> list[str]:

@@ -11,8 +11,8 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from chary.client.problems import problem
 from chary.errors import CharyError
+from chary.service.core.problems import LABELS, problem
 from chary.service.http.middleware import foreseen
 from chary.service.pages import alerts, ask, custodian, frame, history, login, overview, timelines
 from chary.service.state import Service
@@ -82,5 +82,5 @@ def _told(request: Request, error: Exception) -> Response:
 
 def _unforeseen(request: Request, error: Exception) -> Response:
     """An error as a page; of one that nobody foresaw nothing is told."""
-    told = problem(error)
+    told = problem(error, LABELS)
     return frame.shown(request, "problem", told["status"], problem=told)

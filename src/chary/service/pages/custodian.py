@@ -12,12 +12,13 @@ from fastapi.responses import RedirectResponse, Response
 
 from chary.addresses import is_url
 from chary.client.files import CSV_TEXT
-from chary.client.problems import problem, status_of
+from chary.client.problems import status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
 from chary.ledger.entries import head_of
 from chary.service.api.custodian import TokenName, appended, capped, token_ended, token_made, tokens_kept
 from chary.service.auth.tokens import Role, TokenRecord
+from chary.service.core.problems import LABELS, problem
 from chary.service.http.admission import Asking
 from chary.service.pages.frame import Form, Page, Posted, Visiting, place_of, shown
 from chary.service.state import Service, Shared
@@ -101,7 +102,7 @@ def _refused(
     request: Request, on: Asking, service: Service, error: CharyError, about: str, form: Posted | None = None
 ) -> Response:
     said = {} if form is None else form.fields
-    return _page(request, on, service, status_of(error), problem=problem(error), about=about, said=said)
+    return _page(request, on, service, status_of(error), problem=problem(error, LABELS), about=about, said=said)
 
 
 def _page(request: Request, on: Asking, service: Service, status: int = 200, **more: Any) -> Response:

@@ -10,11 +10,12 @@ from typing import Any, Final
 from chary.calls.call import FRONT, MEANINGS, SUBJECTS, Call, meaning, read
 from chary.calls.fields import declared, type_of
 from chary.calls.run import Opening, Run, titled
-from chary.client.problems import problem
+from chary.calls.wording import spoken
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
 from chary.data.columns import Schema
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery
+from chary.service.core.problems import LABELS, problem
 from chary.service.core.requests import ANY, WORDS, in_blocks, readable_kinds, run_shown, shown_call, words_of
 from chary.service.http.admission import Asking
 from chary.service.pages.fields import PREFIX, FormField, Texts
@@ -157,7 +158,7 @@ class Quoted:
     @property
     def lines(self) -> list[tuple[str, bool]]:
         """The quote in sentences, and which of them warn."""
-        return [] if self.quote is None else [(line, warns(line)) for line in self.quote.lines()]
+        return [] if self.quote is None else [(spoken(line, LABELS), warns(line)) for line in self.quote.lines()]
 
 
 def quoted(on: Asking, form: CallForm, texts: Texts, said: Mapping[str, str], *, compared: bool) -> Quoted:
@@ -177,7 +178,7 @@ def quoted(on: Asking, form: CallForm, texts: Texts, said: Mapping[str, str], *,
 
 def refused(form: CallForm, texts: Texts, error: Exception) -> Quoted:
     """A refusal, and the control that it is about."""
-    return Quoted(problem=problem(error), field=control_of(form.fields, texts, error))
+    return Quoted(problem=problem(error, LABELS), field=control_of(form.fields, texts, error))
 
 
 def control_of(fields: tuple[FormField, ...], texts: Texts, error: Exception) -> str | None:
@@ -278,4 +279,4 @@ def question_quoted(on: Asking, run: Run[Any, Any], texts: Texts) -> Quoted:
 
 def question_refused(run: Run[Any, Any], texts: Texts, error: Exception) -> Quoted:
     """A refusal, and the control that it is about."""
-    return Quoted(problem=problem(error), field=control_of(run_fields(run), texts, error))
+    return Quoted(problem=problem(error, LABELS), field=control_of(run_fields(run), texts, error))

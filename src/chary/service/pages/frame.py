@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select
 
 from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
-from chary.numbers import percent, plain
+from chary.numbers import percent, plain, sentence
 from chary.report.pages import interval, moment, number
 from chary.service.api.datasets import budget_of
 from chary.service.auth.tokens import ACTIONS, Principal
@@ -114,15 +114,6 @@ def short(value: float) -> str:
     ('3.96e-08', '144')
     """
     return plain(float(f"{value:.3g}")) if value < 1000 else number(round(value))
-
-
-def sentence(told: str) -> str:
-    """Words as the beginning of a sentence; what is code in them stays as it is.
-
-    >>> sentence("open another by session.start(SparseVector(...))")
-    'Open another by session.start(SparseVector(...))'
-    """
-    return told[:1].upper() + told[1:]
 
 
 def json_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from chary.answers import Answer
 from chary.calls.history import History
 from chary.calls.run import run_kinds, titled
 from chary.charts import Chart
-from chary.client.problems import Refusal, problem, status_of
+from chary.client.problems import Refusal, status_of
 from chary.core.transaction import numbered
 from chary.errors import CharyError, NotWithheld
 from chary.ledger import CallRecord, Ledger, Verification
@@ -23,6 +23,7 @@ from chary.service.api.custodian import last_report, publish, published_text
 from chary.service.api.datasets import file_of
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served
+from chary.service.core.problems import LABELS, problem
 from chary.service.http.admission import Asking, Number
 from chary.service.pages import charts, frame
 from chary.service.state import Service, Shared
@@ -204,5 +205,5 @@ def _shown(request: Request, on: Asking, service: Service, error: CharyError | N
     else:
         told = {"report": found.front, "found": found.front.datasets[0], "sums": found.sums}
         told |= {"calls": found.calls(page), "part": page, "parts": len(found.pages)}
-    told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error)}
+    told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error, LABELS)}
     return frame.shown(request, "report", 200 if error is None else status_of(error), **told)
