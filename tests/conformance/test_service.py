@@ -7,7 +7,9 @@ import pytest
 from chary import Budget
 from chary.calls import read
 from chary.calls.run import Opening
+from chary.calls.wording import spoken
 from chary.errors import CharyError
+from chary.service.core.problems import FIELDS
 from chary.service.core.requests import readable_kinds
 from tests.conformance.sample import ROWS
 from tests.conformance.samples import ALL, KINDS
@@ -41,7 +43,8 @@ def test_a_wrong_field_is_told_in_the_words_of_the_constructor(service, http, ki
     for each, words in {words: (each, words) for each, words in told}.values():
         response = http.post(f"/v1/datasets/visits/{route}", json=each)
         told = response.json()
-        assert (response.status_code, told["detail"]) == (422, words)
+        assert (response.status_code, told["detail"]) == (422, spoken(words, FIELDS))
+        assert told.get("python", told["detail"]) == words
         shown |= set(told.get("example", ()))
         assert refused_by_constructor(each | told.get("example", {})) is None or "example" not in told
         tried += 1

@@ -516,7 +516,7 @@ def _size_now(said: "PMW", spine: Spine) -> int:
     if said.rows is None:
         raise InvalidQuery(
             f"the number of rows is secret when neighbours are {near.describe()}: state a public number near it, such "
-            'as rows=round(session.release(count(), epsilon="0.01").value)'
+            "as rows=5000; session.release(count(), epsilon=0.01) publishes one"
         )
     return said.rows
 

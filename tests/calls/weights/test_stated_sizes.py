@@ -100,7 +100,7 @@ def test_a_stated_size_is_a_part_of_the_question(weekly):
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"rows": None}, InvalidQuery, r'such as rows=round\(session.release\(count\(\), epsilon="0.01"\).value\)'),
+        ({"rows": None}, InvalidQuery, r"such as rows=5000; session.release\(count\(\), epsilon=0.01\) publishes one"),
         ({"rows": 0}, InvalidParameter, "rows"),
         ({"rows": -3}, InvalidParameter, "rows"),
         ({"rows": 2.5}, InvalidParameter, "rows"),
