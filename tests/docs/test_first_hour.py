@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/start/alert.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/start/office.md").read_text(), re.DOTALL)
 PORT = "8321"
 
 

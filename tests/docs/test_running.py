@@ -23,10 +23,10 @@ from chary.service.store.store import ServiceStore
 from tests.service.kit import service_at
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("howto/running.md", "howto/service.md", "start/alert.md")]
+PAGES = [ROOT / "docs" / name for name in ("howto/running.md", "howto/service.md", "start/office.md")]
 UNIT = ROOT / "deploy/chary.service"
 RUNNING = PAGES[0].read_text()
-GETTING_OUT = PAGES[1].read_text().partition("## Getting it out")[2].partition("\n## ")[0]
+GETTING_OUT = PAGES[1].read_text().partition("## Deliver events")[2].partition("\n## ")[0]
 
 
 def lines_of(page):

@@ -44,7 +44,7 @@ class Tested:
     `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
     `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
     whether rows can be appended at all, `ordered` whether the order in which rows came is known.
-    `differs` is where the engine says of itself that it differs, which is in docs/howto/engines.md: "doubles" are
+    `differs` is where the engine says of itself that it differs, which is in docs/howto/sources.md: "doubles" are
     neither elements nor units that are met again, "uuids" are texts, "zones" make moments those of UTC.
     Of an engine that starts work slowly a `share` of the tests is run, the same every time.
     """

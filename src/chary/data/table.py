@@ -105,7 +105,7 @@ class RowTable:
         - `unpivot=("day", "kwh")` turns a wide table (the unit column and one column a day) into rows of unit, day and
           kwh, without empty cells. `columns={"kwh": "DOUBLE"}` declares the type of all cells of a CSV.
         - `engine="spark"`, or an open session of Spark's, reads them there, also a folder or a pattern of Parquet files
-          (see docs/howto/spark.md); a session as the source needs `table="name"`.
+          (see docs/howto/sources.md#spark); a session as the source needs `table="name"`.
         - `limit=EntryLimit("patient", 3)` refuses rows of a unit beyond its limit, here and in `append`.
 
         NaN is read as NULL, decimals and integers above 64 bits as floats (not in the unit column), categories as

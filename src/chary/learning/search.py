@@ -256,7 +256,7 @@ class PrivateSearch:
     Under a pure filter, or when epsilon is too large for the filter's order, every candidate is paid (see `quote`).
     With `runs`, random candidates run, so many in the mean, and the best one is published: one release of 3 epsilon
     (see `random_stopping`). That is the better choice where few models are ever published, see
-    docs/howto/model_selection.md.
+    docs/howto/learning.md#hyper-parameters.
 
     - `learner`: a `PrivateLearner`, such as `CountingBayes`; its own epsilon, relation and noise are replaced.
     - `grid`: the values of each hyper-parameter, in JSON. `label`: the column to be predicted.

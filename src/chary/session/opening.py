@@ -455,7 +455,7 @@ def open(
 
     - `engine`: where the rows are asked, DuckDB in this process by default; "spark", "local[2]", "spark://host:7077",
       "sc://host" or an open SparkSession (then also for a folder or a pattern of Parquet files). A SparkSession as the
-      `source` needs `table="catalog.schema.name"`. See docs/howto/spark.md.
+      `source` needs `table="catalog.schema.name"`. See docs/howto/sources.md#spark.
 
     Assumptions: the schema is public, as are names, keys and bounds. `infer_types=True` finds the types of a CSV in its
     values, which makes them public; the statement says so. `unsafe_noise` replaces the operating system's randomness

@@ -67,7 +67,7 @@ def session_of(engine: Any) -> Any:
     if not is_name(engine):
         raise InvalidParameter(_NAMES)
     return quietly(
-        lambda: _started(engine), EngineError("Spark could not be started or reached: see docs/howto/spark.md")
+        lambda: _started(engine), EngineError("Spark could not be started or reached: see docs/howto/sources.md#spark")
     )
 
 
