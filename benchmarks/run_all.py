@@ -59,6 +59,7 @@ NAMES = (
     "multiplicative_weights",
     "mwem",
     "linear_queries",
+    "turbo_caches",
     "sparse_weights",
     "growing_queries",
     "small_database",

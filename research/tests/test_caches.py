@@ -17,18 +17,23 @@ from tests.paths import beside
 from chary.accounting import DiscreteLaplace, Pure, ZeroConcentrated
 from chary.data.predicates.predicate import Predicate
 from chary.data.universe.regions import located
-from chary.filters import Budget
+from chary.filters import Budget, RenyiFilter
 from chary_research import workloads
 from chary_research.caches import (
     BYPASSES,
+    AfterReleases,
+    AfterVisits,
     Bypass,
     CellsOnce,
     ExactMatches,
+    FreeTests,
+    Marginals,
     Opening,
     OwnWeights,
     PlainPMW,
     PMWBypass,
     Wanted,
+    WhileRight,
     laplace,
     pure_total,
     renyi_total,
@@ -229,7 +234,88 @@ def test_all_cells_once_cost_what_the_worst_query_takes():
     assert not low < spread * 3 / 2 < high
 
 
-@pytest.mark.parametrize("cache", [ExactMatches, partial(ExactMatches, gaussian=True), PlainPMW, PMWBypass])
+def marginal(known, **values):
+    """The place in the pool of the query that restricts these attributes alone."""
+    wanted = tuple(
+        values.get(name, tuple(range(size))) for name, size in zip(known.attributes, known.sizes, strict=True)
+    )
+    return known.pool.index(wanted)
+
+
+def test_marginals_charge_what_is_missing_and_reuse_what_is_kept(given):
+    cache, one = Marginals(*given), given[2].gaussian
+    cache.ask(marginal(given[0], age=(0,)))
+    assert dict(cache.charged) == {ZeroConcentrated(Fraction(2 * one)): 1}
+    cache.ask(marginal(given[0], age=(3,)))
+    cache.ask(marginal(given[0], age=(0, 1, 2)))
+    assert cache.charged.total() == 1
+    cache.ask(marginal(given[0], age=(1, 2)))
+    assert float(sum(event.rho for event in cache.charged.elements())) == pytest.approx(4 * one)
+    cache.ask(marginal(given[0], age=(0,), sex=(1,)))
+    assert float(sum(event.rho for event in cache.charged.elements())) == pytest.approx(6 * one)
+    # One age of both sexes is two cells of the finer marginal, and one of its own, which is exact enough.
+    cache.ask(marginal(given[0], age=(1,)))
+    assert cache.charged.total() == 3
+    assert cache.ask(marginal(given[0])) == pytest.approx(1)
+
+
+def test_marginals_that_were_made_more_exact_have_the_noise_of_all_that_was_charged():
+    known, off = covid_tests(20_000), []
+    wanted, counts = Wanted(known.rows), known.counts(0)
+    one, two = (marginal(known, age=age) for age in ((0,), (1, 2)))
+    for trial in range(3000):
+        made = Marginals(known, counts, wanted, trial)
+        made.ask(one)
+        off.append(made.ask(two) - made.truth(two))
+    spread = np.std(off) * known.rows * math.sqrt(2 * wanted.gaussian)
+    low, high = np.sqrt(np.array(scipy.stats.chi2.interval(1 - ALPHA, len(off))) / len(off))
+    assert low < spread < high
+    assert not low < spread * 3 / 2 < high
+
+
+def test_free_tests_pay_for_hard_answers_alone(given, asked):
+    cache, hard = FreeTests(*given), set()
+    for number in asked[-1]:
+        easy = abs(cache.told(number) - cache.truth(number)) <= cache.wanted.alpha
+        before = cache.charged.total()
+        answer = cache.ask(number)
+        if number in hard or easy:
+            assert cache.charged.total() == before
+        else:
+            hard.add(number)
+            assert cache.charged.total() == before + 1
+            assert abs(answer - cache.truth(number)) < 2 * cache.wanted.alpha
+    assert 5 < len(hard) < 60
+    assert cache.weights.sum() == pytest.approx(1)
+
+
+def test_trust_follows_what_was_published():
+    known = covid_tests(1000)
+    cell, row = (0, 0, 0, 0), (0, slice(None), 0, 0)
+    after = AfterReleases(2, known)
+    for tested, trusted in ((True, False), (False, False), (False, True)):
+        after.learned(cell, hard=True, tested=tested)
+        assert after.trusted(cell) == trusted
+    right = WhileRight(3, known)
+    told = [right.learned(cell, hard=hard, tested=False) or right.trusted(cell) for hard in (0, 0, 0, 1, 0, 0, 0)]
+    assert told == [False, False, True, False, False, False, True]
+    visits = AfterVisits(2, 3, known)
+    visits.learned(row, hard=False, tested=False)
+    visits.learned(cell, hard=False, tested=False)
+    assert visits.trusted(cell)
+    assert not visits.trusted(row)
+    visits.learned(row, hard=False, tested=False)
+    assert visits.trusted(row)
+    # The least visited of its cells was there twice: three more are needed, of which the hard answer is one.
+    visits.learned(row, hard=True, tested=True)
+    for needed in (False, False, True):
+        assert visits.trusted(row) == needed
+        visits.learned(row, hard=False, tested=False)
+
+
+@pytest.mark.parametrize(
+    "cache", [ExactMatches, partial(ExactMatches, gaussian=True), PlainPMW, PMWBypass, Marginals, FreeTests]
+)
 def test_published_caches_keep_their_accuracy(cache):
     known = covid_tests(20_000)
     wanted, outside, asked = Wanted(known.rows, beta=0.02), 0, 0
@@ -255,14 +341,24 @@ def test_ours_is_opened_as_near_as_wanted(asked, opened):
     assert hits.noise.error_bar(1 - wanted.beta) <= wanted.alpha * rows
 
 
-@pytest.mark.parametrize("ways", [{}, {"update": "refitted", "first": 12}])
+def test_calls_with_laplace_noise_are_opened_as_near_and_as_many(asked):
+    known, wanted, *_ = asked
+    opening = Opening.found(known, wanted, Budget(epsilon="0.3", delta="1e-6"), 60, laplace=True)
+    law, rows = opening.law(known, wanted.rows), wanted.rows
+    beyond = float(opening.alpha) * 2 / 3 * rows + law.hits.tails.miss_reach_up(Fraction(wanted.beta))
+    assert beyond <= wanted.alpha * rows < beyond + 0.001 * rows
+    filter_ = RenyiFilter.best(opening.budget)
+    assert filter_.price(law.event).hit.copies_in(filter_.capacity) in (60, 61)
+
+
+@pytest.mark.parametrize("ways", [{}, {"update": "refitted", "trust": partial(AfterReleases, 12)}])
 def test_plans_answer_as_the_session_does(given, asked, opened, ways):
     how = replace(opened, **ways)
     plans, whole = (OwnWeights(*given, opening=how, whole=whole) for whole in (False, True))
     for number in asked[-1][:60]:
         assert plans.ask(number) == whole.ask(number)
     assert plans.hits == whole.hits > 5
-    assert plans.released == whole.released == how.first
+    assert plans.released == whole.released == (12 if ways else 0)
     assert plans.share == pytest.approx(whole.share)
     assert plans.promised == pytest.approx(whole.promised)
     assert plans.promised < plans.budget

@@ -1,19 +1,19 @@
-"""Caches of private answers to linear queries: exact matches, multiplicative weights and PMW-Bypass as published."""
+"""Caches of private answers to linear queries: exact matches, noisy cells, multiplicative weights, PMW-Bypass."""
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import DiscreteLaplace, Event, Pure, ZeroConcentrated, epsilon_up
+from chary.accounting import DiscreteLaplace, Event, Pure, Targeted, ZeroConcentrated, epsilon_up
 from chary.accounting.weights import Update
 from chary.amounts import Amount
 from chary.calls import PMW, Release
@@ -192,6 +192,59 @@ class CellsOnce(Answering):
         return self.truth(number) + float(noise)
 
 
+class Marginals(Answering):
+    """Noisy cells of marginals, kept and made more exact as queries need it: a cache of a strategy, after CacheDP.
+
+    A query is a sum of cells of the marginal of the attributes that it restricts, and of each one with more attributes.
+    Of the former and of all that are kept, it takes the one that is least charged until the sum is near enough: often
+    nothing. What is charged buys fresh Gaussian noise on all cells of the marginal, whose average with the old noise,
+    by their inverse variances, is as exact as if both had been one. A row that is replaced moves two cells by 1. The
+    number of rows is public, so a sum has the noise of its cells or of all others, whichever are fewer. Source: the
+    modules of Mazmudar et al., VLDB 2022, but for estimates from several marginals at once.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._kept: dict[tuple[int, ...], tuple[float, Floats]] = {}
+        self._told: dict[int, float] = {}
+
+    def ask(self, number: int) -> float:
+        if number not in self._told:
+            self._told[number] = self._summed(number)
+        return self._told[number]
+
+    def _summed(self, number: int) -> float:
+        query, sizes = self.workload.pool[number], self.workload.sizes
+        whole = [values is None or len(values) == size for values, size in zip(query, sizes, strict=True)]
+        own = tuple(place for place, all_of_it in enumerate(whole) if not all_of_it)
+        tried = {kept for kept in self._kept if set(own) <= set(kept)} | {own}
+        extra, axes = min((self._missing(number, axes), axes) for axes in tried)
+        if extra > 0:
+            self._measure(axes, extra)
+        if axes not in self._kept:
+            return self.truth(number)
+        noise, inside = self._kept[axes][1], np.ix_(*(self._values(number, axis) for axis in axes))
+        off = noise[inside].sum()
+        few = 2 * noise[inside].size <= noise.size
+        return self.truth(number) + float(off if few else off - noise.sum())
+
+    def _values(self, number: int, axis: int) -> tuple[int, ...]:
+        return self.workload.pool[number][axis] or tuple(range(self.workload.sizes[axis]))
+
+    def _missing(self, number: int, axes: tuple[int, ...]) -> float:
+        """The rho that this marginal still lacks."""
+        inside = math.prod(len(self._values(number, axis)) for axis in axes)
+        every = math.prod(self.workload.sizes[axis] for axis in axes)
+        return 2 * min(inside, every - inside) * self.wanted.gaussian - self._kept.get(axes, (0.0,))[0]
+
+    def _measure(self, axes: tuple[int, ...], extra: float) -> None:
+        self.charged[ZeroConcentrated(Fraction(extra))] += 1
+        shape = tuple(self.workload.sizes[axis] for axis in axes)
+        rho, noise = self._kept.get(axes, (0.0, np.zeros(shape)))
+        fresh = self._draw.normal(0, math.sqrt(1 / extra), shape) / self.wanted.rows
+        self._kept[axes] = rho + extra, (rho * noise + extra * fresh) / (rho + extra)
+
+
 class _Learning(Answering):
     """A histogram of weights, uniform at first, and a sparse vector that says whether it is right."""
 
@@ -235,6 +288,38 @@ class PlainPMW(_Learning):
         answer, told = self.counted(number, epsilon), self.told(number)
         self.learn(number, math.copysign(self.wanted.alpha / 8, answer - told))
         return answer
+
+
+class FreeTests(_Learning):
+    """A limit of multiplicative weights that are refitted: tests are exact and cost nothing, hard answers a count each.
+
+    A hard answer projects the histogram on what is known of the share, and earlier ones follow once, the latest first.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._hard: dict[int, float] = {}
+
+    def ask(self, number: int) -> float:
+        if number in self._hard or abs(self.told(number) - self.truth(number)) <= self.wanted.alpha:
+            return self._hard.get(number, self.told(number))
+        rho = self.wanted.gaussian
+        self.charged[ZeroConcentrated(Fraction(rho))] += 1
+        self._hard[number] = self.truth(number) + float(self._draw.normal(0, 1 / math.sqrt(2 * rho))) / self.wanted.rows
+        for each in reversed(self._hard):
+            self._project(each)
+        return self._hard[number]
+
+    def _project(self, number: int) -> None:
+        answer, far, share = self._hard[number], self.wanted.alpha, _inside(self.told(number))
+        nearest = _inside(min(max(share, answer - far / 3), answer + far / 3))
+        if nearest != share:
+            self.learn(number, math.log(nearest / share) + math.log((1 - share) / (1 - nearest)))
+
+
+def _inside(share: float) -> float:
+    """The nearest that multiplication can reach."""
+    return min(max(share, 1e-9), 1 - 1e-9)
 
 
 @dataclass(frozen=True)
@@ -301,51 +386,123 @@ class PMWBypass(_Learning):
             self._updates[place] += 1
 
 
-# Ours: `PMW` of a session, opened so that it answers as near as wanted.
+# Ours: `PMW` of a session, opened so that it answers as near as wanted. A query may be released instead, which teaches
+# the histogram; when, depends on what was published, and on nothing else.
+
+
+class Trust(ABC):
+    """When a query goes to the histogram instead of being released."""
+
+    @abstractmethod
+    def trusted(self, place: Any) -> bool:
+        """Whether one with these cells does."""
+
+    @abstractmethod
+    def learned(self, place: Any, *, hard: bool, tested: bool) -> None:
+        """What came of one: whether the histogram was off by more than is easy, and whether that was tested."""
+
+
+class AfterReleases(Trust):
+    """After so many releases."""
+
+    def __init__(self, first: int, workload: Workload) -> None:
+        self._left = first
+
+    def trusted(self, place: Any) -> bool:
+        return self._left <= 0
+
+    def learned(self, place: Any, *, hard: bool, tested: bool) -> None:
+        self._left -= not tested
+
+
+class AfterVisits(Trust):
+    """After so many answers about each of its cells; after a hard answer after `step` more of those of its cells.
+
+    Turbo's heuristic.
+    """
+
+    def __init__(self, first: int, step: int, workload: Workload) -> None:
+        self._visits, self._step = np.zeros(workload.sizes, np.int64), step
+        self._needed = np.full(workload.sizes, first)
+
+    def trusted(self, place: Any) -> bool:
+        return bool(np.all(self._visits[place] >= self._needed[place]))
+
+    def learned(self, place: Any, *, hard: bool, tested: bool) -> None:
+        if tested and hard:
+            self._needed[place] = self._visits[place].min() + self._step
+        if hard or not tested:
+            self._visits[place] += 1
+
+
+class WhileRight(Trust):
+    """While the histogram was right in all of the last answers, so many."""
+
+    def __init__(self, answers: int, workload: Workload) -> None:
+        self._hard = deque([True] * answers, maxlen=answers)
+
+    def trusted(self, place: Any) -> bool:
+        return not any(self._hard)
+
+    def learned(self, place: Any, *, hard: bool, tested: bool) -> None:
+        self._hard.append(hard)
+
+
+AT_ONCE: Final = partial(AfterReleases, 0)
 
 
 @dataclass(frozen=True)
 class Opening:
-    """A budget into which so many hard answers fit, of each of which the part `value` is for its count, and the alpha
-    of the histogram. The `first` queries are released, which teaches the histogram, instead of tested.
+    """A budget into which so many hard answers fit, the alpha of the histogram, and when it is trusted.
 
-    `alpha` is the largest that leaves no easy answer farther off than wanted, but for a chance of beta, and `value` the
-    least part that keeps hard ones as near.
+    Hard is told from easy by optimal tests, where the part `value` of each hard answer is for its count, or by calls of
+    `epsilon` with Laplace noise. `alpha` is the largest that leaves no easy answer farther off than wanted, but for a
+    chance of beta, and `value` the least part that keeps hard ones as near.
     """
 
     budget: Budget
     hits: int
-    value: Fraction
-    alpha: Fraction
+    alpha: Fraction = Fraction(1, 20)
+    value: Fraction | None = None
+    epsilon: Fraction | None = None
     update: Update = "projected"
-    first: int = 0
+    trust: Callable[[Workload], Trust] = AT_ONCE
 
     @classmethod
-    def found(cls, workload: Workload, wanted: Wanted, budget: Budget, hits: int, **ways: Any) -> "Opening":
+    def found(
+        cls, workload: Workload, wanted: Wanted, budget: Budget, hits: int, *, laplace: bool = False, **ways: Any
+    ) -> "Opening":
         """Errors: `InvalidParameter` for a budget into which no such answers fit."""
-        rows, far = wanted.rows, wanted.alpha * wanted.rows
         filter_ = RenyiFilter.best(budget)
-        each = float(rho_of(Fraction(filter_.capacity.main, filter_.steps) / hits, filter_.order))
-        value = Fraction(math.ceil(1000 * wanted.gaussian / each), 1000)
-        rough = cls(budget, hits, value, Fraction(1, 20))
-        missed = rough.law(workload, rows).hits.tails.miss_reach_up(Fraction(wanted.beta))
-        alpha = Fraction(math.floor(10_000 * 1.5 * (far - missed) / rows), 10_000)
-        return cls(budget, hits, value, alpha, **ways)
+        if laplace:
+            rough = cls(budget, hits, epsilon=_laplace_hits(filter_, hits), **ways)
+        else:
+            each = float(rho_of(Fraction(filter_.capacity.main, filter_.steps) / hits, filter_.order))
+            rough = cls(budget, hits, value=Fraction(math.ceil(1000 * wanted.gaussian / each), 1000), **ways)
+        missed = rough.law(workload, wanted.rows).hits.tails.miss_reach_up(Fraction(wanted.beta))
+        far = 1.5 * (wanted.alpha * wanted.rows - missed) / wanted.rows
+        return replace(rough, alpha=Fraction(math.floor(10_000 * far), 10_000))
 
     def call(self, workload: Workload) -> PMW:
         """The opening of the histogram."""
-        return PMW(
-            universe=workload.universe,
-            alpha=self.alpha,
-            hits=self.hits,
-            value=self.value,
-            update=self.update,
-            follow_size=False,
-        )
+        tests: dict[str, Any] = {"epsilon": self.epsilon}
+        if self.epsilon is None:
+            tests = {"hits": self.hits, "value": self.value}
+        return PMW(universe=workload.universe, alpha=self.alpha, update=self.update, follow_size=False, **tests)
 
     def law(self, workload: Workload, rows: int) -> PMWLaw:
         """What it fixes."""
         return self.call(workload).law(RenyiFilter.best(self.budget), NeighborRelation("replace", None), rows)
+
+
+def _laplace_hits(filter_: RenyiFilter, hits: int) -> Fraction:
+    """The largest epsilon of a call of which so many hits fit, to one part in a thousand."""
+    low, high = 1e-9, 10.0
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        fit = filter_.price(Targeted(Fraction(middle))).hit.copies_in(filter_.capacity) or 0
+        low, high = (middle, high) if fit >= hits else (low, middle)
+    return Fraction(low)
 
 
 class OwnWeights(Answering):
@@ -365,19 +522,20 @@ class OwnWeights(Answering):
         self.session = open(rows, **terms, budget=opening.budget, unsafe_noise=source)
         self.run: Any = self.session.start(opening.call(self.workload))
         self._told, self._plans, self._held, self._source = dict[int, float](), dict[int, Plan[Any]](), b"", source
-        self.used, self.budget = Amount(0), opening.budget.exact[0]
+        self.used, self.budget, self._trust = Amount(0), opening.budget.exact[0], opening.trust(self.workload)
 
     def ask(self, number: int) -> float:
         if number in self._told:
             return self._told[number]
-        condition = self.workload.condition(self.workload.pool[number])
-        if self.released < self._opening.first:
-            share = self._release(number, condition)
+        place, condition = self.place(number), self.workload.condition(self.workload.pool[number])
+        tested = self._trust.trusted(place)
+        if tested:
+            share, hard = self._asked(number, condition)
+            self.hits += hard
         else:
-            answer = self.run.ask(condition) if self._whole else self._planned(number, condition)
-            self.hits += answer.hard
-            self.unverified += not answer.verified
-            share = float(answer.share)
+            before, share = self.run.state.estimate(condition), self._release(number, condition)
+            hard = abs(share - before) > 2 / 3 * self._opening.alpha
+        self._trust.learned(place, hard=hard, tested=tested)
         if self._matches:
             self._told[number] = share
         return share
@@ -401,9 +559,21 @@ class OwnWeights(Answering):
             told = self.session.ask(asked)
             self.run.learn(condition, told)
         else:
-            told = self._done(asked.plan(self.session.spine), number)
+            plan: Plan[Any] = asked.plan(self.session.spine)
+            told = plan.present(self._done(plan, number), self.run.call + self._calls)
             self._done(self.run.lesson(condition, told), number)
         return float(told.value) / self.wanted.rows
+
+    def _asked(self, number: int, condition: str | None) -> tuple[float, bool]:
+        """What the histogram answers, and whether it was off."""
+        answer = self.run.ask(condition) if self._whole else self._planned(number, condition)
+        if not isinstance(answer, dict):
+            self.unverified += not answer.verified
+            return float(answer.share), answer.hard
+        # What an easy answer may be off by takes half of the time, and is not needed here.
+        if not answer["hard"]:
+            return answer["share"], False
+        return min(1.0, max(0.0, answer["count"] / answer["size"])), True
 
     def _planned(self, number: int, condition: str | None) -> Any:
         """What the plan of the question answers from the count, as long as a hit fits into the budget."""
@@ -418,10 +588,10 @@ class OwnWeights(Answering):
         return self._done(plan, number)
 
     def _done(self, plan: Plan[Any], number: int) -> Any:
-        """What a plan answers from the count of this query, charged."""
+        """What a plan publishes from the count of this query, charged."""
         price, counted = plan.price(self.filter), round(self.truth(number) * self.wanted.rows)
         result = plan.run(Data([counted], self._source, self._held, None, price))
         self._held = result.secrets.get(self.run.call) or self._held
         self._calls += 1
         self.used += plan.cost.final(price, result, self.filter.capacity.main)
-        return plan.present(result.answer, self.run.call + self._calls)
+        return result.answer

@@ -75,14 +75,26 @@ class Workload:
 
     def region(self, query: Query) -> Region:
         """The cells of the query in the universe: those of its condition, which takes longer to read."""
-        named = [(place, values) for place, values in enumerate(query) if values is not None]
-        parts = [Along(place, np.isin(np.arange(self.sizes[place]), values)) for place, values in named]
-        shape = self.universe.shape
+        if query not in self._regions:
+            self._regions[query] = self._region(query)
+        return self._regions[query]
+
+    def _region(self, query: Query) -> Region:
+        shape, parts = self.universe.shape, list[Along]()
+        for axis, values in enumerate(query):
+            if values is not None:
+                flags = np.zeros(self.sizes[axis], np.bool_)
+                flags[list(values)] = True
+                parts.append(Along(axis, flags))
         if not parts:
             rows = math.prod(shape[: splits(self.universe)[0]])
             return Region(np.zeros(rows, np.intp), np.ones((1, self.cells // rows), np.bool_))
         tried = (AtSplit(Joined(True, parts), shape, place) for place in splits(self.universe))
         return Region(*min(tried, key=AtSplit.cost).patterns())
+
+    @cached_property
+    def _regions(self) -> dict[Query, Region]:
+        return {}
 
     def place(self, query: Query) -> tuple[Any, ...]:
         """What picks the cells of the query from an array of them all."""

@@ -111,6 +111,9 @@ def _show(found: list[reproduction.Reproduced], skipped: dict[str, list[str]]) -
     for each in found:
         fresh = "" if each.measured == each.pieces else f", {each.pieces - each.measured} pieces from an earlier run"
         output.console.print(f"{each.name}: {each.seconds:.1f} s{fresh}; {each.csv}, {each.picture}", soft_wrap=True)
+        for table in each.tables:
+            output.console.print(f"  {table.told}", soft_wrap=True)
+            output.show_table(list(table.headings), table.lines)
         for trend in each.trends:
             output.console.print(f"  {'holds' if trend.holds else 'DOES NOT HOLD'}: {trend.told}", soft_wrap=True)
     for name, files in skipped.items():

@@ -134,6 +134,28 @@ class Trend:
         set_fields(self, holds=bool(self.holds))
 
 
+@dataclass(frozen=True)
+class Table:
+    """Figures of an experiment that belong side by side: what they are of, headings, and lines of texts.
+
+    >>> Table.of("errors", ["by", "mean"], [["ours", 0.0123456], ["plain", None]]).lines
+    (('ours', '0.0123'), ('plain', '-'))
+    """
+
+    told: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, told: str, headings: Sequence[str], lines: Sequence[Sequence[Any]]) -> "Table":
+        """With three digits of each float, and a dash for None."""
+        return cls(told, tuple(headings), tuple(tuple(map(_shown, line)) for line in lines))
+
+
+def _shown(value: Any) -> str:
+    return "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 class Experiment(ABC):
     """A figure that can be made again.
 
@@ -172,6 +194,10 @@ class Experiment(ABC):
     @abstractmethod
     def draw(self, found: Measurements, figure: Figure) -> None:
         """The picture of all rows."""
+
+    def tables(self, found: Measurements) -> Sequence[Table]:
+        """What is printed of all rows, beside the trends: nothing where the picture says all."""
+        return ()
 
     @abstractmethod
     def trends(self, found: Measurements) -> Sequence[Trend]:

@@ -28,6 +28,9 @@ COLOURS: Final = {
     "joint": "#cc3311",
     "one by one, delta": "#ddaa33",
     "one by one": "#aaaaaa",
+    "plain PMW": "#aa4499",
+    "PMW-Bypass": "#cc6677",
+    "cells of marginals": "#ddcc77",
 }
 
 

@@ -32,7 +32,7 @@ from chary_research.experiments import (
     synthesis,
     thresholds,
 )
-from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Table, Trend
 from chary_research.experiments.training_risks import TrainingRisks
 
 # All experiments by name.
@@ -108,6 +108,7 @@ class Reproduced:
     pieces: int
     measured: int
     seconds: float
+    tables: tuple[Table, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -116,7 +117,13 @@ class Reproduced:
 
     def as_dict(self) -> dict[str, Any]:
         """Its figures by name, but for the rows, which are in the CSV file."""
-        told = {"name": self.name, "holds": self.holds, "trends": [vars(trend) for trend in self.trends]}
+        told: dict[str, Any] = {
+            "name": self.name,
+            "holds": self.holds,
+            "trends": [vars(trend) for trend in self.trends],
+        }
+        if self.tables:
+            told["tables"] = [vars(table) for table in self.tables]
         counted = {"pieces": self.pieces, "measured": self.measured, "seconds": round(self.seconds, 3)}
         return told | counted | {"csv": str(self.csv), "picture": str(self.picture)}
 
@@ -163,8 +170,8 @@ def reproduce(
     found, files = Measurements(rows), (at / f"{experiment.name}.csv", at / f"{experiment.name}.png")
     found.write_csv(files[0])
     picture(experiment, found, files[1])
-    trends = tuple(experiment.trends(found))
-    return Reproduced(experiment.name, found, *files, trends, len(settings), len(missing), seconds)
+    trends, tables = tuple(experiment.trends(found)), tuple(experiment.tables(found))
+    return Reproduced(experiment.name, found, *files, trends, len(settings), len(missing), seconds, tables)
 
 
 def check(experiment: Experiment, data: DataFolder) -> None:
