@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from chary.demo.panel import first_year, of_year, people
 from chary_research import attacks
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
-from chary_research.experiments.pictures import log_ticks
+from chary_research.experiments.pictures import COLOURS, legend_below, log_ticks
 
 # The attacks of the lecture on exact answers and on sessions, beside what no attacker can do better.
 
 PUBLIC: Final = ("age", "female", "site", "plan")
 SECRET: Final = "visits"
-_RAW, _ROUGH, _SESSION = "#d55e00", "#e69f00", "#0072b2"
+_RAW, _ROUGH, _SESSION = (COLOURS[name] for name in ("exact answers", "rounded answers", "session"))
 
 
 class LinkageAttack(Experiment):
@@ -49,7 +49,7 @@ class LinkageAttack(Experiment):
         axes.plot(epsilons, 100 * found["commonest"], ":", color="grey", label="the commonest value")
         axes.set(title=f"{found['people'][0]:,} of {found['rows'][0]:,} people", xlabel="epsilon", ylabel="% right")
         log_ticks(axes, epsilons)
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         room = 5 * np.sqrt(0.25 / found["people"] / found["repeats"])
@@ -97,7 +97,7 @@ class DifferencingAttack(Experiment):
         axes.plot(line, [attacks.guess_limit(epsilon) for epsilon in line.tolist()], "k--", label="limit")
         axes.set(xlabel="epsilon", ylabel="share right", ylim=(0.35, 1.05))
         log_ticks(axes, epsilons)
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         informed, two = found.where(informed=True), found.where(informed=False)
@@ -138,7 +138,7 @@ class MembershipAttack(Experiment):
         axes.plot(found["attributes"], found["limit"], "k--", label="limit")
         axes.set(xlabel="attributes of 100 people", ylabel="members found at 5 % false alarms", ylim=(0, 1.05))
         log_ticks(axes, found.distinct("attributes"), most=6)
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         people: Any = found["rows"] * found["sessions"]
@@ -180,7 +180,7 @@ class ReconstructionAttack(Experiment):
         axes.plot(found["counts"], 100 * found["limit"], "k--", label="limit, on average")
         axes.set(xlabel=f"counts told of {self.people} people", ylabel="% of the bits right", ylim=(40, 103))
         log_ticks(axes, found["counts"].tolist())
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         room = 6 * np.sqrt(0.25 / self.people / found["sessions"])
@@ -218,7 +218,7 @@ class LowBitsAttack(Experiment):
         axes.plot(epsilons, found["limit"], "k--", label="limit")
         axes.set(xlabel="epsilon", ylabel="share right", ylim=(0.35, 1.05))
         log_ticks(axes, epsilons)
-        axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         small = found.where(epsilon="0.01")[0]
@@ -270,7 +270,7 @@ class ClassifierAttacks(Experiment):
             if attack == "shadows":
                 axes.plot(part["rows"], 100 * part["limit"], "k--", label="limit")
             axes.set(title=attack, xlabel="rows in the training data", ylabel=label)
-            axes.legend(fontsize=7, frameon=False)
+        legend_below(figure, *figure.axes)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         inversion, shadows = (found.where(attack=attack) for attack in ("inversion", "shadows"))

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, logsumexp
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up, noisy_max_epsilon_up, running_epsilon_up
 from chary.mechanisms import GaussianThreshold
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
-from chary_research.experiments.pictures import legend_below
+from chary_research.experiments.pictures import legend_below, shades
 from chary_research.published import post_processed_epsilon, zhu_wang_nonnegative_epsilon
 
 # What a run of above threshold lost, by when it halted and by its threshold ([GAUSS] Figures 1 and 2).
@@ -125,10 +125,11 @@ class LossByThreshold(Experiment):
 
     def draw(self, found: Measurements, figure: Figure) -> None:
         axes = figure.subplots()
-        for noise in found.distinct("noise"):
+        noises = found.distinct("noise")
+        for noise, colour in zip(noises, shades(len(noises)), strict=True):
             part = found.where(noise=noise)
-            [line] = axes.plot(part["threshold"], part["halted"], label=f"halted, noise {noise}")
-            axes.plot(part["threshold"], part["running"], ":", color=line.get_color())
+            axes.plot(part["threshold"], part["halted"], color=colour, label=f"halted, noise {noise}")
+            axes.plot(part["threshold"], part["running"], ":", color=colour)
         axes.plot([], [], "k:", label="still running")
         axes.set(xlabel="threshold", ylabel="loss after 20 steps", yscale="log")
         legend_below(figure, axes, columns=3)
@@ -181,10 +182,10 @@ class MaximumByQueries(Experiment):
 
     def draw(self, found: Measurements, figure: Figure) -> None:
         axes = figure.subplots()
-        for noise in self.noises:
+        for noise, colour in zip(self.noises, shades(len(self.noises)), strict=True):
             part = found.where(noise=noise)
-            [line] = axes.plot(part["queries"], part["pure"], label=f"noise {noise}")
-            axes.plot(part["queries"], part["post_processed"], "--", color=line.get_color())
+            axes.plot(part["queries"], part["pure"], color=colour, label=f"noise {noise}")
+            axes.plot(part["queries"], part["post_processed"], "--", color=colour)
         axes.plot([], [], "k--", label="all noisy values, delta 1e-5")
         axes.set(xlabel="queries", ylabel="epsilon", xscale="log", yscale="log")
         legend_below(figure, axes, columns=3)
@@ -326,11 +327,13 @@ class MonteCarloLosses(Experiment):
         for axes, law in zip(panes, _LAWS, strict=True):
             part = found.where(law=law)
             for fresh, marker in ((True, "o-"), (False, "s--")):
-                for draws in part.distinct("draws"):
+                known = part.distinct("draws")
+                for draws, colour in zip(known, shades(len(known)), strict=True):
                     rows = part.where(fresh=fresh, draws=draws)
                     told = f"{draws:,} draws, {'fresh' if fresh else 'the same'}"
                     noises = [float(noise) for noise in rows["noise"]]
-                    axes.plot(noises, 100 * rows["deviation"] / rows["exact"], marker, markersize=3, label=told)
+                    deviation = 100 * rows["deviation"] / rows["exact"]
+                    axes.plot(noises, deviation, marker, markersize=3, color=colour, label=told)
             axes.set(title=law, xlabel="noise", ylabel="deviation, % of the loss", yscale="log")
         legend_below(figure, panes[1], columns=3)
 

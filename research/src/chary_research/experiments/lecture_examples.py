@@ -140,13 +140,15 @@ class SmokerStudy(Experiment):
         # Both lie nearly on each other: pale and wide below.
         pale, line = {"alpha": 0.35, "linewidth": 6}, {"linewidth": 1.5}
         for part, style, mark, told in ((without, pale, "o", "X stays away"), (with_her, line, "x", "X takes part")):
-            panes[0].plot(epsilons, part["believed"], color=COLOURS["pure"], label=f"after the study, {told}", **style)
-            panes[0].plot(epsilons, part["session"], mark, color=COLOURS["pure"], label=f"after one session, {told}")
+            panes[0].plot(
+                epsilons, part["believed"], color=COLOURS["session"], label=f"after the study, {told}", **style
+            )
+            panes[0].plot(epsilons, part["session"], mark, color=COLOURS["session"], label=f"after one session, {told}")
         low, high = with_her["believed"] - with_her["spread"], with_her["believed"] + with_her["spread"]
-        panes[0].fill_between(epsilons, low, high, color=COLOURS["pure"], alpha=0.12, linewidth=0)
+        panes[0].fill_between(epsilons, low, high, color=COLOURS["session"], alpha=0.12, linewidth=0)
         panes[0].plot(epsilons, with_her["before"], ":", color=TOLD, label="before the study")
         panes[0].set(title="does X see a doctor often? (only the trait is known)", ylabel="belief", ylim=(0, 1))
-        panes[1].plot(epsilons, np.ones(len(epsilons)), color=COLOURS["published"], label="an exact count")
+        panes[1].plot(epsilons, np.ones(len(epsilons)), color=COLOURS["exact answers"], label="an exact count")
         panes[1].plot(epsilons, with_her["limit"], "--", color=TOLD, label="limit: odds of e^epsilon")
         panes[1].plot(epsilons, with_her["surest_1"], "o", color=COLOURS["Laplace"], label="one count, surest answer")
         many = with_her[f"guessed_{QUESTIONS}"]

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 # One colour a method in all of them, for people who see few colours told apart (Okabe and Ito 2008; Tol 2021). Black is
@@ -20,8 +23,13 @@ COLOURS: Final = {
     "tuned": "#6a3d9a",
     "one-sided": "#44aa99",
     "Gaussian": "#882255",
+    "for ever": "#225555",
     "Laplace": "#999933",
     "scaled Laplace": "#8c510a",
+    "Laplace by rho": "#bbcc33",
+    "exact answers": "#d55e00",
+    "rounded answers": "#e69f00",
+    "session": "#0072b2",
     "exponential": "#332288",
     "permute-and-flip": "#ee3377",
     "halving": "#117733",
@@ -32,6 +40,15 @@ COLOURS: Final = {
     "PMW-Bypass": "#cc6677",
     "cells of marginals": "#ddcc77",
 }
+
+
+def shades(count: int) -> list[str]:
+    """Colours for the values of a parameter, which are no methods, from dark to light.
+
+    >>> shades(2)
+    ['#440154', '#7ad151']
+    """
+    return [to_hex(colormaps["viridis"](place)) for place in np.linspace(0, 0.8, count)]
 
 
 def legend_below(figure: Figure, *panes: Axes, columns: int = 5) -> None:

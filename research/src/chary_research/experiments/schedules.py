@@ -31,7 +31,7 @@ NOISES: Final[dict[str, dict[str, Any]]] = {
     "Laplace, rho 0.02": {"rho": "0.02"},
     "Gaussian, rho 0.02": {"rho": "0.02"},
 }
-_COLOURS: Final = dict(zip(NOISES, (COLOURS["Laplace"], COLOURS["scaled Laplace"], COLOURS["Gaussian"]), strict=True))
+_COLOURS: Final = dict(zip(NOISES, (COLOURS["Laplace"], COLOURS["Laplace by rho"], COLOURS["Gaussian"]), strict=True))
 _ROWS: Final = NeighborRelation("replace", None)
 Floats = NDArray[np.float64]
 

@@ -144,7 +144,7 @@ class SmallTables(Experiment):
             part = found.where(size=size)
             epsilons = [float(epsilon) for epsilon in part["epsilon"]]
             axes.plot(epsilons, part["published"], "-", color=TOLD, label="published, once")
-            axes.plot(epsilons, part["for_ever"], "x-", color=COLOURS["Renyi"], label="exact, for ever (scheduled)")
+            axes.plot(epsilons, part["for_ever"], "x-", color=COLOURS["for ever"], label="exact, for ever (scheduled)")
             axes.plot(epsilons, part["promised"], "o-", markersize=3, color=COLOURS["pure"], label="exact, once")
             axes.plot(epsilons, part["mean"], "s:", markersize=3, color=COLOURS["pure"], label="measured, mean, once")
             axes.set(title=f"{size:,} rows", xlabel="epsilon", yscale="log")

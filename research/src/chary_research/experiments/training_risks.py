@@ -46,7 +46,7 @@ class TrainingRisks(Experiment):
     extra = ("learning", "sklearn")
     size = (10.0, 3.8)
     kinds: Final = ("once, pure", "once, delta", "growing, delta")
-    colours: Final = (COLOURS["pure"], COLOURS["Renyi"], COLOURS["target charging"])
+    colours: Final = (COLOURS["pure"], COLOURS["Gaussian"], COLOURS["for ever"])
     doublings: Final = 6
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
