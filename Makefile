@@ -9,7 +9,7 @@ export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo dist docs docs-serve test quick changed test-engines check style soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo dist docs docs-serve test quick changed test-engines check style soak open-api reproduce bench bench-guard figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -68,10 +68,6 @@ bench: $(VENV)/bench.stamp
 
 bench-guard: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/guard.py
-
-reference: $(VENV)/dev.stamp
-	mkdir -p build
-	$(BIN)/python -m tests.reference_page > build/reference.md
 
 figures: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.figures

@@ -586,6 +586,7 @@ class FlajoletMartin:
         self._answer: float | None = 0.0
 
     def update(self, item: Element) -> None:
+        """The item is in the stream."""
         word = int.from_bytes(digest(self._key, item)[:8], "big")
         position, value = place_one(word, len(self._registers))
         if value > self._registers[position]:
@@ -593,6 +594,7 @@ class FlajoletMartin:
             self._answer = None
 
     def estimate(self) -> float:
+        """The number of distinct elements so far."""
         if self._answer is None:
             rate = self._law.most_likely(self._law.counts(np.frombuffer(self._registers, dtype=np.uint8)))
             self._answer = len(self._registers) * rate
@@ -620,6 +622,7 @@ class SecondMoment:
         self._sums += amount * (2.0 * bits - 1)
 
     def estimate(self) -> float:
+        """The sum of squared frequencies so far."""
         return float(np.mean(self._sums**2))
 
 
