@@ -32,7 +32,7 @@ DELTA: Final = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class Wanted:
-    """Every answer is to be within alpha of the truth, a share of so many rows, but for a chance of beta.
+    """Every answer is to be within alpha of the truth, as a fraction of the rows, but with probability beta.
 
     The published experiments have 0.05 and 0.001.
     """
@@ -123,7 +123,7 @@ class Answering(ABC):
         """The answer to the query at this place of the pool."""
 
     def truth(self, number: int) -> float:
-        """The share of rows that satisfy it."""
+        """The fraction of rows that satisfy it."""
         if number not in self._truths:
             self._truths[number] = float(self._shares[self.place(number)].sum())
         return self._truths[number]
@@ -133,12 +133,12 @@ class Answering(ABC):
         return self.workload.place(self.workload.pool[number])
 
     def counted(self, number: int, epsilon: float) -> float:
-        """A noisy count, which is charged, as a share."""
+        """A noisy count, which is charged, as a fraction of the rows."""
         self.charged[laplace(epsilon)] += 1
         return self.truth(number) + self.noise(epsilon)
 
     def noise(self, epsilon: float) -> float:
-        """Laplace noise of a count with this epsilon, as a share of the rows."""
+        """Laplace noise of a count with this epsilon, as a fraction of the rows."""
         return float(self._draw.laplace(0, 1 / (epsilon * self.wanted.rows)))
 
 
@@ -197,8 +197,8 @@ class Marginals(Answering):
 
     A query is a sum of cells of the marginal of the attributes that it restricts, and of each one with more attributes.
     Of the former and of all that are kept, it takes the one that is least charged until the sum is near enough: often
-    nothing. What is charged buys fresh Gaussian noise on all cells of the marginal, whose average with the old noise,
-    by their inverse variances, is as exact as if both had been one. A row that is replaced moves two cells by 1. The
+    nothing. What is charged buys fresh Gaussian noise on all cells of the marginal. Its average with the old noise, by
+    inverse variances, is as exact as if both had been one. A row that is replaced moves two cells by 1. The
     number of rows is public, so a sum has the noise of its cells or of all others, whichever are fewer. Source: the
     modules of Mazmudar et al., VLDB 2022, but for estimates from several marginals at once.
     """
@@ -293,7 +293,7 @@ class PlainPMW(_Learning):
 class FreeTests(_Learning):
     """A limit of multiplicative weights that are refitted: tests are exact and cost nothing, hard answers a count each.
 
-    A hard answer projects the histogram on what is known of the share, and earlier ones follow once, the latest first.
+    A hard answer projects the histogram on what is known of the query, and earlier ones follow once, the latest first.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -326,10 +326,10 @@ def _inside(share: float) -> float:
 class Bypass:
     """When PMW-Bypass trusts its histogram, and how it learns.
 
-    A query is counted without a test until all its cells took part in as many updates as their thresholds say, `first`
-    in the beginning; after a failed test those of its cells are the least number of their updates and `step` more. The
-    cells of a count are multiplied by `exp(rate/8)`, the rate by the least number of updates; a count that agrees
-    within `margin` alpha with a histogram that was not tested teaches nothing.
+    A query is counted without a test until all its cells took part in as many updates as their thresholds say. These
+    are `first` in the beginning. After a failed test those of its cells are the least number of their updates and
+    `step` more. The cells of a count are multiplied by `exp(rate/8)`, with the rate of the least number of updates. A
+    count that agrees within `margin` alpha with a histogram that was not tested teaches nothing.
     """
 
     first: int
@@ -403,7 +403,7 @@ class Trust(ABC):
 
 
 class AfterReleases(Trust):
-    """After so many releases."""
+    """After a number of releases."""
 
     def __init__(self, first: int, workload: Workload) -> None:
         self._left = first
@@ -416,10 +416,7 @@ class AfterReleases(Trust):
 
 
 class AfterVisits(Trust):
-    """After so many answers about each of its cells; after a hard answer after `step` more of those of its cells.
-
-    Turbo's heuristic.
-    """
+    """After `first` answers about each of its cells, and after a hard answer `step` more: Turbo's heuristic."""
 
     def __init__(self, first: int, step: int, workload: Workload) -> None:
         self._visits, self._step = np.zeros(workload.sizes, np.int64), step
@@ -436,7 +433,7 @@ class AfterVisits(Trust):
 
 
 class WhileRight(Trust):
-    """While the histogram was right in all of the last answers, so many."""
+    """While the histogram was right in all of the last answers."""
 
     def __init__(self, answers: int, workload: Workload) -> None:
         self._hard = deque([True] * answers, maxlen=answers)
@@ -453,11 +450,11 @@ AT_ONCE: Final = partial(AfterReleases, 0)
 
 @dataclass(frozen=True)
 class Opening:
-    """A budget into which so many hard answers fit, the alpha of the histogram, and when it is trusted.
+    """A budget into which the hard answers fit, the alpha of the histogram, and when it is trusted.
 
     Hard is told from easy by optimal tests, where the part `value` of each hard answer is for its count, or by calls of
-    `epsilon` with Laplace noise. `alpha` is the largest that leaves no easy answer farther off than wanted, but for a
-    chance of beta, and `value` the least part that keeps hard ones as near.
+    `epsilon` with Laplace noise. `alpha` is the largest that leaves no easy answer farther off than wanted, but with
+    probability beta, and `value` the least part that keeps hard ones as near.
     """
 
     budget: Budget
@@ -496,7 +493,7 @@ class Opening:
 
 
 def _laplace_hits(filter_: RenyiFilter, hits: int) -> Fraction:
-    """The largest epsilon of a call of which so many hits fit, to one part in a thousand."""
+    """The largest epsilon of a call of which this number of hits fits, to one part in a thousand."""
     low, high = 1e-9, 10.0
     while high > 1.001 * low:
         middle = math.sqrt(low * high)

@@ -136,7 +136,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Table:
-    """Figures of an experiment that belong side by side: what they are of, headings, and lines of texts.
+    """Figures of an experiment that belong side by side: what they are of, headings, and lines of strings.
 
     >>> Table.of("errors", ["by", "mean"], [["ours", 0.0123456], ["plain", None]]).lines
     (('ours', '0.0123'), ('plain', '-'))
@@ -196,7 +196,7 @@ class Experiment(ABC):
         """The picture of all rows."""
 
     def tables(self, found: Measurements) -> Sequence[Table]:
-        """What is printed of all rows, beside the trends: nothing where the picture says all."""
+        """What is printed of all rows with the trends: nothing where the picture says all."""
         return ()
 
     @abstractmethod
