@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from threading import RLock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -36,6 +36,8 @@ from chary.numbers import CONFIDENT, Number, plain, work_out
 EVERYTHING = "TRUE"
 # A histogram that is refitted goes over the cells of all earlier answers, whose conditions take longer to read.
 KEPT_REGIONS = 256
+# How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
+NEARLY_SURE = 0.9999
 
 # What is kept beside an opening, and what comes of a question.
 
@@ -99,6 +101,14 @@ class CheckedShare(NamedTuple):
     noisy: int | None = None
     noise: Additive | None = None
     above: bool | None = None
+
+
+class Checked(NamedTuple):
+    """One question to a histogram: what share that had, what came of it, and what is held then."""
+
+    share: float
+    found: CheckedShare
+    then: Held
 
 
 # How hard is told from easy where each hard answer is charged.
@@ -266,6 +276,14 @@ class HistogramLaw(ABC):
         return self.size if self.stated else public_size(rows)
 
     @abstractmethod
+    def test_at(self, size: int) -> Callable[..., CheckedShare]:
+        """How a share of so many rows is told: of what is held, what is easy, what was counted, and the noise."""
+
+    def refused(self, held: Any, size: int) -> str | None:
+        """Why nothing can be hard at this size; None where it can."""
+        return None
+
+    @abstractmethod
     def now(self, held: Any, size: int) -> tuple[Json, Additive | None]:
         """What an answer at this size tells of its noise, and the noise of the count of a hard one."""
 
@@ -340,6 +358,9 @@ class PMWLaw(HistogramLaw):
     def event(self) -> Event:
         return self.hits.event
 
+    def test_at(self, size: int) -> Callable[..., CheckedShare]:
+        return self.at(size).test
+
     def now(self, held: Transcript, size: int) -> tuple[Json, Additive]:
         hits = self.at(size)
         return hits.told, hits.noise
@@ -386,6 +407,18 @@ class PrepaidPMWLaw(HistogramLaw):
     @property
     def event(self) -> Event:
         return self.rounds.event
+
+    def test_at(self, size: int) -> Callable[..., CheckedShare]:
+        return partial(self.test, size)
+
+    def refused(self, held: HistogramRound, size: int) -> str | None:
+        number, allowance = held.next(size)[0], self.rounds.allowance
+        if number <= allowance.most(size):
+            return None
+        return (
+            f"round {number} may begin at {allowance.opens(number)} rows at the earliest, and there are {size}: until "
+            "then the histogram answers alone"
+        )
 
     def now(self, held: HistogramRound, size: int) -> tuple[Json, Laplace | None]:
         begins = held.next(size)
@@ -465,6 +498,20 @@ class HistogramMemory:
             # The same objects are compared at once.
             self._weights.changes = changes
             yield self._weights
+
+    def checked(
+        self, held: Held, asked: ShareQuestion, rows: int, test: Callable[..., CheckedShare], source: Source
+    ) -> Checked:
+        """Compare the histogram with so many rows; a hard answer changes it by what was published."""
+        rule, size = self._law.rule, asked.size
+        with self.at(held.changes) as weights:
+            share = weights.share(asked.cells, size)
+            found = test(held, rule.easy(share, size), rows, source)
+            if found.noisy is None or found.noise is None:
+                return Checked(share, found, found.held)
+            margin = asked.off(found.noise, NEARLY_SURE)
+            change = weights.change(asked.text, asked.cells, size, found.noisy / size, margin, found.above)
+            return Checked(share, found, found.held.then(*self.learnt(change)))
 
     def learnt(self, change: Change) -> tuple[Change, ...]:
         """This change of the histogram as it is now and, where it is refitted, those that follow from earlier answers.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -20,10 +20,10 @@ from chary.answers import Answer, Ends, Known, around, handed_out
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole
+from chary.calls.hard_answers import SIMULATIONS, expected_hard
 from chary.calls.lessons import Lesson, Taught, in_shares, published
 from chary.calls.public_histograms import (
     EVERYTHING,
-    CheckedShare,
     Held,
     HistogramLaw,
     HistogramMemory,
@@ -36,7 +36,7 @@ from chary.calls.public_histograms import (
     SharpHits,
 )
 from chary.calls.run import AskedKind, Opening, RunKind, opening, run_kinds, run_of
-from chary.core.forecast import Forecast
+from chary.core.forecast import ExpectedHard, Forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result
 from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine, numbered
@@ -50,8 +50,6 @@ from chary.numbers import CONFIDENT, Number, exact, failing, plain
 # Private multiplicative weights in a session: each query is one conditional release whose prior is "easy".
 
 SHARES: Final = Known(floor=0, ceiling=1)
-# How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
-NEARLY_SURE = 0.9999
 
 
 @dataclass(frozen=True)
@@ -350,6 +348,18 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         with self.memory.at(self.state.changes) as weights:
             return weights.within(asked.text, asked.cells, size, lesson.low, lesson.high).factor != 1
 
+    def expected_hard(
+        self, queries: Sequence[AskedShare], *, like: Any, simulations: int = SIMULATIONS
+    ) -> ExpectedHard:
+        """How many of these questions will be hard from now on, if the rows are like those of a public table.
+
+        An estimate by simulation, from what was learned so far, and no promise: see `ExpectedHard`. Nothing is read but
+        `like`, and nothing charged. Errors: those of the questions; `InvalidParameter` without any, or rows in `like`.
+        """
+        self._open()
+        state, schema = self.state, self._spine.rows.schema
+        return expected_hard(self.law, schema, state._held(), state.size, queries, like, simulations=simulations)
+
     def lesson(self, where: AskedShare, told: Answer | tuple[Number, Number]) -> Plan[WeightedAnswer]:
         """What the transaction carries of it."""
         asked = self.state.asked(where)
@@ -388,10 +398,9 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         asked: ShareQuestion,
         terms: Json,
         event: Event,
-        test: Callable[..., CheckedShare],
         **options: Any,
     ) -> Plan[WeightedAnswer]:
-        """One share, checked against the rows by a test of what was held, what is easy and what was counted.
+        """One share, checked against the rows.
 
         What a hard answer does to the histogram follows from what was published; it is stored in the same transaction,
         on top of the state that the run was based on.
@@ -400,18 +409,13 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
         def run(data: Data) -> Result:
             held = law.kept.load(data.secret or b"")
-            with self.memory.at(held.changes) as weights:
-                share = weights.share(asked.cells, size)
-                found = test(held, law.rule.easy(share, size), asked.counted(data), data.source)
-                told: Json = {"size": size} | found.told
-                if found.noisy is None or found.noise is None:
-                    begun: dict[int, bytes | None] = {} if found.held is held else {self.call: found.held.dump()}
-                    return Result(told | {"hard": False, "share": share}, hits=0, tests=1, secrets=begun)
-                margin = asked.off(found.noise, NEARLY_SURE)
-                change = weights.change(asked.text, asked.cells, size, found.noisy / size, margin, found.above)
-                changes = self.memory.learnt(change)
+            share, found, then = self.memory.checked(held, asked, asked.counted(data), law.test_at(size), data.source)
+            kept: dict[int, bytes | None] = {} if then is held else {self.call: then.dump()}
+            told: Json = {"size": size} | found.told
+            if found.noisy is None or found.noise is None:
+                return Result(told | {"hard": False, "share": share}, hits=0, tests=1, secrets=kept)
             told |= {"hard": True, "count": found.noisy, "error_bar": asked.off(found.noise)}
-            return Result(told, hits=1, tests=1, secrets={self.call: found.held.then(*changes).dump()})
+            return Result(told, hits=1, tests=1, secrets=kept)
 
         def present(answer: Json, number: int) -> WeightedAnswer:
             if not answer["hard"]:
@@ -467,27 +471,34 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
 def _opened(said: "PMW", spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
     """The plan of an opening that tells this: nothing is read but the public size, and what is public of the histogram
     from which this one starts."""
-    source = None if said.warm_start is None else _warm_source(said, spine)
+    begun = _begun(said, spine, law)
 
     def checked(rows: Rows) -> Sequence[Reading]:
         law.rows_of(rows)
         law.universe.check(rows.schema)
         return ()
 
-    def start(data: Data) -> bytes:
-        changes = () if source is None else source.law.kept.load(source._secret()).changes
-        return law.kept().then(*HistogramMemory(law, spine.rows.schema).inherited(changes)).dump()
-
     return opening(
         said,
         spine,
         law.event,
-        start,
+        lambda data: begun().dump(),
         answer=told,
         reads=checked,
         forecast=lambda: Forecast(interval=law.promised(law.kept(), law.size)),
         **options,
     )
+
+
+def _begun(said: "PMW", spine: Spine, law: HistogramLaw) -> Callable[[], Held]:
+    """What is held of a new histogram, where the one that it starts from stands when this is called."""
+    source = None if said.warm_start is None else _warm_source(said, spine)
+
+    def begun() -> Held:
+        changes = () if source is None else source.law.kept.load(source._secret()).changes
+        return law.kept().then(*HistogramMemory(law, spine.rows.schema).inherited(changes))
+
+    return begun
 
 
 def _warm_source(said: "PMW", spine: Spine) -> "HistogramRun":
@@ -657,6 +668,12 @@ class PMW(Opening[HistogramRun]):
             said = replace(self, epsilon=law.hits.epsilon, hits=None)
         return _opened(said, spine, law, told, cost=PREPAID)
 
+    def expected_hard(self, spine: Spine, queries: Sequence[AskedShare], like: Any) -> ExpectedHard:
+        """How many of these questions will be hard; `Session.quote` says it."""
+        size, near = _size_now(self, spine), spine.rows.neighbor_relation
+        law = self.prepaid_law(near, size) if self.prepaid else self.law(spine.filter, near, size)
+        return expected_hard(law, spine.rows.schema, _begun(self, spine, law)(), size, queries, like)
+
     def question_body(self) -> Json:
         told = super().question_body()
         told = {name: said for name, said in told.items() if name not in self._other}
@@ -706,17 +723,11 @@ class PrepaidPMWRun(HistogramRun):
         return SparseWeightsState(self._spine, self.call, self.law, self.memory, self._secret)
 
     def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
-        law, allowance, size = self.law, self.law.rounds.allowance, asked.size
-
         def check(held: bytes) -> None:
-            number, _ = HistogramRound.load(held).next(size)
-            if number > allowance.most(size):
-                raise BudgetExceeded(
-                    f"round {number} may begin at {allowance.opens(number)} rows at the earliest, and there are "
-                    f"{size}: until then the histogram answers alone"
-                )
+            if told := self.law.refused(HistogramRound.load(held), asked.size):
+                raise BudgetExceeded(told)
 
-        return self._question("sparse_weights_ask", asked, {}, law.event, partial(law.test, size), check=check)
+        return self._question("sparse_weights_ask", asked, {}, self.law.event, check=check)
 
 
 class PMWRun(HistogramRun):
@@ -747,7 +758,6 @@ class PMWRun(HistogramRun):
             asked,
             self.law.hits.told,
             hits.event,
-            hits.test,
             cost=PerHit(adds_up=False),
             forecast=hits.forecast,
         )

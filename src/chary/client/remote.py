@@ -246,8 +246,15 @@ class Remote(Verbs, RemoteFigures):
         truth: Number | None = None,
         hits: int | None = None,
         confidence: Number = "0.95",
+        queries: Sequence[Any] = (),
+        like: Any = None,
     ) -> Quote:
-        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
+        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`.
+
+        No example goes to a service: `queries` and `like` are for sessions (`InvalidParameter`), on rows of one's own.
+        """
+        if queries or like is not None:
+            raise InvalidParameter("a service simulates nothing: give queries= and like= to a session's quote")
         numbers = {"distance": distance, "truth": truth, "confidence": confidence}
         said = {name: None if value is None else str(value) for name, value in numbers.items()}
         body = {"call": call_said(call), "tests": tests, "hits": hits} | said | self._of_blocks

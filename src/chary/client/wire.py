@@ -23,7 +23,7 @@ from chary.amounts import Amount
 from chary.answers import Answer, Known, NoisyNumber, NoisyNumbers, Spending, Table
 from chary.calls.answers import AboveOrNot, Gathered
 from chary.calls.releases import MeanNoise, NoisyMean, NoisyMeans
-from chary.core.forecast import Outlook, Within
+from chary.core.forecast import ExpectedHard, Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import NeighborRelation, Neighbors
@@ -52,6 +52,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "Chosen": calls.Chosen,
     "Combination": intervals.Combination,
     "ExactFilter": exact.ExactFilter,
+    "ExpectedHard": ExpectedHard,
     "Exponents": mwem.Exponents,
     "Finding": Finding,
     "Findings": Findings,
@@ -142,7 +143,7 @@ _MODULES: Final = (
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
 # Fields that are written where they say something, and that earlier versions do not know.
-_IF_SAID: Final = frozenset({"block", "blocks", "guarantee"})
+_IF_SAID: Final = frozenset({"block", "blocks", "guarantee", "hard_answers"})
 # Fields that earlier versions wrote, of which nothing is left.
 GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (

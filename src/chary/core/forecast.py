@@ -39,6 +39,34 @@ class Within:
         return f"with {sure(self.confidence)}, all of {self.tests} tests are right {apart}"
 
 
+@dataclass(frozen=True)
+class ExpectedHard:
+    """How many of so many `queries` to a PMW run are expected to have hard answers, if the rows are like an example.
+
+    `expected` is the mean over `simulations`, `least` and `most` are their extremes. It is an estimate and depends on
+    the example, which is public. Rows unlike the example, other queries, and rows that come later lead to other
+    numbers. `bound` is the guaranteed maximum for any rows, while all answers are within alpha/3.
+    """
+
+    queries: int
+    simulations: int
+    expected: float
+    least: int
+    most: int
+    bound: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"about {plain(self.expected)} of {self.queries:,} answers are expected to be hard if the rows are like the "
+            f"example: {self.least} to {self.most} in {self.simulations} simulations, an estimate and no guarantee; at "
+            f"most {plain(float(f'{self.bound:.4g}'))} for any rows, while all answers are within alpha/3"
+        )
+
+
 # What tests against a bar will report, before anything is paid: margin, expected false alarms, the smallest bar.
 
 # From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.

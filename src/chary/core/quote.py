@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from chary.amounts import LIMIT, Amount
 from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta, needed
-from chary.core.forecast import RAISE, Forecast, Outlook, Within
+from chary.core.forecast import RAISE, ExpectedHard, Forecast, Outlook, Within
 from chary.core.plan import PREPAID, Plan
 from chary.core.transaction import Spine
 from chary.data.queries.stored import current_kind
@@ -33,7 +33,7 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "most", "basic", "block", "guarantee", "parts")
+_UNTOLD: Final = ("compared", "most", "basic", "block", "guarantee", "hard_answers", "parts")
 _IF_SAID: Final = ("block", "guarantee")
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 LAST_FREE: Final = "IT ENDS FREE MISSES"
@@ -82,6 +82,7 @@ class Quote:
 
     `guarantee` says what all answers together satisfy, and between which neighbours. In the steps of the filter, `most`
     is the worst outcome, `basic` the same in its basic account, and `parts` the parts of the rows it is charged in.
+    `hard_answers` estimates how many answers of a PMW run are hard, if a public example was given (`ExpectedHard`).
     """
 
     kind: str
@@ -113,6 +114,7 @@ class Quote:
     block: str | None = field(default=None, repr=False)
     guarantee: str | None = field(default=None, repr=False)
     parts: Parts | None = field(default=None, repr=False, compare=False)
+    hard_answers: ExpectedHard | None = field(default=None, repr=False)
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
@@ -128,6 +130,7 @@ class Quote:
         told["within"] = None if self.within is None else asdict(self.within)
         told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
         told |= {name: said for name in _IF_SAID if (said := getattr(self, name)) is not None}
+        told |= {} if self.hard_answers is None else {"hard_answers": self.hard_answers.as_dict()}
         return told | {"alternatives": [each._asdict() for each in self.alternatives]}
 
     def __str__(self) -> str:
@@ -153,7 +156,7 @@ class Quote:
             lines.append(f"With {CONFIDENT}, the chosen candidate is within {plain(self.shortfall)} of the best")
         if self.rank_error is not None:
             lines.append(f"With {CONFIDENT}, each rank is off by at most {self.rank_error} values")
-        lines += [sentence(str(said)) for said in (self.within, self.interval) if said is not None]
+        lines += [sentence(str(said)) for said in (self.within, self.interval, self.hard_answers) if said is not None]
         lines += [line for line in expected if RAISE not in line]
         return lines + ([] if self.guarantee is None else [f"Guarantee: {self.guarantee}"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,9 +18,11 @@ from chary.advise.advise import alternatives
 from chary.answers import NoisyNumber, NoisyNumbers, Spending
 from chary.calls import answers, thresholds
 from chary.calls.call import Call, asked
+from chary.calls.fields import AskedShare
 from chary.calls.history import History
 from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
+from chary.calls.weights import PMW
 from chary.core import charges, plan
 from chary.core.quote import Quote, compared_with, quote
 from chary.core.transaction import SessionBase, Spine, openings
@@ -438,6 +440,8 @@ class Session(Verbs, Growing):
         truth: Number | None = None,
         hits: int | None = None,
         confidence: Number = "0.95",
+        queries: Sequence[AskedShare] = (),
+        like: Any = None,
     ) -> Quote:
         """What a call would cost and how accurate it would be; nothing is charged, read or written.
 
@@ -446,10 +450,19 @@ class Session(Verbs, Growing):
         `within`, the error of all tests together, and `outlook`: the margin, the expected false alarms if values are
         at most `truth` (default: 0 for counts), and the smallest threshold without one. Both hold with `confidence`.
         `alternatives` are other calls of the same cost as `hits` hits (default: those that the call names, or that
-        fit). Errors: those of a call that cannot be right for this dataset.
+        fit).
+
+        For `PMW`, `queries` and a public table, `like`, estimate how many of these queries have hard answers if the
+        rows are like that table. It is a simulation on that table and no guarantee; see `ExpectedHard`.
+
+        Errors: those of a call that cannot be right for this dataset.
         """
         made = asked(call)
         found = quote(self.spine, made.plan(self.spine), distance, tests, confidence, truth)
+        if queries or like is not None:
+            if not isinstance(made, PMW):
+                raise InvalidParameter("queries= and like= are for PMW, whose hard answers they are to tell")
+            found = replace(found, hard_answers=made.expected_hard(self.spine, queries, like))
         return compared_with(found, partial(alternatives, self.spine, made, found, hits))
 
     def start(self, opening: Opening[RunT], *, request: str | None = None, follow: bool = False) -> RunT:
