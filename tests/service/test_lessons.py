@@ -143,4 +143,13 @@ def test_answers_are_shared_where_the_dataset_says_so(service, address):
             bob.release(count(NORTH), rho="0.5")
             assert len(bob.resume(run.call).lessons()) == 1
         assert run.learn_published() == 1
+    del service.datasets._served["both"]
     session.close()
+
+
+def test_no_example_goes_to_a_service(each, address):
+    service, _ = each
+    with connect(address, token_of(service, "alice")) as remote:
+        for said in ({"queries": QUESTIONS}, {"like": visits()}):
+            with pytest.raises(InvalidParameter, match="a service simulates nothing"):
+                remote.quote(OPENING, **said)

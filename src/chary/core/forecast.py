@@ -1,5 +1,6 @@
 """What can be said of an answer before it is paid for: nothing in it depends on the data."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -61,9 +62,9 @@ class ExpectedHard:
 
     def __str__(self) -> str:
         return (
-            f"about {plain(self.expected)} of {self.queries:,} answers are expected to be hard if the rows are like the "
-            f"example: {self.least} to {self.most} in {self.simulations} simulations, an estimate and no guarantee; at "
-            f"most {plain(float(f'{self.bound:.4g}'))} for any rows, while all answers are within alpha/3"
+            f"about {plain(self.expected)} of {self.queries:,} answers are expected to be hard if the rows are like "
+            f"the example: {self.least} to {self.most} in {self.simulations} simulations, an estimate, no guarantee; "
+            f"at most {math.ceil(self.bound):,} for any rows, while all answers are within alpha/3"
         )
 
 
