@@ -14,11 +14,18 @@ project = "chary"
 version = release = installed("chary")
 author = copyright = "the authors of chary"
 
-extensions = ["myst_parser", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "program"]
+extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "program"]
 exclude_patterns = ["figures", "style"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
+
+# NOTEBOOKS=off leaves them as they are written; otherwise one that fails is an error.
+nb_execution_mode = os.environ.get("NOTEBOOKS", "force")
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
 
 # Types are in the words of docstrings.
 autodoc_typehints = "none"

@@ -185,7 +185,7 @@ def commands() -> str:
         if name != f"chary ask {kind}" and f"chary ask {kind}" in found:
             continue
         more = [f"Shorter: `chary {kind}`."] * (f"chary {kind}" in found.keys() - {name})
-        more += [f"Its price: `chary quote {kind}`."] * name.startswith("chary ask ")
+        more += [f"Its cost: `chary quote {kind}`."] * name.startswith("chary ask ")
         shared = sorted({panel for option in each.params if (panel := getattr(option, "rich_help_panel", None))})
         own = [option for option in each.params if not getattr(option, "rich_help_panel", None)]
         parts += [f"### `{name}`", each.help or "", " ".join(more), _options(own)]
@@ -253,7 +253,7 @@ def _usual(value: Any) -> str:
 
 _TYPES: Final = {
     "string": "text",
-    "integer": "whole number",
+    "integer": "integer",
     "number": "number",
     "boolean": "true or false",
     "array": "list",
