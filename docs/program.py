@@ -129,13 +129,17 @@ class Markdown(Directive):
         return document.children
 
 
-class Links(SphinxTransform):
-    """Names in code that are public lead to where they are described."""
+class Code(SphinxTransform):
+    """Names in code that are public lead to where they are described; no example ends with an empty line."""
 
     default_priority = 400
 
     def apply(self, **_: Any) -> None:
         """In one page."""
+        for block in self.document.findall(nodes.literal_block):
+            if block.rawsource == block.astext():
+                block.rawsource = block.astext().rstrip("\n")
+                block.children = [nodes.Text(block.rawsource)]
         for code in list(self.document.findall(nodes.literal)):
             target = _target(code.astext())
             if target and not isinstance(code.parent, (nodes.reference, pending_xref, nodes.title)):
@@ -329,7 +333,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for name in WRITERS:
         app.add_directive(name, Written)
     app.add_directive("markdown", Markdown)
-    app.add_transform(Links)
+    app.add_transform(Code)
     app.connect("autodoc-process-docstring", in_markdown)
     app.connect("autodoc-skip-member", not_ours)
     return {"parallel_read_safe": True}
