@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +25,7 @@ NAMES: Final = {INK: "--ink", SPOT: "--spot", DOUBT: "--doubt", RULE: "--rule"}
 # Rows that a page can show with readable labels; the largest are drawn.
 MOST_ROWS: Final = 50
 # Labels below an axis that can be read side by side.
+_INSTANT: Final = timedelta(minutes=1)
 MOST_LABELS: Final = 12
 LONGEST: Final = 28
 WIDTH: Final = 7.0
@@ -154,6 +155,8 @@ def _steps(axes: Axes, spots: list[Spot]) -> None:
     axes.step(times, values, where="post", color=SPOT, linewidth=1.6)  # type: ignore[arg-type]
     axes.fill_between(times, values, step="post", color=SPOT, alpha=0.15)  # type: ignore[arg-type]
     axes.set_ylim(0, 100)
+    if times[-1] - times[0] < _INSTANT:  # whose axis would show years
+        axes.set_xlim(times[0] - _INSTANT, times[-1] + _INSTANT)  # type: ignore[arg-type]
     axes.grid(axis="y")
     dates: Any = mpl.dates
     places = dates.AutoDateLocator(minticks=3, maxticks=6)

@@ -20,7 +20,7 @@ def test_a_report_is_written_beside_the_ledger_from_the_ledger_alone(call, visit
     assert (code, err) == (0, "")
     page = ledger.with_name(f"{ledger.name}.html")
     assert str(page.name) in out
-    assert "Every question and its answer" in page.read_text()
+    assert "All queries and their answers" in page.read_text()
 
 
 def test_every_form_is_written_at_once(call, ledger):

@@ -125,8 +125,12 @@ def test_the_report_is_published_by_custodians_and_read_by_all(asked, service, v
     assert "No report was published yet" in reader.get(REPORT).text
     assert reader.get(f"{REPORT}/published").status_code == 404
     assert reader.post(REPORT).status_code == 403
-    assert custodian.post(REPORT).status_code == 303
+    refused = custodian.post(REPORT, title="x" * 201, introduction="Kept.")
+    assert (refused.status_code, "Kept." in refused.text) == (422, True)
+    assert custodian.post(REPORT, title="Our <visits>", introduction="One.\r\n\r\nTwo.").status_code == 303
     text = reader.get(REPORT).text
+    assert "<h1>Our &lt;visits&gt;</h1>" in text
+    assert "<p>One.</p>\n<p>Two.</p>" in text
     assert text.count("<strong>Release</strong>") == 40
     assert HOSTILE not in text
     assert "differentially private" in text

@@ -33,6 +33,10 @@ File = Annotated[str, typer.Argument(help="Ledger, a file or a URL, or the rows 
 Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]
 Confidence = Annotated[str, typer.Option(help="Of each interval by itself, and of all hits together.")]
 Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
+Title = Annotated[str | None, typer.Option(help="Title of the report, in your own words.")]
+Introduction = Annotated[
+    str | None, typer.Option(help="Introduction in your own words. A blank line starts a paragraph.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
 Html = Annotated[bool, typer.Option("--html", help="A page that needs nothing else (the default).")]
 Pdf = Annotated[bool, typer.Option("--pdf", help="A4 pages.")]
@@ -49,6 +53,8 @@ def report(
     out: Out = None,
     confidence: Confidence = "0.95",
     dataset: Dataset = None,
+    title: Title = None,
+    introduction: Introduction = None,
     force: Force = False,
     as_json: commands.AsJson = False,
 ) -> None:
@@ -64,7 +70,8 @@ def report(
     for target in targets:
         _free(target, ledger, force=force)
     with _progress() as tell:
-        found = public_report(ledger, confidence=confidence, dataset=dataset, tell=tell)
+        own = {"title": title, "introduction": introduction}
+        found = public_report(ledger, confidence=confidence, dataset=dataset, **own, tell=tell)
         for target in targets:
             found.save(target)
     if as_json:

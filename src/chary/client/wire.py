@@ -143,7 +143,7 @@ _MODULES: Final = (
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
 # Fields that are written where they say something, and that earlier versions do not know.
-_IF_SAID: Final = frozenset({"block", "blocks", "guarantee", "hard_answers"})
+_IF_SAID: Final = frozenset({"block", "blocks", "guarantee", "hard_answers", "title", "introduction"})
 # Fields that earlier versions wrote, of which nothing is left.
 GONE: Final = frozenset({"extender", "reviser"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (

@@ -40,14 +40,14 @@ def hits_chart(found: ReportedDataset) -> Chart | None:
     """All hits with the intervals that hold together."""
     spots = tuple(
         spot_of(
-            f"{hit.call}: {hit.value.key}" if hit.value.key else f"call {hit.call}",
+            f"{hit.call}: {hit.value.key}" if hit.value.key else f"query {hit.call}",
             hit.value.value,
             (hit.low, hit.high),
             hit.caution,
         )
         for hit in found.hits
     )
-    return Chart("dots", "Hits, with intervals that hold all together", spots) if len(spots) > 1 else None
+    return Chart("dots", "Values above a threshold, with joint intervals", spots) if len(spots) > 1 else None
 
 
 def call_charts(found: ReportedDataset) -> dict[int, Chart]:
@@ -114,6 +114,12 @@ class Reported(Protocol):
     @property
     def tell(self) -> Any: ...
 
+    @property
+    def title(self) -> str | None: ...
+
+    @property
+    def introduction(self) -> str | None: ...
+
 
 def html_page(report: Reported) -> str:
     """The whole page."""
@@ -174,6 +180,7 @@ def _environment() -> Environment:
         "moment": moment,
         "interval": interval,
         "marked": marked,
+        "paragraphs": paragraphs,
     }
     return made
 
@@ -232,6 +239,15 @@ def interval(ends: PublishedValue | Any) -> str:
     value = ends.value.value if isinstance(ends.value, PublishedValue) else ends.value
     said = between(ends.low, ends.high, number)
     return f"{said}; raw noisy value" if raw(value, (ends.low, ends.high)) else said
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text: a blank line ends one.
+
+    >>> paragraphs("One,\\nstill one.\\n\\nTwo.")
+    ['One,\\nstill one.', 'Two.']
+    """
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
 def marked(text: Any) -> str:

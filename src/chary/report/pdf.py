@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from chary.charts import Chart
-from chary.numbers import RAW
 from chary.plots import INK, RULE, draw_on, height_of, styled
 from chary.report import content
 from chary.report.pages import (
@@ -28,6 +27,7 @@ from chary.report.pages import (
     interval,
     moment,
     number,
+    paragraphs,
     percent,
     rarity,
 )
@@ -116,11 +116,16 @@ def _fonts(core: bool) -> Iterator[None]:
 # A4 in inches, and what is left free around it.
 PAGE: Final = (8.27, 11.69)
 MARGIN: Final = 0.75
-SIZE: Final = 7.5
-# Points to an inch; a line of text, and the width of a letter on average, in sizes of the type.
-POINTS, LEADING, LETTER = 72, 1.3, 0.53
-# Values in a row of the table.
-_CHUNK: Final = 12
+SIZE: Final = 8
+WIDE: Final = PAGE[0] - 2 * MARGIN
+# Points to an inch; a line of text; the width of a letter on average, in sizes of the type: in prose, and in a cell.
+POINTS, LEADING, PROSE, LETTER = 72, 1.3, 0.49, 0.53
+# Widths of what numbers are made of, in sizes of the type; a digit is wider than a mark.
+_MARK, _DIGIT = 0.278, 0.556
+_MARKS: Final = ",. ’"
+# Values of a query stand side by side, and so do pictures that are not high.
+_VALUES, _PICTURES = 3, 2
+_LOW: Final = 3.2
 
 
 class _Paper:
@@ -153,7 +158,7 @@ class _Paper:
     def text(self, told: str, size: float = 9, weight: str = "normal", after: float = 0.08) -> None:
         """A paragraph."""
         line = size * LEADING / POINTS
-        for part in textwrap.wrap(told, int((PAGE[0] - 2 * MARGIN) * POINTS / (LETTER * size))) or [""]:
+        for part in textwrap.wrap(told, int(WIDE * POINTS / (PROSE * size))) or [""]:
             self.need(line)
             self.put(MARGIN, part, size, weight)
             self.left -= line
@@ -167,56 +172,101 @@ class _Paper:
 
     def rule(self, colour: str = RULE) -> None:
         """A line across the page."""
-        height, until = (MARGIN + self.left + 0.03) * POINTS, (PAGE[0] - MARGIN) * POINTS
+        height, until = (MARGIN + self.left + 0.03) * POINTS, (MARGIN + WIDE) * POINTS
         self.drawn.rules.append(PlacedRule(MARGIN * POINTS, until, height, colour))
 
-    def picture(self, chart: Chart) -> None:
-        """A picture as wide as the text."""
-        high = min(height_of(chart), PAGE[1] - 2 * MARGIN)
-        self.need(high)
-        wide, labels = PAGE[0] - 2 * MARGIN, 1.7 if chart.shape == "dots" else 0.7
-        bottom = MARGIN + self.left - high + 0.5
-        box = ((MARGIN + labels) / PAGE[0], bottom / PAGE[1], (wide - labels) / PAGE[0], (high - 0.85) / PAGE[1])
-        draw_on(self.figure.add_axes(box), chart)
-        self.left -= high
+    def picture(self, chart: Chart, place: int = 0, of: int = 1, *, titled: bool = True) -> None:
+        """A picture as wide as the text, or one of several side by side, whose room was made."""
+        high, wide = self.high(chart), WIDE / of
+        labels, above = (1.7 if of == 1 else 1.1) if chart.shape == "dots" else 0.7, 0.35 if titled else 0.05
+        left, bottom = MARGIN + place * wide + labels, MARGIN + self.left - high + 0.5
+        size = ((wide - labels - (0.15 if of > 1 else 0)) / PAGE[0], (high - 0.5 - above) / PAGE[1])
+        axes = self.figure.add_axes((left / PAGE[0], bottom / PAGE[1], *size))
+        draw_on(axes, chart)
+        if not titled:
+            axes.set_title("", loc="left")
+
+    def high(self, chart: Chart) -> float:
+        """How many inches high a picture is here."""
+        return min(height_of(chart), PAGE[1] - 2 * MARGIN)
+
+    def pictures(self, titled: Sequence[tuple[str, Chart]]) -> None:
+        """Pictures under titles of their own, those that are not high side by side."""
+        low = [each for each in titled if self.high(each[1]) <= _LOW]
+        pairs = [low[place : place + _PICTURES] for place in range(0, len(low), _PICTURES)]
+        for row in (*pairs, *([each] for each in titled if self.high(each[1]) > _LOW)):
+            of = 1 if self.high(row[0][1]) > _LOW else _PICTURES
+            heads = [_wrapped(title, int(WIDE / of * POINTS / (LETTER * SIZE)) - 2) for title, _ in row]
+            lines, high = max(map(len, heads)), max(self.high(chart) for _, chart in row)
+            self.need(high + lines * SIZE * LEADING / POINTS + 0.1)
+            for place, head in enumerate(heads):
+                self.put(MARGIN + place * WIDE / of, "\n".join(head), SIZE, "bold")
+            self.left -= lines * SIZE * LEADING / POINTS + 0.1
+            for place, (_, chart) in enumerate(row):
+                self.picture(chart, place, of, titled=False)
+            self.left -= high
 
     def table(self, columns: Sequence[tuple[str, float]], rows: Sequence[Sequence[str]], tell: Any) -> None:
-        """A table whose header is repeated on each page; columns are named, each with its part of the width."""
-        wide = PAGE[0] - 2 * MARGIN
-        places = [MARGIN + wide * sum(part for _, part in columns[:place]) for place in range(len(columns))]
-        letters = [max(4, int(part * wide * POINTS / (LETTER * SIZE)) - 1) for _, part in columns]
+        """A table whose header is repeated on each page; columns are named, each with its part of the width.
+
+        Columns of numbers, whose names end in a blank, stand on their right ends. A row of one cell is as wide as all.
+        """
+        places = [MARGIN + WIDE * sum(part for _, part in columns[:place]) for place in range(len(columns))]
+        letters = [max(4, int(part * WIDE * POINTS / (LETTER * SIZE)) - 1) for _, part in columns]
         self.need(0.6)
         self._header(columns, places)
         for place, row in enumerate(rows, 1):
-            cells = [_wrapped(cell, most) for cell, most in zip(row, letters, strict=True)]
+            if len(row) == len(columns):
+                cells = [_wrapped(cell, most) for cell, most in zip(row, letters, strict=True)]
+                at = [
+                    _right(start + part * WIDE - 0.15, cell) if name.endswith(" ") else start
+                    for (name, part), start, cell in zip(columns, places, row, strict=True)
+                ]
+            else:
+                cells = [_wrapped(cell, int(WIDE * 0.92 / _VALUES * POINTS / (LETTER * SIZE)) - 1) for cell in row]
+                at = [MARGIN + WIDE * (0.08 + 0.92 * each / _VALUES) for each in range(len(row))]
             if self.need(max(map(len, cells)) * SIZE * LEADING / POINTS + 0.1):
                 self._header(columns, places)
-            self._row(cells, places)
+            self._row(cells, at, ruled=place == len(rows) or len(rows[place]) == len(columns))
             tell("writing pages", place, len(rows))
         self.left -= 0.15
 
     def _header(self, columns: Sequence[tuple[str, float]], places: Sequence[float]) -> None:
-        for (name, _), place in zip(columns, places, strict=True):
-            self.put(place, name, SIZE, "bold")
+        for (name, part), place in zip(columns, places, strict=True):
+            right = place + part * WIDE - 0.15 - len(name.strip()) * _DIGIT * SIZE / POINTS
+            self.put(right if name.endswith(" ") else place, name.strip(), SIZE, "bold")
         self.left -= SIZE * LEADING / POINTS + 0.05
         self.rule(INK)
 
-    def _row(self, cells: Sequence[Sequence[str]], places: Sequence[float]) -> None:
+    def _row(self, cells: Sequence[Sequence[str]], places: Sequence[float], *, ruled: bool) -> None:
         for lines, place in zip(cells, places, strict=True):
             self.put(place, "\n".join(lines), SIZE)
-        self.left -= max(map(len, cells)) * SIZE * LEADING / POINTS + 0.07
-        self.rule()
+        self.left -= max(map(len, cells)) * SIZE * LEADING / POINTS + (0.07 if ruled else 0)
+        if ruled:
+            self.rule()
+
+
+def _right(end: float, told: str) -> float:
+    """Where a number begins that ends here."""
+    return end - sum(_MARK if letter in _MARKS else _DIGIT for letter in told) * SIZE / POINTS
 
 
 def write_pdf(report: Reported, target: Path) -> None:
     """The whole report; its texts can be searched and copied."""
     names = ", ".join(found.name for found in report.datasets)
-    with styled(), PdfPages(target, metadata={"Title": f"What was revealed: {names}", "Creator": "chary"}) as pages:
+    known = {"Title": report.title or f"What was revealed: {names}", "Creator": "chary"}
+    with styled(), PdfPages(target, metadata=known) as pages:
         for found in report.datasets:
-            with _paper(pages, f"What was revealed about {found.name}") as paper:
+            with _paper(pages, _title(report, found)) as paper:
                 _first(paper, report, found)
                 _hits(paper, report, found)
                 _calls(paper, report, found)
+
+
+def _title(report: Reported, found: content.ReportedDataset) -> str:
+    """That of the publisher; of one of several datasets its own."""
+    own = report.title if len(report.datasets) == 1 else None
+    return own or f"What was revealed about {found.name}"
 
 
 @contextmanager
@@ -227,16 +277,19 @@ def _paper(pages: PdfPages, title: str) -> Iterator[_Paper]:
 
 
 def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
-    paper.text(f"Public report of a differential-privacy ledger, made {moment(report.made)}", 8)
-    paper.text(paper.title, 18, "bold", after=0.2)
+    paper.text(paper.title, 18, "bold", after=0.05)
+    paper.text(f"Dataset {found.name}. Report of {moment(report.made)}.", 8, after=0.15)
+    if found is report.datasets[0]:
+        for paragraph in paragraphs(report.introduction or ""):
+            paper.text(paragraph, 10, after=0.12)
     tiles = {
         "Budget charged": "0 %" if not found.spent.share else percent(found.spent.share),
-        "Questions answered": number(len(found.calls)),
-        "Private tests": number(sum(call.tests for call in found.calls)),
-        "Hits": number(sum(call.hits for call in found.calls)),
+        "Queries answered": number(len(found.calls)),
+        "Threshold tests": number(sum(call.tests for call in found.calls)),
+        "Above a threshold": number(sum(call.hits for call in found.calls)),
     }
     for place, (name, told) in enumerate(tiles.items()):
-        at = MARGIN + place * (PAGE[0] - 2 * MARGIN) / len(tiles)
+        at = MARGIN + place * WIDE / len(tiles)
         paper.put(at, name, 8)
         paper.left -= 0.17
         paper.put(at, told, 15, "bold")
@@ -254,68 +307,70 @@ def _first(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     if found.unanswered:
         paper.text(f"Charged without an answer: {found.unanswered} interrupted ({percent(found.unanswered_share)}).")
     if (chart := budget_chart(found)) is not None:
+        paper.need(paper.high(chart))
         paper.picture(chart)
+        paper.left -= paper.high(chart)
 
 
 def _hits(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     if not found.hits:
         return
     chart = hits_chart(found)
-    paper.need(2 if chart is None else min(height_of(chart) + 1.2, PAGE[1] - 2 * MARGIN))
-    paper.text("Hits, all together", 13, "bold")
+    paper.need(2 if chart is None else min(paper.high(chart) + 1.2, PAGE[1] - 2 * MARGIN))
+    paper.text("Values above a threshold", 13, "bold")
     paper.text(
-        f"With {number(float(100 * report.confidence))} % confidence all intervals of this table hold at once, however "
-        "the questions were chosen and however many more hits will come. Of the hits to act on at most one in ten is "
-        "a false alarm, on average."
+        f"With {number(float(100 * report.confidence))} % confidence all intervals of this table contain their true "
+        "values, however the queries were chosen. Of the values marked 'follow up', at most one in ten is a false "
+        "alarm on average."
     )
     if chart is not None:
+        paper.need(paper.high(chart))
         paper.picture(chart)
+        paper.left -= paper.high(chart)
     rows = [
         [
             str(hit.call),
             hit.value.key or "–",
             number(hit.value.value),
-            interval(hit) + (", reaches the threshold" if hit.caution else ""),
+            interval(hit) + (", may be a false alarm" if hit.caution else ""),
             rarity(hit.p_value),
             "yes" if hit.listed else "not compared" if hit.p_value is None else "no",
         ]
         for hit in found.hits
     ]
-    widths = (0.08, 0.25, 0.15, 0.26, 0.13, 0.13)
-    names = ("call", "key", "value", "interval, all together", "p-value", "to act on")
+    widths = (0.08, 0.22, 0.13, 0.32, 0.13, 0.12)
+    names = ("query", "group", "value ", "joint interval", "p-value", "follow up")
     paper.table(list(zip(names, widths, strict=True)), rows, report.tell)
 
 
 def _calls(paper: _Paper, report: Any, found: content.ReportedDataset) -> None:
     paper.need(2)
-    paper.text("Every question and its answer", 13, "bold")
+    paper.text("All queries and their answers", 13, "bold")
     paper.text(
-        f"Each interval holds by itself with {number(float(100 * report.confidence))} % confidence, given that "
-        f"the value was published; {RAW}. What stayed below a threshold was not published, and is not in this report."
+        f"Published values contain random noise. Each interval contains its true value with "
+        f"{number(float(100 * report.confidence))} % confidence, given that the value was published. A noisy value can "
+        "lie outside of its interval, where the true value cannot be. Values below a threshold were not published and "
+        "are not in this report. A star marks a value that may be a false alarm."
     )
-    columns = (("call", 0.08), ("question", 0.36), ("answer", 0.28), ("when, by whom", 0.18), ("price", 0.1))
+    columns = (("", 0.08), ("query", 0.36), ("answer", 0.28), ("when, by whom", 0.18), ("cost ", 0.1))
     paper.table(columns, [row for call in found.calls for row in _told(call)], report.tell)
-    for call, chart in call_charts(found).items():
-        paper.need(height_of(chart) + 0.3)
-        paper.text(f"Call {call}", 8, "bold", after=0)
-        paper.picture(chart)
+    paper.pictures([(f"Query {call}: {chart.title}", chart) for call, chart in call_charts(found).items()])
 
 
 def _told(call: content.ReportedCall) -> Iterator[list[str]]:
-    """The rows of a call: many values go on in further rows, so that each fits on a page."""
+    """The rows of a call; many values stand side by side in further rows, so that each fits on a page."""
     alone = len(call.values) == 1 and not call.keyed
     answer = _value(call.values[0]) if alone else call.outcome
     asked, when = f"{call.title}: {call.question}", f"{moment(call.time)}\n{call.analyst}"
     yield [str(call.call), asked, answer, when, percent(call.share)]
     values = call.values if call.keyed else ()
-    for first in range(0, len(values), _CHUNK):
-        told = "\n".join(f"{value.key}: {_value(value)}" for value in values[first : first + _CHUNK])
-        yield ["", "", told, "", ""]
+    for first in range(0, len(values), _VALUES):
+        yield [f"{value.key}: {_value(value)}" for value in values[first : first + _VALUES]]
 
 
 def _value(value: content.PublishedValue) -> str:
     told = f" ({interval(value)})" if value.bounded else ""
-    return number(value.value) + told + (f", {value.caution}" if value.caution else "")
+    return number(value.value) + told + ("*" if value.caution else "")
 
 
 def _wrapped(told: str, most: int) -> list[str]:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,8 @@ from chary.numbers import Number, probability
 from chary.report.content import USUAL, PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit, Tell, gathered
 from chary.session.session import Session
 
+_LONGEST_TITLE: Final = 200
+_LONGEST_INTRODUCTION: Final = 4_000
 # Spreadsheets take texts that begin so for formulas.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -29,7 +31,7 @@ class PublicReport:
     Guarantee: it is worked out from settled calls and their public answers alone. Secret states of runs, outcomes that
     were held back, what interrupted calls asked, and request keys are not looked at. Numbers are those that were
     published; intervals follow from them and cost nothing. `confidence` is that of each interval by itself, and of all
-    hits together. In a notebook it shows itself.
+    hits together. `title` and `introduction` are the publisher's own words. In a notebook it shows itself.
     """
 
     datasets: tuple[ReportedDataset, ...]
@@ -37,6 +39,8 @@ class PublicReport:
     made: str
     head: str
     tell: Tell = field(repr=False, compare=False)
+    title: str | None = None
+    introduction: str | None = None
 
     def html(self) -> str:
         """One page that needs nothing else: no script, no font, no picture from elsewhere."""
@@ -57,7 +61,9 @@ class PublicReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The same in what JSON has."""
+        own = {"title": self.title, "introduction": self.introduction}
         return {
+            **{name: said for name, said in own.items() if said is not None},
             "made": self.made,
             "confidence": float(self.confidence),
             "head": self.head,
@@ -100,15 +106,20 @@ def report(
     *,
     confidence: Number = USUAL,
     dataset: str | None = None,
+    title: str | None = None,
+    introduction: str | None = None,
     tell: Tell | None = None,
 ) -> PublicReport:
     """The public report of a ledger: a file, a ledger that is open, or that of a session (its dataset alone).
 
     It needs no rows and charges nothing. Every question is told with its answer, when it was asked and by whom, and
     what it took; published values have the interval that holds given that they were published, with `confidence`, and
-    hits one that holds for all hits of their dataset at once. `tell` is told what is done, how far, and of how much.
+    hits one that holds for all hits of their dataset at once. `title` and `introduction` stand above it as they are, up
+    to 200 and 4,000 characters; a blank line in the introduction begins a paragraph. They are the publisher's words:
+    chary does not check that they reveal nothing. `tell` is told what is done, how far, and of how much.
 
-    Errors: `InvalidParameter` for a confidence outside (0, 1), a missing file and a dataset that is not there;
+    Errors: `InvalidParameter` for a confidence outside (0, 1), a longer title or introduction, a missing file and a
+    dataset that is not there;
     `LedgerError` for a file that is no ledger; `LedgerCorrupted` for a ledger that does not verify, of which nothing
     should be published.
 
@@ -120,16 +131,32 @@ def report(
     [('count where age >= 65, epsilon 0.5', True, 0.5)]
     """
     each = probability(confidence, "confidence")
+    heading = _own(title, "title", _LONGEST_TITLE, lines=False)
+    opening = _own(introduction, "introduction", _LONGEST_INTRODUCTION, lines=True)
+    return replace(_of(ledger, each, dataset, tell or _quiet), title=heading, introduction=opening)
+
+
+def _own(said: str | None, name: str, longest: int, *, lines: bool) -> str | None:
+    """The publisher's own words without the blanks around them; None for none."""
+    kept = (said or "").replace("\r\n", "\n").strip()
+    allowed = kept.replace("\n", " ") if lines else kept
+    if len(kept) > longest or not allowed.isprintable():
+        kind = "text" if lines else "line of text"
+        raise InvalidParameter(f"{name} is a {kind} of at most {longest:,} printable characters")
+    return kept or None
+
+
+def _of(ledger: str | Path | Ledger | Session, each: Fraction, dataset: str | None, tell: Tell) -> PublicReport:
     if isinstance(ledger, Session):
         spine = ledger.spine
-        return _report(spine.ledger, each, spine.dataset, {spine.dataset: ledger.statement()}, tell or _quiet)
+        return _report(spine.ledger, each, spine.dataset, {spine.dataset: ledger.statement()}, tell)
     if isinstance(ledger, Ledger):
-        return _report(ledger, each, dataset, {}, tell or _quiet)
+        return _report(ledger, each, dataset, {}, tell)
     if not ledger_exists(ledger):
         raise InvalidParameter(f"there is no ledger {without_password(ledger)}")
     opened = open_ledger(ledger)
     try:
-        return _report(opened, each, dataset, {}, tell or _quiet)
+        return _report(opened, each, dataset, {}, tell)
     finally:
         opened.close()
 

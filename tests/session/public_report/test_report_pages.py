@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from chary import Budget, InvalidParameter, LedgerError, count
+from chary.client.wire import in_typed, of_typed
 from chary.errors import LedgerCorrupted
 from chary.ledger import open_ledger
 from chary.report import report
@@ -124,7 +125,7 @@ def test_hostile_texts_are_texts(tmp_path):
 
 def test_markdown_has_one_line_for_each_row(ledger):
     lines = report(ledger).markdown().splitlines()
-    [start] = [place for place, line in enumerate(lines) if line.startswith("| call | question")]
+    [start] = [place for place, line in enumerate(lines) if line.startswith("| number | query")]
     rows = lines[start + 2 : start + 2 + 8]
     assert all(row.startswith("| ") and len(re.findall(r"(?<!\\)\|", row)) == 8 for row in rows)
 
@@ -177,3 +178,25 @@ def test_progress_is_told_to_the_end(ledger):
     report(ledger, tell=lambda doing, done, total: told.update({doing: (done, total)}))
     assert {"checking entries", "reading answers", "comparing hits"} <= told.keys()
     assert all(done == total for done, total in told.values())
+
+
+def test_a_title_and_an_introduction_of_ones_own_stand_in_every_form_as_they_are(ledger, tmp_path):
+    own = {"title": HOSTILE, "introduction": f"First.\r\n\r\n{HOSTILE}"}
+    made = report(ledger, **own)
+    page = Page(made.html())
+    assert page.text.count(HOSTILE) == 3
+    assert "script" not in page.tags
+    assert "<script>" not in made.markdown()
+    assert made.to_dict()["introduction"] == f"First.\n\n{HOSTILE}"
+    assert of_typed(in_typed(made)).title == HOSTILE
+    made.save(tmp_path / "own.pdf")
+    plain = report(ledger)
+    assert not {"title", "introduction"} & (plain.to_dict().keys() | in_typed(plain)["fields"].keys())
+
+
+@pytest.mark.parametrize(
+    "own", [{"title": "x" * 201}, {"title": "two\nlines"}, {"introduction": "x" * 4_001}, {"introduction": "\x00"}]
+)
+def test_a_title_that_is_none_is_refused(ledger, own):
+    with pytest.raises(InvalidParameter, match="printable"):
+        report(ledger, **own)

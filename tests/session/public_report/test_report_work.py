@@ -43,7 +43,7 @@ def test_the_lines_of_a_pdf_can_be_read_and_searched(small, tmp_path):
     written = (tmp_path / "report.pdf").read_bytes()
     streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", written, re.DOTALL)
     told = b"".join(_opened(stream) for stream in streams)
-    assert b"(Every question and its answer)" in told
+    assert b"(All queries and their answers)" in told
     assert "(Zoë)".encode("cp1252") in told or rb"(Zo\353)" in told
     assert b"(Release: count where age" in told
     assert b"/BaseFont /Helvetica" in written

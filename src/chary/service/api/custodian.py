@@ -173,9 +173,17 @@ def draft(
 
 
 @router.post("/report", status_code=201)
-def publish(on: Annotated[admission.Asking, Depends(admission.On("publish"))], service: Shared) -> JSONResponse:
-    """Publish the report of now: from then on, whoever has a token for the dataset may read it."""
-    made = published_now(service, on)
+def publish(
+    on: Annotated[admission.Asking, Depends(admission.On("publish"))],
+    service: Shared,
+    title: str | None = None,
+    introduction: str | None = None,
+) -> JSONResponse:
+    """Publish the report of now, under a title and an introduction of one's own.
+
+    From then on, everybody with a token for the dataset may read it.
+    """
+    made = published_now(service, on, title, introduction)
     return JSONResponse({"made": made.made, "head": made.head}, 201)
 
 
@@ -224,9 +232,11 @@ def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> 
     on.served.acting(on.who).set_quota(analyst, share)
 
 
-def published_now(service: Service, on: admission.Asking) -> PublicReport:
+def published_now(
+    service: Service, on: admission.Asking, title: str | None = None, introduction: str | None = None
+) -> PublicReport:
     """Publish the report of now; in the trail."""
-    made = report(on.served.session)
+    made = report(on.served.session, title=title, introduction=introduction)
     service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
     row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
     service.store.change(insert(PUBLISHED).values(**row))

@@ -20,7 +20,7 @@ from sqlalchemy import delete, insert, select
 from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
 from chary.numbers import percent, plain, sentence
-from chary.report.pages import interval, moment, number
+from chary.report.pages import interval, moment, number, paragraphs
 from chary.service.api.datasets import budget_of
 from chary.service.auth.tokens import ACTIONS, Principal
 from chary.service.http.admission import Asking, DatasetName, admitted, header, media_of, read_body
@@ -128,6 +128,7 @@ _FILTERS: Final[Mapping[str, Any]] = {
     "minute": minute_of,
     "moment": moment,
     "number": number,
+    "paragraphs": paragraphs,
     "percent": percent,
     "plain": plain,
     "sentence": sentence,

@@ -185,9 +185,9 @@ def report(request: Request, on: frame.Looker, service: Shared, page: PageNumber
 def publish_now(request: Request, on: frame.Publisher, form: frame.Form, service: Shared) -> Response:
     """Publish the report of now."""
     try:
-        publish(on, service)
+        publish(on, service, form.text("title"), form.text("introduction"))
     except CharyError as error:
-        return _shown(request, on, service, error)
+        return _shown(request, on, service, error, said=form)
     return RedirectResponse(frame.place_of(on.served.name, "report"), 303)
 
 
@@ -197,7 +197,14 @@ def alone(request: Request, on: frame.Looker, service: Shared, form: Format = "h
     return published_text(request, on, service, form)
 
 
-def _shown(request: Request, on: Asking, service: Service, error: CharyError | None = None, page: int = 1) -> Response:
+def _shown(
+    request: Request,
+    on: Asking,
+    service: Service,
+    error: CharyError | None = None,
+    page: int = 1,
+    said: frame.Posted | None = None,
+) -> Response:
     try:
         found = last_report(service, on)
     except Refusal:
@@ -206,4 +213,5 @@ def _shown(request: Request, on: Asking, service: Service, error: CharyError | N
         told = {"report": found.front, "found": found.front.datasets[0], "sums": found.sums}
         told |= {"calls": found.calls(page), "part": page, "parts": len(found.pages)}
     told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error, LABELS)}
+    told["said"] = {} if said is None else said.fields
     return frame.shown(request, "report", 200 if error is None else status_of(error), **told)
