@@ -163,7 +163,7 @@ class RobustStream:
 
     What is protected is the coins of the copies: all answers together are (epsilon, delta)-DP, by the budget, for the
     key of any one copy. So no stream that was chosen by the answers can be much worse for a copy than a stream fixed
-    beforehand (`risk` says how much; docs/howto/sketches.md). Items are public, and nothing protects them.
+    beforehand (`risk` says how much; docs/theory/growing.md). Items are public, and nothing protects them.
 
     An answer within the last one's band is free; a change is charged, and once no further change could be paid,
     `answer` raises `BudgetExceeded` for good while `last` and `update` go on.

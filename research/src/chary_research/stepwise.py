@@ -13,7 +13,7 @@ from chary.numbers import Number, checked, flag, positive, probability, whole
 # Sparse vector with sensitivities and noise functions given step by step ([GROW] Appendix C): any that there are.
 #
 # Theorems 25, 27 and 29 take any sensitivities `D_t` and any noise function `xi_t`, but need them to fall in some way;
-# a noise that rises inside a round breaks the printed bound (docs/howto/growing_sparse_vector.md). What a round loses
+# a noise that rises inside a round breaks the printed bound (docs/theory/growing.md). What a round loses
 # is said here for any sequences, by the steps at which it begins and ends, and for the worst of them.
 
 # The worst rounds are looked for among all beginnings and ends: 125,000 of them for each round, about a second.

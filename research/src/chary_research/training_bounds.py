@@ -17,7 +17,7 @@ def sampled_law(*, dimension: int, lipschitz: Number = 1, diameter: Number = 1, 
     row moves n F by no more than `2 L D` at one point against another. The excess is `2 L D/(epsilon n)` times a number
     that is stochastically at most Gamma(d), for every convex F: p = 1, the rate `d/(epsilon n)`. With `lam`, for
     lam-strongly convex F, after noise on the optimum has narrowed the ball down to where the optimum is but for half of
-    beta, with half of epsilon each: p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/howto/ermg.md.
+    beta, with half of epsilon each: p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/theory/ermg.md.
 
     Errors: `InvalidParameter` for what is not positive, and for more than some 10,000 columns.
 

@@ -15,7 +15,7 @@ from chary.numbers import Number, checked, exact, flag, per_call, positive, prob
 
 # Rounds of a sparse vector on a growing table: what each costs, its noise, and how far off it may be.
 #
-# [GROW] Appendix C (ATG, NATG, NSG) with noise in counts; proofs are in docs/howto/growing_sparse_vector.md.
+# [GROW] Appendix C (ATG, NATG, NSG) with noise in counts; proofs are in docs/theory/growing.md.
 
 # The value's share of a round as published: tests 2/3 of epsilon and the value 1/3.
 VALUES_PUBLISHED = Fraction(1, 3)

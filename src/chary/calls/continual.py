@@ -156,7 +156,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
     whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a sum, whose noise is in
     proportion to its bounds. Errors grow with the logarithm of `steps`. `mechanism` is "tree", with epsilon or rho, or
-    "root", with rho, the default there and about half as far off (docs/howto/continual.md).
+    "root", with rho, the default there and about half as far off (docs/theory/growing.md).
 
     It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
     process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows

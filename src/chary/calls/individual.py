@@ -141,7 +141,7 @@ class StreamState:
 class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
-    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/howto/individual.md): for every unit that of `hits` hits
+    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/theory/growing.md): for every unit that of `hits` hits
     (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever
     is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
 

@@ -120,7 +120,7 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you vouch for it, for all rows to come).
 
     Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit, and
-    cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/howto/sketches.md);
+    cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/theory/growing.md);
     starting costs nothing. Where the filter charges misses too, the first question is charged. It rests on SHA-256
     under the sketch's secret key being a random function.
 
@@ -212,7 +212,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
 
         Guarantee: all questions to one sketch together, before and after the table grows, are the parts in which one
         epsilon-DP outcome is published (`Extendable`): the first that hits is charged, none after it, misses are free
-        (docs/howto/sketches.md). Where the filter charges hit or miss, the first question is charged and none after it.
+        (docs/theory/growing.md). Where the filter charges hit or miss, the first question is charged and none after it.
 
         `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
         """

@@ -107,8 +107,8 @@ class HistogramTree:
 
     Guarantee: that of the session. Each node is charged in its own blocks alone: a block pays for the nodes that
     contain it, one for each power of two. Each node is accurate as `PMW` says, and so is their mean. Blocks that are
-    not over are refused, since their sizes change. After a restart, a tree of the same calls has the same nodes, which the
-    ledger keeps under the idempotency keys of their openings.
+    not over are refused, since their sizes change. After a restart, a tree of the same calls has the same nodes: the
+    ledger keeps them under the idempotency keys of their openings.
 
     Errors: `InvalidQuery` where rows are in no blocks, and for what `PMW` refuses; `InvalidParameter` for calls of
     which no tree can be made. Source: K. Kostopoulou et al., Turbo: Effective Caching in Differentially-Private

@@ -241,7 +241,7 @@ FINE_ROWS: Final = 20
 FINE_SLOPES: Final = 17
 FINE_WEIGHTS: Final = 32
 # Weights of steps rise for the first third of them and then stay. With T steps their sum is at least 5/18 T^2, and T
-# times the sum of their squares at most 28/25 of the sum's square (docs/howto/ermg.md): 1 would be even weights.
+# times the sum of their squares at most 28/25 of the sum's square (docs/theory/ermg.md): 1 would be even weights.
 RISING: Final = 3
 PROGRESS: Final = 5 / 18
 AVERAGING: Final = 28 / 25
@@ -255,7 +255,7 @@ class BallDescent:
 
     Guarantee: rho-zCDP for what all steps publish, when one row is replaced by any other; the weights are a function
     of it. As many steps are taken as the public size and rho deserve, at most `most_steps`. The excess risk has the
-    bound of `descent_law`, proven in docs/howto/ermg.md.
+    bound of `descent_law`, proven in docs/theory/ermg.md.
 
     Step k has a weight a, which rises to a third of the number of steps and stays; A is the sum of weights so far. It
     queries the gradient at `y = x + (a/A) (z - x)`, moves z along it by `rate a` and back into the ball, and x to

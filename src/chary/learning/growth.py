@@ -258,7 +258,7 @@ class Improving:
         return TrainingRun(result.run, result.size, float(result.epsilon), promised)
 
 
-# The law of a perturbed optimum whose regularisation falls: p = 2/3, whatever the chance (docs/howto/ermg.md).
+# The law of a perturbed optimum whose regularisation falls: p = 2/3, whatever the chance (docs/theory/ermg.md).
 
 # What is added to a logarithm is stored as a power of e, which has to stay a number; ten times less is best.
 MOST_PENALTY: Final = 400

@@ -1,4 +1,4 @@
-"""Bounds of the excess risk of private training, known before the data, static and growing (docs/howto/ermg.md)."""
+"""Bounds of the excess risk of private training, known before the data, static and growing (docs/theory/ermg.md)."""
 
 import math
 from collections.abc import Callable
@@ -34,9 +34,9 @@ def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number,
     that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many: b is normal with a variance v that is
     chi-squared of d + 1 degrees; of all A of this trace the rise is greatest, in the convex order, where all rows are
     equal, so it is with a chance of p at most above the mean of the worst p of a chi-squared number
-    (docs/howto/ermg.md). v, that number, and lam's part each take a part of the chance. A cell's middle and the audited
-    optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights that are no
-    longer than this, and so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
+    (docs/theory/ermg.md). v, that number and lam's part each take a part of the chance. A cell's middle and the
+    audited optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights that
+    are no longer than this, and so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
 
     >>> from chary.learning.optimum import Problem
     >>> from chary.learning.losses import Logistic
@@ -177,7 +177,7 @@ def _descent(problem: optimum.Problem, steps: int) -> Law:
     )
 
 
-# Laws of a linear model's optimum that gets noise: the number of columns matters little (docs/howto/ermg.md).
+# Laws of a linear model's optimum that gets noise: the number of columns matters little (docs/theory/ermg.md).
 #
 # The objective is `mean(l(x.w)) + lam/2 |w|^2` with rows x no longer than R: moved by b from its optimum it rises by
 # `b^T A b / 2` at most, where `A = c mean(x x^T) + lam` has the trace `c R^2 + d lam` at most. Noise has no direction,
@@ -438,7 +438,7 @@ def _lam(assumed: Assumptions) -> float:
     return float(exact(assumed.lam or 0, "lam"))
 
 
-# Laws of an optimum that gets noise, for any convex smooth objective (docs/howto/ermg.md).
+# Laws of an optimum that gets noise, for any convex smooth objective (docs/theory/ermg.md).
 #
 # Each is a `Law`: with probability 1 - beta the excess is at most `base + c (ln(m/beta)^q/(epsilon n))^p`, for every
 # epsilon, size and beta up to 1/2. c and m are a tangent to the exact tail, which touches it where beta is `TIGHT`.
@@ -496,7 +496,7 @@ def _choices(shape: float, a: Fraction, more: float) -> Decimal:
         return (Decimal(shape) * decimal(a / (a - 1)).ln() + Decimal(more)).exp()
 
 
-# The law of descent in a ball, proven in docs/howto/ermg.md for its rate, its weights and its noise.
+# The law of descent in a ball, proven in docs/theory/ermg.md for its rate, its weights and its noise.
 
 # A hundredth apart, or a fifth: neighbours differ by far more than float64 errs, so every machine finds the same.
 TILTS: Final = [*(1.2**-step for step in range(26, 90)), *(step / 100 for step in range(1, 100))]

@@ -379,7 +379,7 @@ class MultiplicativeWeights:
     histogram's answer to the nearest value that the noise leaves possible; it needs at least 8 times fewer hard answers
     in the worst case. *refitted* (ours): projected, and once again on each earlier answer at the same size, the latest
     first, that the histogram contradicts by then. `mixing` is how much of a new row is taken to be anywhere, the rest
-    being taken to be like the rows before it; in the published rule it is 1. See docs/howto/multiplicative_weights.md.
+    being taken to be like the rows before it; in the published rule it is 1. See docs/theory/pmw.md.
     """
 
     alpha: Number

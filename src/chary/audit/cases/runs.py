@@ -203,7 +203,7 @@ def register_law(begun: Begun, step: Step) -> Outcomes:
     Its value is geometric, since the hash is a random function: each value has a key under which the element has it.
     All registers are independent, and the element falls into any. So all of them having one value is as much likelier
     or rarer for the element as one register having it: what is found here the registers show together, which may be
-    published all (docs/howto/sketches.md), and of their least value it is whether anything is published at a low bar.
+    published all (docs/theory/growing.md), and of their least value it is whether anything is published at a low bar.
     """
     law: Outcomes = defaultdict(float)
     for value in range(1, HIGHEST + 1):
