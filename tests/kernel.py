@@ -1,6 +1,6 @@
 """What has to be read to believe the guarantee: the modules of the first ring with their lines: python -m tests.kernel.
 
-The table stands in docs/explanation/kernel.md between its marks; `--write` puts it there.
+The table stands in docs/explanation/architecture.md between its marks; `--write` puts it there.
 """
 
 import sys
@@ -8,17 +8,17 @@ import sys
 from tests.figures import CHARY, Source
 from tests.paths import ROOT
 
-PAGE = ROOT / "docs" / "explanation" / "kernel.md"
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 BEGIN, END = "<!-- modules -->", "<!-- end of modules -->"
 # Each part with the modules that do it and what they are trusted for.
 PARTS = {
     "noise": (
         ("noise/source", "noise/partition", "noise/laplace", "noise/gaussian", "noise/choice"),
-        "every draw: exact laws from the operating system's randomness",
+        "every draw: exact distributions from the operating system's randomness",
     ),
     "transaction": (
         ("core/plan", "core/transaction", "amounts", "interruption"),
-        "the order: reserve, read, run, settle; what is charged for what came out; interruptions",
+        "the order reserve, read, run, settle; the charge for each outcome",
     ),
     "filters": (
         ("filters/filter", "filters/exact"),
@@ -35,7 +35,7 @@ PARTS = {
                 "ledger/sqlite/store",
             ),
         ),
-        "no call is charged above the budget, none twice, and its worst price unless it settled; in one file",
+        "no call is charged above the budget or twice; an unsettled call keeps its worst-case cost",
     ),
     "contribution": (
         (
@@ -43,7 +43,7 @@ PARTS = {
             *("data/queries/query", "data/queries/keys", "data/queries/sums", "data/queries/histogram"),
             *("data/partition", "data/queries/overlap"),
         ),
-        "how far one unit moves an answer, and that no more of it is kept than was said",
+        "how far one unit moves an answer, and the limits on what one unit contributes",
     ),
     "reading": (
         (
@@ -51,7 +51,7 @@ PARTS = {
             *("data/engines/compiler", "data/engines/sql", "data/engines/duckdb/engine", "data/engines/duckdb/reader"),
             "data/engines/duckdb/remembered",
         ),
-        "the answer of a compiled query is that of the rows, and how they are read depends on nothing in them",
+        "compiled queries answer exactly, and values never decide how rows are read",
     ),
 }
 

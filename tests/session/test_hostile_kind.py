@@ -1,4 +1,4 @@
-"""A kind that wants to break the budget: what stops it (docs/explanation/kernel.md)."""
+"""A kind that wants to break the budget: what stops it (docs/explanation/architecture.md)."""
 
 import json
 from dataclasses import dataclass, replace
