@@ -40,6 +40,7 @@ MOVES = {
 READS = {
     "core/transaction": "every call",
     "calls/operands": "a call that an operator is applied to, as the operator's own reading",
+    "calls/hard_answers": "a public example table that the caller brings for an estimate, never the rows of a session",
     "data/table": "where it is defined",
     "data/__init__": "hands it on",
 }
