@@ -33,7 +33,6 @@ from chary_research.caches import (
     PlainPMW,
     PMWBypass,
     Wanted,
-    WhileRight,
     laplace,
     pure_total,
     renyi_total,
@@ -296,9 +295,6 @@ def test_trust_follows_what_was_published():
     for tested, trusted in ((True, False), (False, False), (False, True)):
         after.learned(cell, hard=True, tested=tested)
         assert after.trusted(cell) == trusted
-    right = WhileRight(3, known)
-    told = [right.learned(cell, hard=hard, tested=False) or right.trusted(cell) for hard in (0, 0, 0, 1, 0, 0, 0)]
-    assert told == [False, False, True, False, False, False, True]
     visits = AfterVisits(2, 3, known)
     visits.learned(row, hard=False, tested=False)
     visits.learned(cell, hard=False, tested=False)

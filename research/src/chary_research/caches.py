@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -430,19 +430,6 @@ class AfterVisits(Trust):
             self._needed[place] = self._visits[place].min() + self._step
         if hard or not tested:
             self._visits[place] += 1
-
-
-class WhileRight(Trust):
-    """While the histogram was right in all of the last answers."""
-
-    def __init__(self, answers: int, workload: Workload) -> None:
-        self._hard = deque([True] * answers, maxlen=answers)
-
-    def trusted(self, place: Any) -> bool:
-        return not any(self._hard)
-
-    def learned(self, place: Any, *, hard: bool, tested: bool) -> None:
-        self._hard.append(hard)
 
 
 AT_ONCE: Final = partial(AfterReleases, 0)

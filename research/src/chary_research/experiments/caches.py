@@ -21,7 +21,6 @@ from chary_research.caches import (
     Opening,
     OwnWeights,
     Wanted,
-    WhileRight,
     pure_total,
     renyi_total,
 )
@@ -93,14 +92,13 @@ STEPS: Final[dict[str, dict[str, Any]]] = {
     "the same, exact matches": _BOTH,
     "the same, releases first": {**_BOTH, "trust": AfterReleases},
     "or after visits of cells": {**_BOTH, "trust": AfterVisits},
-    "or while it is right": {**_BOTH, "trust": WhileRight},
 }
 TRUSTED: Final = {
-    "tests": {AfterReleases: (100,), AfterVisits: (10, 1), WhileRight: (10,)},
+    "tests": {AfterReleases: (100,), AfterVisits: (10, 1)},
     "rides": {AfterReleases: (50,)},
 }
-# Rules that release hundreds of rides, each of which is refitted after each: minutes a run, and more than by no rule.
-SLOW: Final = {("rides", "or after visits of cells"), ("rides", "or while it is right")}
+# A rule that releases hundreds of rides, all of which are refitted after each one: minutes a run.
+SLOW: Final = {("rides", "or after visits of cells")}
 # The budget of so many hard answers of one price, by whether tests are optimal; the published update takes more.
 PRICED: Final = {"tests": {False: 0.009, True: 0.02}, "rides": {False: 0.0196, True: 0.045}}
 PRICED_HITS: Final = 100

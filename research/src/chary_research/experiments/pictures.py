@@ -37,7 +37,7 @@ COLOURS: Final = {
     "one by one, delta": "#ddaa33",
     "one by one": "#aaaaaa",
     "plain PMW": "#aa4499",
-    "PMW-Bypass": "#cc6677",
+    "PMW-Bypass": "#ee8866",
     "cells of marginals": "#ddcc77",
 }
 
