@@ -93,7 +93,7 @@ STEPS: Final[dict[str, dict[str, Any]]] = {
     "the same, releases first": {**_BOTH, "trust": AfterReleases},
     "or after visits of cells": {**_BOTH, "trust": AfterVisits},
 }
-TRUSTED: Final = {
+TRUSTED: Final[dict[str, dict[Any, tuple[int, ...]]]] = {
     "tests": {AfterReleases: (100,), AfterVisits: (10, 1)},
     "rides": {AfterReleases: (50,)},
 }
