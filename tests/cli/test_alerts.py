@@ -114,7 +114,7 @@ def test_what_cannot_be_paid_is_told_beside_the_rows_that_came(call, meters):
         ("alert show meters {run} --plot alert.txt", 2, "a picture goes to a file"),
         ("alert new meters --count --above 5 --hits 20", 2, "--below-margin if that is meant"),
         ("alert new meters --count --above 900 --clear-below 901 --hits 20", 2, "give --clear-below 900 or less"),
-        ("alert new meters --count --above 900", 2, "has no usual cost: give --hits 20"),
+        ("alert new meters --count --above 900", 2, "has no default cost: give --hits 20"),
         ("append meters w.csv --dry-run --alerts", 2, "leave --watch and --alerts out"),
     ],
 )

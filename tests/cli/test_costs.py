@@ -24,8 +24,8 @@ NEEDED = {"above_threshold", "agreed_tests"}
 SHORT = {
     f"test visits.csv {UNITS} --count --above 10": "test",
     f"test visits.csv {UNITS} --count --above 10 --value": "release-if",
-    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes": "release-if",
-    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --yes --individual 2": "stream",
+    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --allow-false-alarms": "release-if",
+    f"release-if visits.csv {UNITS} {KEYED} --above 10 --max-groups-per-unit 1 --below-margin --individual 2": "stream",
     f"choose visits.csv {UNITS} {KEYED}": "choose",
     f"choose visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --mechanism gaussian --low 0 --high 5000": "choose",
     f"top-k visits.csv {UNITS} {KEYED} --max-groups-per-unit 1 --k 2": "top-k",
@@ -60,7 +60,7 @@ def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, p
 
 @pytest.mark.parametrize("place", ["visits.csv", "parts"])
 @pytest.mark.parametrize(
-    ("size", "wrong"), [("", "test has no usual cost"), (" --hits 20", "a new ledger needs a budget")]
+    ("size", "wrong"), [("", "test has no default cost"), (" --hits 20", "a new ledger needs a budget")]
 )
 def test_a_line_without_a_budget_is_refused_with_one_that_works(call, visits, place, size, wrong):
     """Whether it says what it may cost or not."""

@@ -83,7 +83,7 @@ def test_the_shell_completes(typed, found):
 def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
     for kind, more in (("sparse-vector", "--above 3 --hits 2"), ("majority", "--condition age>3")):
         code, _, err = call(f"ask {visits} {kind} {PUBLIC} {more} {BUDGET}")
-        assert (code, f"{kind} has no usual cost: give --epsilon 0.02, as in: chary ask" in err) == (2, True)
+        assert (code, f"{kind} has no default cost: give --epsilon 0.02, as in: chary ask" in err) == (2, True)
 
 
 def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):

@@ -80,7 +80,7 @@ def test_a_bar_of_its_own(call, visits):
     ("opening", "question", "told"),
     [
         ("sparse-vector --above 1000 --hits 2 --epsilon 0.5", "", "say what to ask"),
-        ("continual-count --steps 3 --epsilon 0.1", "--count", "knows its question"),
+        ("continual-count --steps 3 --epsilon 0.1", "--count", "has a fixed query"),
         (
             "gaussian-above-threshold --threshold 100 --threshold-noise 50 --low 0 --high 6000",
             "--count --above 3",

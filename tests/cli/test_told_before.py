@@ -79,7 +79,7 @@ def test_city_counts_are_better_released_and_the_quote_says_so(call, people):
     # Watched all the same, a dozen times a day for ten days: no interval is false more often than it says.
     false = published = 0
     for day in range(12):
-        line = f"release-if {question} {BUDGET} --above {260 + day} --epsilon 0.008 --yes"
+        line = f"release-if {question} {BUDGET} --above {260 + day} --epsilon 0.008 --allow-false-alarms"
         found = asked(call, line)
         published += len(found["above"])
         false += false_intervals(found, truths)
@@ -99,7 +99,7 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     assert f"--above {outlook['least_bar']}" in told
     assert not path.with_name("series.csv.ledger").exists()
     # Every hit is false, as was told; none of them claims to be above the bar for sure more often than 1 in 20.
-    found = asked(call, f"release-if {path} {words} --yes")
+    found = asked(call, f"release-if {path} {words} --allow-false-alarms")
     assert found["untested"] > 0
     truths = {place: place * 7919 % 21 for place in range(8760)}
     check_intervals(false_intervals(found, truths), len(found["above"]))

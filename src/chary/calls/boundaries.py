@@ -307,9 +307,9 @@ _STORED: Final = ("classify", "decide", "between")
     by_hits=True,
     tells="class",
     meanings={
-        "above": "One threshold: told is whether it is reached; what is not clear is a hit.",
-        "high": "The higher of two thresholds: from it on the answer is high.",
-        "low": "The lower of two thresholds: below it the answer is low.",
+        "above": "One threshold: the answer says whether it is reached; an unclear answer is a hit.",
+        "high": "Upper threshold: at or above it the answer is high.",
+        "low": "Lower threshold: below it the answer is low.",
     },
 )
 class Classify(sharpness.HowSharply[answers.Classified]):

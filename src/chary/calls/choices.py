@@ -208,9 +208,9 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     subject="selection",
     tells="key",
     meanings={
-        "high": "For Gaussian noise: larger values count as this.",
-        "low": "For Gaussian noise: smaller values count as this.",
-        "noise": "For Gaussian noise, instead of epsilon: its standard deviation.",
+        "high": "Upper bound of the values, for Gaussian noise.",
+        "low": "Lower bound of the values, for Gaussian noise.",
+        "noise": "Standard deviation of Gaussian noise (instead of epsilon).",
     },
 )
 class Choose(Call[ChosenKey | Winner]):

@@ -547,12 +547,12 @@ _CELLS: Final = (
     Option("no_missing", bool, "Expect no NULL and no undeclared value.", ("--no-missing",), usual=False),
 )
 _ENDS: Final = (
-    Option("low", str, "Smaller values count as this.", usual=MISSING),
-    Option("high", str, "Larger values count as this.", usual=MISSING),
+    Option("low", str, "Lower bound: smaller values are clipped to it.", usual=MISSING),
+    Option("high", str, "Upper bound: larger values are clipped to it.", usual=MISSING),
 )
-# False alarms that are meant are agreed to, never disagreed.
-_MEANT: Final = "Ask although mostly false alarms are to be expected."
-_BELOW: Final = (Option("below_margin", bool, _MEANT, ("--below-margin", "--yes"), usual=False),)
+# There is no option to forbid them: that is the default.
+_MEANT: Final = "Run even though most hits are expected to be false alarms."
+_BELOW: Final = (Option("below_margin", bool, _MEANT, ("--below-margin", "--allow-false-alarms"), usual=False),)
 UNSAID: Final = FieldType(_as_it_is, {"not": {}}, "")
 JSON: Final = FieldType(_as_it_is, {}, "json", _word_read, _json_told)
 NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told, example="0.1")

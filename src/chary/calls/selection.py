@@ -450,7 +450,7 @@ def check_most(k: int, candidates: int, words: str) -> None:
     subject="selection",
     by_hits=True,
     meanings={
-        "mechanism": "turn, or for algorithms of your own, in Python, best.",
+        "mechanism": "turn; best for algorithms of your own (in Python).",
     },
 )
 class Greedy(sharp.Valued[Hits]):
@@ -602,7 +602,7 @@ def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
     publishes=True,
     by_hits=True,
     meanings={
-        "room": "For algorithms of your own, in Python: hold what is not published, in so many bytes each.",
+        "room": "Withhold outcomes of your own algorithms (in Python), in this many bytes each.",
     },
 )
 class Select(sharp.Valued[Selected]):

@@ -23,7 +23,7 @@ from chary.session import Session
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Watch a number as rows arrive: alerts are opened, asked, listed, shown.",
+    help="Watch a number as rows arrive: open, ask, list and show alerts.",
 )
 
 

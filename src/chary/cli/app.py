@@ -112,7 +112,7 @@ def found(place: str) -> Callable[[], Any]:
             return getattr(import_module(whole), name)
         except ModuleNotFoundError as error:
             if whole == module and not str(error.name).startswith("chary"):
-                raise InvalidParameter('this needs more libraries: pip install "chary[service]"') from None
+                raise InvalidParameter('more libraries are needed: pip install "chary[service]"') from None
             raise
 
     return load
@@ -150,54 +150,63 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
         "demo": (
             "demo:demo",
-            "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
+            "See an alert on a growing panel, interrupted and reopened; takes ten seconds.",
         ),
-        "init": ("rows:init", "Write what every command on a file repeats into a chary.toml."),
-        "append": ("append:append", "Add rows that arrive to a DuckDB file, each batch once."),
-        "check": ("rows:check", "What of the rows cannot be read: for who owns them, and not private."),
-        "config": ("rows:config", "Which options hold for a file, and where each comes from."),
+        "init": ("rows:init", "Write the options of a data file to a chary.toml."),
+        "append": ("append:append", "Append new rows to a DuckDB file, each batch once."),
+        "check": ("rows:check", "Count the cells that cannot be read. For the data owner; not private."),
+        "config": ("rows:config", "Show the options that apply to a file, and where each comes from."),
         "ask": ("kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
-        "resume": ("runs:resume", "Ask what an earlier call left open, one question or many."),
+        "resume": ("runs:resume", "Ask an open run one query, or many."),
     },
     "Paid by hits": {
-        "alert": ("alerts:app", "Watch a number as rows arrive: it fires and clears, and only that is charged."),
-        "release-if": ("kinds:release_if", "The numbers at or above a threshold; only those are charged."),
-        "test": ("kinds:test", "Which numbers are at or above a threshold? Yes is charged, no is free."),
-        "on-change": ("kinds:on_change", "An answer that is charged again only when it has changed."),
-        "top-k": ("kinds:top_k", "The best of many keys; only those that are told are charged."),
-        "greedy": ("kinds:greedy", "Groups that cover many units together; only those told are charged."),
+        "alert": ("alerts:app", "Watch a number as rows arrive; only firing and clearing is charged."),
+        "release-if": ("kinds:release_if", "Publish the values at or above a threshold; only those are charged."),
+        "test": ("kinds:test", "Test whether values are at or above a threshold. Yes is charged, no is free."),
+        "on-change": ("kinds:on_change", "Publish a value again only when it has changed; only changes are charged."),
+        "top-k": ("kinds:top_k", "Publish the k largest groups; only those are charged."),
+        "greedy": ("kinds:greedy", "Select groups that cover many units together; only those are charged."),
         "classify": (
             "kinds:classify",
-            "Above a threshold or below, or the largest group; free while it is clear.",
+            "Above or below a threshold, or the largest group; free if the answer is clear.",
         ),
-        "pmw": ("runs:weights", "Shares of rows from a public histogram; charged where it was off."),
-        "distinct-sketch": ("runs:distinct", "How many distinct units or values; one sketch is charged once."),
-        "self-reporting": ("runs:reporting", "Keys or days above a bar by Gaussian noise, until a total is used up."),
-        "sparse-vector": ("runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
+        "pmw": ("runs:weights", "Answer proportions from a public histogram (PMW); charged where it was wrong."),
+        "distinct-sketch": (
+            "runs:distinct",
+            "Estimate the number of distinct units or values; charged once.",
+        ),
+        "self-reporting": (
+            "runs:reporting",
+            "Groups above a threshold, by Gaussian noise, until a total is exhausted.",
+        ),
+        "sparse-vector": ("runs:sparse", "Groups above a noisy threshold, up to a number of hits; charged once."),
     },
     "Always charged": {
-        "release": ("kinds:release", "A noisy count, sum or mean, with keys or without."),
-        "choose": ("kinds:choose", "The key with the largest value, without the value."),
-        "quantile": ("kinds:quantile", "Quantiles of a column."),
-        "histogram": ("kinds:histogram", "How many units are in each bin of a column."),
-        "rerun": ("grow:grow", "Counts of growing rows, told again as they grow; charged when it begins."),
+        "release": ("kinds:release", "Publish a noisy count, sum or mean, grouped or not."),
+        "choose": ("kinds:choose", "Publish the group with the largest value, without the value."),
+        "quantile": ("kinds:quantile", "Publish quantiles of a column."),
+        "histogram": ("kinds:histogram", "Publish the number of units in each bin of a column."),
+        "rerun": ("grow:grow", "Publish counts again as the rows grow; charged once, at the start."),
     },
     "Before you ask": {
-        "plan": ("plan:plan", "What fits into a budget."),
-        "advise": ("advice:advise", "Every way to run so many threshold tests, best first."),
-        "quote": ("kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
-        "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
+        "plan": ("plan:plan", "Show what a budget pays for."),
+        "advise": ("advice:advise", "Compare all mechanisms for a number of threshold tests, best first."),
+        "quote": ("kinds:quote", "Show the cost and the accuracy of any call; free."),
+        "account": ("account:app", "Calculate privacy bounds; touches no data."),
     },
     "For many analysts": {
-        "serve": ("chary.service.command:serve", "Let analysts ask over HTTP, each with a token, under one budget."),
-        "token": ("chary.service.command:app", "Tokens of the service: made, listed, revoked."),
+        "serve": (
+            "chary.service.command:serve",
+            "Serve datasets over HTTP to analysts with tokens.",
+        ),
+        "token": ("chary.service.command:app", "Create, list and revoke tokens of the service."),
     },
     "Records and demonstrations": {
-        "findings": ("runs:published", "All that was published, intervals that hold at once, alarms to act on."),
-        "ledger": ("ledger:app", "The durable record of what was revealed."),
-        "report": ("report:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
-        "export": ("report:app", "What was published, as files."),
-        "audit": ("audit:audit", "Tries to show that a kind of call is less private than it says."),
+        "findings": ("runs:published", "List all published values, with joint intervals and the hits to act on."),
+        "ledger": ("ledger:app", "Show, verify and copy the record of all calls."),
+        "report": ("report:report", "Write a public report of all answers: HTML, PDF, Markdown, CSV."),
+        "export": ("report:app", "Write published answers to files."),
+        "audit": ("audit:audit", "Try to show that a kind of call is less private than it claims."),
     },
 }
 
@@ -217,7 +226,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
+    help="Ask private, growing data under one privacy budget. In most sessions, a test that finds nothing is free.",
 )
 
 

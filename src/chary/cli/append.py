@@ -30,16 +30,17 @@ Batches = Annotated[
     list[str] | None,
     typer.Argument(help="CSV, Parquet or Arrow files, or patterns such as 'day-*.csv'; - is a CSV on standard input."),
 ]
-Watch = Annotated[Path | None, typer.Option(help="Then take every file that comes into this folder, until Ctrl-C.")]
+Watch = Annotated[Path | None, typer.Option(help="Then append every new file of this folder, until Ctrl-C.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Append nothing: tell rows, and cells that do not parse. NOT PRIVATE.")
+    bool,
+    typer.Option("--dry-run", help="Append nothing; print rows and cells that do not parse. NOT PRIVATE."),
 ]
 Again = Annotated[
     str | None,
-    typer.Option(help="Append contents that came before once more; KEY names this time, so that it is repeatable."),
+    typer.Option(help="Append contents again that were appended before; KEY makes this repeatable."),
 ]
 Alerts = Annotated[
-    bool, typer.Option("--alerts", help="Then ask every alert about what it has not looked at; a change is charged.")
+    bool, typer.Option("--alerts", help="Then ask every alert about the new versions; a change is charged.")
 ]
 _PAUSE: Final = 0.5
 # What programs call a file that they still write.

@@ -130,8 +130,8 @@ def taken(group: Any, values: dict[str, Any]) -> Any:
 
 Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
 Columns = Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")]
-InferTypes = Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")]
-Dialect = Annotated[list[str] | None, typer.Option(help="How a CSV is written, such as delimiter=; (repeatable).")]
+InferTypes = Annotated[bool, typer.Option("--infer-types", help="The types of a CSV are public: infer them.")]
+Dialect = Annotated[list[str] | None, typer.Option(help="CSV format, such as delimiter=; (repeatable).")]
 
 
 @dataclass(kw_only=True)
@@ -140,24 +140,25 @@ class SourceOptions:
 
     panel: ClassVar[str] = "Rows"
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
-    unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
-    each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
-    neighbors: Annotated[str, typer.Option(help="Neighbours: add_remove or replace one unit.")] = "add_remove"
+    unit: Annotated[str | None, typer.Option(help="Column that names the privacy unit.")] = None
+    each_row: Annotated[bool, typer.Option("--each-row", help="Row-level privacy: each row is a unit.")] = False
+    neighbors: Annotated[str, typer.Option(help="Neighbors: add_remove or replace one unit.")] = "add_remove"
     table: Table = None
-    engine: Annotated[str | None, typer.Option(help="Where rows are asked: spark, spark://HOST:PORT or sc://HOST.")] = (
-        None
-    )
-    unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
+    engine: Annotated[
+        str | None, typer.Option(help="Engine of the queries: spark, spark://HOST:PORT or sc://HOST.")
+    ] = None
+    unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long; KEY,VALUE name the new columns.")] = None
     blocks: Annotated[
-        str | None, typer.Option(help="Budgets that renew: column=day,every=month,since=2012-01; kept=24 closes older.")
+        str | None,
+        typer.Option(help="One budget a block: column=day,every=month,since=2012-01; kept=24 closes older."),
     ] = None
     columns: Columns = None
     infer_types: InferTypes = False
     csv_format: Dialect = None
-    series: Annotated[str | None, typer.Option(help="Column of already aggregated counts, one test a row.")] = None
-    sensitivity: Annotated[int | None, typer.Option(help="Most that one unit changes any count of the series.")] = None
+    series: Annotated[str | None, typer.Option(help="Column of aggregated counts; each row is one test.")] = None
+    sensitivity: Annotated[int | None, typer.Option(help="Largest change of a count by one unit.")] = None
     order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
-    labels: Annotated[str | None, typer.Option(help="Public column printed beside each value of the series.")] = None
+    labels: Annotated[str | None, typer.Option(help="Public column to print with each value of the series.")] = None
 
     @property
     def on_server(self) -> bool:
@@ -197,21 +198,23 @@ class LedgerOptions:
 
     panel: ClassVar[str] = "Budget"
     ledger: Annotated[str | None, typer.Option(help="Ledger file, or its URL (default: FILE.ledger).")] = None
-    witness: Annotated[Path | None, typer.Option(help="File elsewhere that knows how far the ledger went.")] = None
-    analyst: Annotated[str, typer.Option(help="Who asks.")] = "analyst"
+    witness: Annotated[
+        Path | None, typer.Option(help="Checkpoint on another disk, against rollback of the ledger.")
+    ] = None
+    analyst: Annotated[str, typer.Option(help="Name of the analyst.")] = "analyst"
 
 
 @dataclass(kw_only=True)
 class BudgetOptions(LedgerOptions):
     """The budget of the dataset and where it is kept."""
 
-    budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the dataset, for its whole life.")] = None
-    budget_delta: Annotated[str | None, typer.Option(help="Delta of the dataset, for its whole life.")] = None
+    budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the dataset, for all calls together.")] = None
+    budget_delta: Annotated[str | None, typer.Option(help="Delta of the dataset, for all calls together.")] = None
     approximate_delta: Annotated[
-        str | None, typer.Option(help="Part of --budget-delta set aside for calls with a --delta.")
+        str | None, typer.Option(help="Part of --budget-delta reserved for calls with a --delta.")
     ] = None
-    filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
-    request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
+    filter: Annotated[str | None, typer.Option(help="Privacy accounting: renyi, exact or pure.")] = None
+    request: Annotated[str | None, typer.Option(help="Idempotency key: the same request again is free.")] = None
 
 
 @dataclass(kw_only=True)
@@ -219,14 +222,17 @@ class SizeOptions:
     """How precise one call is."""
 
     panel: ClassVar[str] = "Size"
-    epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each key that is tested).")] = None
+    epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each group that is tested).")] = None
 
 
 @dataclass(kw_only=True)
 class CallOptions(SizeOptions):
     """How precise one call is, where what is left may be shared out among hits."""
 
-    hits: Annotated[int | None, typer.Option(help="Instead: the largest epsilon that pays for this many hits.")] = None
+    hits: Annotated[
+        int | None,
+        typer.Option(help="The largest epsilon that pays for this many hits."),
+    ] = None
 
 
 @dataclass(kw_only=True)
@@ -248,26 +254,30 @@ class QueryOptions:
 
     panel: ClassVar[str] = "Question"
     count: Annotated[bool, typer.Option("--count", help="Count units.")] = False
-    sum: Annotated[str | None, typer.Option(help="Sum this column.")] = None
+    sum: Annotated[str | None, typer.Option(help="Sum of this column.")] = None
     mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
-    bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
-    grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
+    bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: range to which each value is clipped.")] = None
+    grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this step.")] = "1"
     max_rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
-    missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
-    unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
-    where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
-    by: Annotated[str | None, typer.Option(help="Key columns, comma between them; or derived ones: month(day).")] = None
+    missing: Annotated[str | None, typer.Option(help="Value of rows without one, for a mean.")] = None
+    unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: the sum of each unit is clipped to this range.")] = (
+        None
+    )
+    where: Annotated[str | None, typer.Option(help='Condition, such as "age >= 65 AND smoker".')] = None
+    by: Annotated[str | None, typer.Option(help="Columns to group by: clinic,age; also derived ones: month(day).")] = (
+        None
+    )
     keys: Annotated[
         list[str] | None,
         typer.Option(
-            help="Public keys: a,b,c or 1..6 or 2013-01-01..2013-01-31, or @FILE, one a line (@- is standard input)."
+            help="Public groups: a,b,c or 1..6 or 2013-01-01..2013-01-31, or @FILE, one a line (@- is standard input)."
         ),
     ] = None
     max_groups_per_unit: Annotated[
         int | None, typer.Option(help="chary keeps at most this many groups of each unit.")
     ] = None
     assumed_groups_per_unit: Annotated[
-        int | None, typer.Option(help="You assert that a unit is in at most this many.")
+        int | None, typer.Option(help="You assert that a unit is in at most this many groups (not enforced).")
     ] = None
 
     @property
@@ -303,8 +313,8 @@ class SettingsOptions:
     """Where the options stand that are not repeated."""
 
     panel: ClassVar[str] = "Settings"
-    config: Annotated[Path | None, typer.Option(help="More options (default: chary.toml here or by FILE).")] = None
-    no_config: Annotated[bool, typer.Option("--no-config", help="Take no options from a chary.toml.")] = False
+    config: Annotated[Path | None, typer.Option(help="File of options (default: chary.toml here or by FILE).")] = None
+    no_config: Annotated[bool, typer.Option("--no-config", help="Read no chary.toml.")] = False
 
 
 @dataclass(kw_only=True)
@@ -317,5 +327,5 @@ class OutputOptions:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Picture = Annotated[Path | None, typer.Option(help="Draw it to a file (PNG, PDF or SVG).")]
+Picture = Annotated[Path | None, typer.Option(help="Draw the answer to a file (PNG, PDF or SVG).")]
 Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

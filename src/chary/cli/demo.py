@@ -15,7 +15,7 @@ from chary.numbers import percent, priced
 from chary.session import Session
 from chary.session.statement import Entry
 
-Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the picture go.")]
+Folder = Annotated[Path, typer.Option(help="Folder for the panel, the ledger and the picture.")]
 
 
 def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:

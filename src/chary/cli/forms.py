@@ -102,6 +102,8 @@ class Options(Language):
         if isinstance(said.value, dict) and all(isinstance(each, (list, tuple)) for each in said.value.values()):
             parts = {name: ",".join(map(str, values)) for name, values in said.value.items()}
             return " ".join(f"{self._flag(said.name)} {name}={values}" for name, values in parts.items())
+        if isinstance(said.value, str) and said.value in self.known and typed_as(said.name) not in self.known:
+            return flag(str(said.value))
         return f"{self._flag(said.name)} {_typed_value(said)}".rstrip()
 
     def call(self, called: Called) -> str | None:
@@ -230,7 +232,7 @@ def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None
     examples = [WAYS[way] for way in ways]
     if examples and not set(ways) & set(said):
         told = ", ".join(examples[:-1]) + (" or " if examples[1:] else "") + examples[-1]
-        raise output.Unsaid(f"{name} has no usual cost: give {told}", examples[0])
+        raise output.Unsaid(f"{name} has no default cost: give {told}", examples[0])
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ class Form:
         found = [parameter for option in self.own for parameter in option.parameters]
         if self.earlier is None:
             return found
-        told = typer.Option(help=f"Go on with the {self.name} of that call.")
+        told = typer.Option(help=f"Continue the {self.name} of that call.")
         named = inspect.Parameter(
             self.earlier, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[int | None, told]
         )
@@ -342,7 +344,8 @@ class Form:
         missing = [name for name in needed if said[name] is None]
         if missing == ["hits"]:
             raise output.Unsaid(
-                f"a new {self.name} ends after so many hits, which are paid when it is opened", WAYS["hits"]
+                f"a new {self.name} ends after a number of hits, which are paid for when it is opened",
+                WAYS["hits"],
             )
         if missing:
             raise InvalidParameter(f"a new {self.name} needs {flag(missing[0])}, see --help")

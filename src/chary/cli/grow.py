@@ -28,18 +28,24 @@ from chary.numbers import exact, plain, positive
 
 More = Annotated[
     list[Path] | None,
-    typer.Option("--append", help="Rows that arrive, one file after another; - reads names of files as they come."),
+    typer.Option("--append", help="Files of new rows, in order; - reads file names from standard input."),
 ]
 Again = Annotated[
     str | None,
-    typer.Option(help="Append files that came before once more; KEY names this time, so that it is repeatable."),
+    typer.Option(help="Append files again that were appended before; KEY makes this repeatable."),
 ]
-All = Annotated[str | None, typer.Option("--epsilon", help="Epsilon of all runs together, for ever.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="Instead: their zCDP, with Gaussian noise.")]
-Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told (default: 0.05).")]
-Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this share (default: least error).")]
-Exponent = Annotated[str | None, typer.Option(help="Instead, with rho: rerun at every size, such as 0.1.")]
-Earlier = Annotated[int | None, typer.Option("--schedule", help="Go on with the schedule of that call.")]
+All = Annotated[str | None, typer.Option("--epsilon", help="Epsilon of all runs together.")]
+Rho = Annotated[
+    str | None,
+    typer.Option("--rho", help="zCDP of all runs, by Gaussian noise, instead of --epsilon."),
+]
+Beta = Annotated[str | None, typer.Option(help="Probability that an error is larger than stated (default: 0.05).")]
+Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this fraction (default: least error).")]
+Exponent = Annotated[
+    str | None,
+    typer.Option(help="With --rho: rerun at every size, such as 0.1."),
+]
+Earlier = Annotated[int | None, typer.Option("--schedule", help="Continue the schedule of that call.")]
 # Five runs ahead fit a terminal; one in twenty is what error bars mean everywhere else.
 AHEAD, BETA = 5, "1/20"
 STDIN = Path("-")
@@ -79,7 +85,7 @@ def _grow(
     arriving = arriving if follow else iter(list(arriving))
     asked = stated.asked
     if not isinstance(asked.question, Count):
-        raise InvalidQuery("a schedule tells counts: ask --count, with --by and --keys for several")
+        raise InvalidQuery("a schedule publishes counts: ask --count, with --by and --keys for several")
     made = _opened(asked, asked.question, terms, stated.request)
     steps = _steps(asked, made, arriving)
     for part in ([step] for step in steps) if follow else [list(steps)]:

@@ -20,14 +20,12 @@ from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import Quote
 
-Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
-Truth = Annotated[str | None, typer.Option(help="What ordinary truths are at most (default: 0 for counts).")]
-Over = Annotated[int | None, typer.Option(help="Over how many tests (default: the keys, or those that are named).")]
-Expected = Annotated[int | None, typer.Option(help="At the price of how many hits others are compared.")]
-Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, within its price.")]
-Each = Annotated[
-    int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
-]
+Distance = Annotated[str | None, typer.Option(help="Distance of a value from the threshold (default: the error bar).")]
+Truth = Annotated[str | None, typer.Option(help="Largest ordinary true value (default: 0 for counts).")]
+Over = Annotated[int | None, typer.Option(help="Number of tests (default: the groups, or the --tests of the call).")]
+Expected = Annotated[int | None, typer.Option(help="Compare mechanisms at the cost of this many hits.")]
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no extra cost.")]
+Each = Annotated[int | None, typer.Option(help="Individual accounting: pay once for this many hits of each unit.")]
 DEFAULT: Final = "question"
 TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
@@ -171,7 +169,7 @@ def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: app
 
 
 def _quoting(form: Form) -> Callable[..., None]:
-    return of_form(form, quoted, f"What this would cost and how accurate it would be, free: {form.told}")
+    return of_form(form, quoted, f"Cost and accuracy of a call, free of charge. {form.told}")
 
 
 def __getattr__(name: str) -> Any:

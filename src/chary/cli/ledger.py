@@ -22,15 +22,15 @@ from chary.ledger.postgresql.schema import role_statements
 from chary.numbers import counted, percent, priced
 from chary.session import opening, statement
 
-app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
-File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]
-Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
-Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
-Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
-Copy = Annotated[Path, typer.Argument(help="Where the copy goes; a file that is there is never replaced.")]
+app = typer.Typer(no_args_is_help=True, help="The durable record of all calls.")
+File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the data.")]
+Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger (default: all).")]
+Seen = Annotated[str | None, typer.Option(help="HASH:COUNT of `chary ledger head`, which the ledger must contain.")]
+Witness = Annotated[Path | None, typer.Option(help="Write a new checkpoint of this ledger to this file.")]
+Copy = Annotated[Path, typer.Argument(help="Target of the copy; an existing file is never replaced.")]
 Call = Annotated[int, typer.Argument(help="The number of the call.")]
-To = Annotated[str, typer.Argument(help="A new place: a file, or the URL of a schema.")]
-WithOpen = Annotated[bool, typer.Option("--with-open-calls", help="Calls not settled yet stay charged for ever.")]
+To = Annotated[str, typer.Argument(help="New place: a file, or the URL of a schema.")]
+WithOpen = Annotated[bool, typer.Option("--with-open-calls", help="Calls that are not settled stay charged.")]
 Url = Annotated[str, typer.Argument(help="postgresql://user@host/database?schema=name")]
 Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
 # That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.

@@ -81,7 +81,7 @@ def show_answer(figures: Mapping[str, Any]) -> None:
     kept = {name: value for name, value in told.items() if value is not None or name in _VALUES}
     show_pairs({name: value for name, value in kept.items() if name not in (*_PRICE, _SAYS)})
     if figures.get("untested"):
-        console.print(f"{figures['untested']} were NOT TESTED: what could be paid for had run out")
+        console.print(f"{figures['untested']} were NOT TESTED: the budget was exhausted")
     if not figures.get(_SAYS, "no interval").startswith("no interval"):
         console.print(figures[_SAYS], soft_wrap=True)
     if _PRICE[0] in figures:
@@ -149,7 +149,7 @@ def _with_intervals(row: Mapping[str, Any]) -> dict[str, Any]:
 def check_csv(file: Path | None) -> None:
     """Refuse, before anything is charged, a file that is there, such as the data, or that cannot be written."""
     if file is not None and (file.exists() or not os.access(file.parent, os.W_OK)):
-        raise InvalidParameter(f"{file} is there or cannot be written: name a new file, as in --csv-out answer.csv")
+        raise InvalidParameter(f"{file} exists or cannot be written: name a new file, such as --csv-out answer.csv")
 
 
 def show_tables(found: Mapping[str, Any]) -> None:
@@ -196,7 +196,7 @@ def _cell(value: Any) -> Any:
 
 # Whether this command line asked for the accounting; the command itself starts each line with no.
 VERBOSE: Final[ContextVar[bool]] = ContextVar("verbose", default=False)
-HELP: Final = "Tell the accounting, too: epsilon of each call, orders, log-moments."
+HELP: Final = "Also show the accounting: epsilon of each call, orders, log-moments."
 
 
 def heard(said: bool) -> bool:

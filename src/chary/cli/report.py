@@ -41,7 +41,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is t
 Html = Annotated[bool, typer.Option("--html", help="A page that needs nothing else (the default).")]
 Pdf = Annotated[bool, typer.Option("--pdf", help="A4 pages.")]
 Md = Annotated[bool, typer.Option("--md", help="Markdown, without pictures.")]
-Csv = Annotated[bool, typer.Option("--csv", help="A line for each published value.")]
+Csv = Annotated[bool, typer.Option("--csv", help="CSV with one line for each published value.")]
 
 
 def report(
@@ -132,10 +132,10 @@ def _told(found: PublicReport, targets: list[Path]) -> None:
 
 # `chary export`: write what was published for other programs.
 
-app = typer.Typer(no_args_is_help=True, help="What was published, as files.")
+app = typer.Typer(no_args_is_help=True, help="Published answers as files.")
 To = Annotated[Path, typer.Argument(help="File to write: CSV or Parquet by its ending.")]
-Rows = Annotated[int, typer.Option(help="How many rows to make up.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same table.")]
+Rows = Annotated[int, typer.Option(help="Number of synthetic rows.")]
+Seed = Annotated[int, typer.Option(help="Seed: the same one gives the same table.")]
 Opening = Annotated[int | None, typer.Option(help="Call that opened the histogram (default: the newest).")]
 ENDINGS = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
 
@@ -163,7 +163,7 @@ def _synthetic(
     check_public_size(source)
     if to.suffix.lower() not in ENDINGS or not writable(to) or not writable(_part(to)):
         raise InvalidParameter(
-            "a made-up table goes to a file in an existing folder that ends in .csv or .parquet, as in "
+            "a synthetic table goes to a file in an existing folder that ends in .csv or .parquet, as in "
             "chary export synthetic visits.csv made.csv --each-row --neighbors replace --rows 1000"
         )
     taken = kept if source.on_server else Path(source.file)

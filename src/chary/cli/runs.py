@@ -43,14 +43,12 @@ from chary.session import findings
 
 # What stays open, opened and asked, or asked again: `sparse-vector`, `self-reporting`, `distinct-sketch`, `resume`.
 
-Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
-Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
-Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]
-Number = Annotated[int, typer.Argument(help="The run: the number that its opening told.")]
-Lines = Annotated[
-    str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
-]
-At = Annotated[str | None, typer.Option(help="When the window of an alert ends: a day or a time (default: now).")]
+Since = Annotated[str | None, typer.Option(help="First day: its label or position (default: the first new one).")]
+Published = Annotated[bool, typer.Option("--published", help="Published noise instead of one-sided noise.")]
+Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this threshold; below it is free.")]
+Number = Annotated[int, typer.Argument(help="Number of the run, as printed when it was opened.")]
+Lines = Annotated[str | None, typer.Option(help="File with one query a line, written as options; - is standard input.")]
+At = Annotated[str | None, typer.Option(help="End of the window of an alert: a day or a time (default: now).")]
 Learn = Annotated[
     str | None,
     typer.Option(
@@ -58,12 +56,12 @@ Learn = Annotated[
         "published answers say."
     ),
 ]
-OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run alone (default: of all calls).")]
-Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
-Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
-Rate = Annotated[str | None, typer.Option(help="Which to act on, so that at most this share is false: 0.1, say.")]
-Dataset = Annotated[str | None, typer.Option(help="One dataset of a ledger, if it has several.")]
-How = Annotated[str | None, typer.Option(help="How: online, spending, e-values or benjamini-hochberg.")]
+OfRun = Annotated[int | None, typer.Option(help="Only the queries of this run (default: all calls).")]
+Sure = Annotated[str, typer.Option(help="Confidence of the intervals.")]
+Most = Annotated[int | None, typer.Option(help="Largest number of tests, fixed in advance (default: not fixed).")]
+Rate = Annotated[str | None, typer.Option(help="False discovery rate of the hits to act on, such as 0.1.")]
+Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger, if it has several.")]
+How = Annotated[str | None, typer.Option(help="Procedure: online, spending, e-values or benjamini-hochberg.")]
 ASKED: Final = ("query", "where")
 PUBLISHED: Final = "published"
 
@@ -233,16 +231,16 @@ def _check(opened: Run[Any, Any], asks: bool, said: dict[str, str]) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
     if asks and word is None:
-        raise InvalidParameter(f"{named(opened.kind)} knows its question: leave --count, --sum and --mean out")
+        raise InvalidParameter(f"{named(opened.kind)} has a fixed query: leave --count, --sum and --mean out")
     if not asks and word is not None and word.default is word.empty:
         raise InvalidParameter(f"say what to ask the {named(opened.kind)}, such as --count")
     bar = opened.words.get("above")
     if "at" in said and "at" not in opened.words:
         raise InvalidParameter(f"{named(opened.kind)} has no window of time: leave --at out")
     if "above" in said and bar is None:
-        raise InvalidParameter(f"{named(opened.kind)} has no bar for each question: leave --above out")
+        raise InvalidParameter(f"{named(opened.kind)} has no threshold for each query: leave --above out")
     if "above" not in said and bar is not None and bar.default is bar.empty:
-        raise InvalidParameter(f"a question to the {named(opened.kind)} has a bar, such as --above 500")
+        raise InvalidParameter(f"a question to the {named(opened.kind)} needs a threshold, such as --above 500")
 
 
 def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, dict[str, str], str | None]]:
@@ -309,7 +307,7 @@ resume = on_rows(_resume, ROWS | {"blocks": BlockOptions, "query": QueryOptions}
 Where = Annotated[
     list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")
 ]
-Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could only be answered unverified.")]
+Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse queries that could only be answered unverified.")]
 # Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
 LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1", "rows": None, "warm_start": None}
 
