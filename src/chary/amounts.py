@@ -1,4 +1,4 @@
-"""Amounts of budget: whole numbers of tiny steps, so that sums are exact and survive any storage."""
+"""Amounts of budget: integers of tiny steps, so that sums are exact and survive any storage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A price, a cap or a balance.
+    """A cost, a cap or a balance.
 
     `main` counts steps of 1e-15 of epsilon (pure filter), steps of 1e-15 of log-moment (Renyi filter) or tokens (exact
-    filter); `delta` counts steps of 1e-18. Both are whole numbers from 0 to 2^62; anything else, Booleans and floats
+    filter); `delta` counts steps of 1e-18. Both are integers from 0 to 2^62; anything else, Booleans and floats
     included, raises `InvalidParameter`, and so does a sum or a difference outside that range. Amounts are compared part
     by part, which is only a partial order: see `fits_into`.
 
@@ -98,7 +98,7 @@ class Shares:
         return max(part / max(1, whole) for part, whole in self._parts(amount))
 
     def exactly(self, amount: Amount) -> Fraction:
-        """What a charge takes, as a fraction, to compare or to go on with."""
+        """What a charge takes, as a fraction, to compare or to continue."""
         return max(Fraction(part, max(1, whole)) for part, whole in self._parts(amount))
 
     def left(self, room: Amount, after: Amount | None = None) -> float:
@@ -155,7 +155,7 @@ class Accounts:
     A call fits if its delta fits and its main part does or, where there is a basic account, its epsilons do. One that
     fits by its epsilons alone ends the main account for good: from then on every call must fit into the basic one.
     Proof of the promise: docs/theory/theory.md, two accounts. `own` is what an analyst may still take of main and delta
-    under a cap, which holds beside that; since it counts no epsilons, the main account alone admits their calls.
+    under a cap, which holds next to that; since it counts no epsilons, the main account alone admits their calls.
 
     >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
     >>> both.fits(Amount(2), LIMIT), both.fits(Amount(3), 40), both.fits(Amount(3), 41), both.ended_by(Amount(3))

@@ -69,7 +69,7 @@ class Spending:
 
 
 class Cashier(Protocol):
-    """Who hands answers out, and knows their price."""
+    """Who hands answers out, and knows their cost."""
 
     def charged(self, calls: Sequence[int]) -> Spending:
         """What these calls were charged together."""
@@ -106,7 +106,7 @@ class PublishedNumber(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of call `call`. Answers to one question under one request key are equal, fresh or repeated.
+    """The answer of call `call`. Answers to one question under one idempotency key are equal, fresh or repeated.
 
     Each kind of answer has a `value`: what was published, or None where nothing was.
     """
@@ -196,7 +196,7 @@ class Answer:
         return self._handed_out_by().remaining()
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer in what JSON has, with its price where a session handed it out."""
+        """The answer in what JSON has, with its cost where a session handed it out."""
         names = (*_public(self), "value", "interval", "interval_says", "hit")
         known = {name: in_json(getattr(self, name)) for name in names}
         priced = {} if self._cashier is None else {name: getattr(self, name).share for name in ("charged", "left")}
@@ -242,7 +242,7 @@ class Answer:
         return f"{told}; {MISSES_ENDED}: {EVERY_CHARGED}" if self._cashier.free_misses_ended else told
 
     def _told(self) -> dict[str, str]:
-        """What people are told, by names: what was published and what it says, without the accounting."""
+        """What people are reported, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
         told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
         told |= {"interval": None if self.interval is None else between(*self.interval)}
@@ -272,7 +272,7 @@ class Table(Answer):
     noun: ClassVar[str] = "values"
 
     def cells(self, position: int) -> dict[str, Any]:
-        """What is told of the key at this position, by names that are the same for all keys."""
+        """What is said of the key at this position, by names that are the same for all keys."""
         raise NotImplementedError
 
     @property
@@ -291,7 +291,7 @@ class Table(Answer):
         return any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
+        """One dictionary a key, in the order they were listed: its parts, and what is said of it."""
         return [self._row(position) for position in range(len(self.keys))]
 
     def _row(self, position: int) -> dict[str, Any]:
@@ -334,7 +334,8 @@ class Table(Answer):
         return self._row(self.keys.index(wanted))
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table; a column of several types, or of numbers beyond 64 bits, is one of JSON texts."""
+        """The rows as an Arrow table; a column of several types, or of numbers beyond 64 bits, is one of JSON
+        strings."""
         rows = self.rows()
         names = rows[0] if rows else self.columns
         return pa.table({name: _column([in_json(row[name]) for row in rows]) for name in names})
@@ -384,7 +385,8 @@ class Table(Answer):
 
 @dataclass(frozen=True)
 class NoisyNumber(Answer):
-    """One noisy number. `error_bar` is the half-width of its 95 % interval, None where it depends on the data (means).
+    """One noisy number. `error_bar` is half the width of its 95 % interval, None where it depends on the data
+    (means).
 
     >>> NoisyNumber(call=1, value=512, error_bar=30.0).interval
     (482.0, 542.0)
@@ -470,7 +472,7 @@ def in_row(interval: Ends | None) -> dict[str, float | None]:
 
 
 def handed_out(answer: Handed, cashier: Cashier) -> Handed:
-    """The answer, which can look up its price from now on."""
+    """The answer, which can look up its cost from now on."""
     if isinstance(answer, Answer):
         set_fields(answer, _cashier=cashier)
     return answer
@@ -509,7 +511,7 @@ def with_bytes(value: Any) -> Any:
 
 
 def in_text(value: Any) -> str:
-    """A value of an answer for people, who are told of bytes how many they are.
+    """A value of an answer for people, who see of bytes only how many there are.
 
     >>> in_text([1, b"ab"])
     '1, 2 bytes of SHA-256 fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603'
@@ -558,14 +560,14 @@ def _public(value: Any) -> list[str]:
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """A table of texts in columns."""
+    """A table of strings in columns."""
     table = [list(rows[0] if rows else ()), *(list(row.values()) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
 
 
 def _html(rows: Sequence[Mapping[str, str]], price: str | None) -> str:
-    """A table of texts, and the price below it; whatever is in them is text and no markup."""
+    """A table of strings, and the cost below it; whatever is in them is text and no markup."""
     head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
     below = "" if price is None else f"<p>{escape(price)}</p>"

@@ -20,7 +20,7 @@ Shape = Literal["dots", "line", "columns", "steps"]
 class Spot:
     """A value with its interval. `low` and `high` are None where it has no end on that side, or `whole` is False.
 
-    `may_be_false` is a hit whose interval reaches what is held back.
+    `may_be_false` is a hit whose interval reaches what is withheld.
     """
 
     label: str
@@ -127,6 +127,6 @@ def check_picture(path: Path | str) -> Path:
 
 
 def writable(target: Path) -> bool:
-    """Whether it is, or may become, a file of ours; asked beforehand, since what comes first may be charged."""
+    """Whether it is, or may become, a file of chary; asked beforehand, since what comes first may be charged."""
     place = target if target.exists() else target.parent
     return not target.is_dir() and place.exists() and os.access(place, os.W_OK)

@@ -67,7 +67,7 @@ class NotWithheld(InvalidInput):
 
 
 class BudgetExceeded(CharyError):
-    """The worst price of the call does not fit into what is left of a cap; nothing was touched.
+    """The worst cost of the call does not fit into what is left of a cap; nothing was touched.
 
     `figures` are those of the message where it has any: `asked` and `left` as shares of the budget, and the `epsilon`
     that would fit.
@@ -77,7 +77,7 @@ class BudgetExceeded(CharyError):
 
 
 class NotPriced(BudgetExceeded):
-    """The session's filter cannot price this kind of event."""
+    """The session's filter cannot cost this kind of event."""
 
 
 class LedgerError(CharyError):
@@ -97,11 +97,11 @@ class LedgerLocked(LedgerError):
 
 
 class RequestConflict(LedgerError):
-    """A request key was used again with another question."""
+    """An idempotency key was used again with another question."""
 
 
 class RequestInFlight(LedgerError):
-    """A call under the same request key is still running; nothing was charged.
+    """A call under the same idempotency key is still running; nothing was charged.
 
     Ask again under the same key: once that call is answered, its answer is free.
     """
@@ -127,7 +127,7 @@ _T = TypeVar("_T")
 def quietly(work: Callable[[], _T], failure: Exception) -> _T:
     """Run `work`; when anything at all goes wrong, raise `failure` alone: the original names values of the data.
 
-    An interruption stays one, although an engine tells of it by an error of its own.
+    An interruption stays one, although an engine reports it by an error of its own.
 
     >>> from chary.errors import EngineError
     >>> quietly(lambda: 1 / 0, EngineError("the engine failed"))

@@ -18,7 +18,7 @@ class Uninterrupted:
 
     Python delivers interrupts to the main thread between any two instructions, those of a clean-up included, so no
     `try` could be trusted to give a lock back. In other threads there is nothing to hold up. `arrived` is whether an
-    interrupt waits: whoever waits for something inside of the block looks at it and gives up.
+    interrupt waits: anyone who waits for something inside of the block looks at it and gives up.
 
     >>> with Uninterrupted() as block:
     ...     block.arrived

@@ -1,4 +1,4 @@
-"""Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
+"""Exact numbers and their checks, and the words in which numbers and privacy costs are reported."""
 
 import math
 import re
@@ -85,7 +85,7 @@ def probability(value: Number, name: str) -> Fraction:
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:
-    """A whole number of at least `least`, below 1e308; Booleans and floats are refused.
+    """An integer of at least `least`, below 1e308; Booleans and floats are refused.
 
     >>> whole(0, "hits")
     Traceback (most recent call last):
@@ -132,7 +132,7 @@ def float_or_nan(value: Any) -> float:
 
 @lru_cache(maxsize=1024)
 def natural_number(value: Fraction) -> int | float:
-    """A number as people read it: whole numbers stay whole, others are the nearest float.
+    """A number as people read it: integers stay whole, others are the nearest float.
 
     >>> natural_number(Fraction(6, 2)), natural_number(Fraction(1, 4))
     (3, 0.25)
@@ -267,7 +267,7 @@ def sentence(said: str) -> str:
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """So many of something, for people.
+    """This many of something, for people.
 
     >>> counted(1, "call", "calls"), counted(20, "call", "calls")
     ('1 call', '20 calls')

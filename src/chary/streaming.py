@@ -159,7 +159,7 @@ class RobustAnswer:
 
 
 class RobustStream:
-    """Answers about a growing stream whose items may be chosen by whoever sees the answers.
+    """Answers about a growing stream whose items may be chosen by anyone who sees the answers.
 
     What is protected is the coins of the copies: all answers together are (epsilon, delta)-DP, by the budget, for the
     key of any one copy. So no stream that was chosen by the answers can be much worse for a copy than a stream fixed
@@ -170,7 +170,7 @@ class RobustStream:
 
     - `make_estimator(key)`: an `Estimator`, such as `SecondMoment` or `lambda key: FlajoletMartin(key, 256)`.
     - `step`, `largest`: answers are 0 or powers of `1 + step` up to the first that reaches `largest`, a public bound.
-    - `band`: an answer stays while it is at most so many cells from the median, and 0 while that is 0.
+    - `band`: an answer stays while it is at most this many cells from the median, and 0 while that is 0.
     - `hits`: how many changes to pay for, or `epsilon`: the size of each call.
 
     Errors: `InvalidParameter` for a step that is not positive, both or neither of hits and epsilon, copies too few for
@@ -269,10 +269,10 @@ class RobustStream:
         return float((1 + Fraction(self._grid.step)) ** self._band) * math.sqrt(1 + float(self._grid.step))
 
     def risk(self, *, wrong: Number, answers: int = 1) -> float:
-        """The chance that one of so many answers is wrong, at most.
+        """The probability that one of this many answers is wrong, at most.
 
-        `wrong` is the chance that one copy errs by more than its tolerance on a fixed stream. An answer is wrong if it
-        lies more than a band and half a cell outside of what the copies within their tolerance say.
+        `wrong` is the probability that one copy errs by more than its tolerance on a fixed stream. An answer is wrong
+        if it lies more than a band and half a cell outside of what the copies within their tolerance say.
 
         >>> from chary.mechanisms import SecondMoment
         >>> stream = RobustStream(
@@ -329,8 +329,8 @@ def _call_size(budget: Budget, hits: int | None, epsilon: Number | None) -> Frac
 
 
 def _many_wrong(budget: Budget, copies: int, many: int, wrong: float) -> float:
-    """The chance that so many copies are wrong: the least over m of `C(copies, m) / C(many, m)` times the chance that
-    m given copies are, at most `(e^epsilon wrong)^m` and what delta adds for a group of m."""
+    """The probability that this many copies are wrong: the least over m of `C(copies, m) / C(many, m)` times the
+    probability that m given copies are, at most `(e^epsilon wrong)^m` and what delta adds for a group of m."""
     epsilon, delta = (float(part) for part in budget.exact)
     best, sets, failing = 1.0, 1.0, 0.0
     for m in range(1, many + 1):

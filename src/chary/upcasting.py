@@ -2,7 +2,7 @@
 
 *Races* that were counted before calls paid in full left the counters alone: set right when the dataset is opened.
 
-Earlier, a call without a price per hit was charged in full and raised the counters of the targets it hit, so that later
+Earlier, a call without a cost per hit was charged in full and raised the counters of the targets it hit, so that later
 hits were free on its account. What should have been counted, and what was charged for it, follows from the records of
 the calls. The counters are set to that and what was charged too little is charged at once: from then on all charges are
 at least those of the proof (docs/theory/theory.md, best of k), as if no call had ever been counted twice.
@@ -56,7 +56,7 @@ def _repair(ledger: Ledger, filter_: Filter, dataset: str) -> None:
 
 @dataclass
 class _Due:
-    """What calls with a price per hit should have counted for each target, and what was charged for them."""
+    """What calls with a cost per hit should have counted for each target, and what was charged for them."""
 
     counters: dict[str, int]
     paid: int = 0
@@ -67,7 +67,7 @@ class _Due:
         return min(self.counters.values())
 
     def add(self, call: CallRecord, filter_: Filter) -> None:
-        """One more record of the race; the worst price of a call was that of a hit."""
+        """One more record of the race; the worst cost of a call was that of a hit."""
         body, charged = json.loads(call.body), call.charged.main
         if call.kind == REPAIR:
             self.paid += charged

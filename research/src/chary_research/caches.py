@@ -54,7 +54,8 @@ class Wanted:
 
     @property
     def vector(self) -> float:
-        """The least epsilon of a sparse vector with bar alpha/2, whose threshold and tests have noise of one over it.
+        """The least epsilon of a sparse vector with threshold alpha/2, whose threshold and tests have noise of one over
+        it.
 
         A truth at alpha is missed where the noises differ by alpha/2: `(1/2 + e/4) exp(-e)` with e = alpha n epsilon/2.
         """
@@ -155,7 +156,7 @@ def vector(epsilon: float) -> Event:
 
 
 class ExactMatches(Answering):
-    """Each query is counted once, with Laplace noise or with `gaussian` noise, and what was told is told again."""
+    """Each query is counted once, with Laplace noise or with `gaussian` noise, and what was reported is replayed."""
 
     def __init__(self, *given: Any, gaussian: bool = False) -> None:
         super().__init__(*given)
@@ -490,10 +491,10 @@ def _laplace_hits(filter_: RenyiFilter, hits: int) -> Fraction:
 
 
 class OwnWeights(Answering):
-    """`PMW` in a session: its plans, with their laws, noise and updates, charged by its filter.
+    """`PMW` in a session: its plans, with their distributions, noise and updates, charged by its filter.
 
     The ledger and the engine, which take nearly all the time, are left out: plans are given the counts of the cells.
-    With `whole` the session itself is asked. A query is asked once, as under a request key of its own.
+    With `whole` the session itself is asked. A query is asked once, as under an idempotency key of its own.
     """
 
     def __init__(self, *given: Any, opening: Opening, matches: bool = True, whole: bool = False) -> None:
@@ -526,7 +527,7 @@ class OwnWeights(Answering):
 
     @property
     def share(self) -> float:
-        """What part of the budget is used up."""
+        """What part of the budget is spent."""
         return float(self.session.spent.share) if self._whole else self.used.main / self.filter.capacity.main
 
     @property

@@ -140,8 +140,8 @@ def majority_units(epsilon: Number) -> int:
     """The least n with `epsilon >= 3/sqrt(n)`, so `n >= 9/epsilon^2`: the slides say that an epsilon-DP majority then
     "does not really cost any reliability".
 
-    The private majority is right with 95 % from a lead of 3/epsilon units over n/2 on, and a sample of n tells no
-    smaller lead than sqrt(n) from chance. `majority_risks` tells what it does cost.
+    The private majority is right with 95 % from a lead of 3/epsilon units over n/2 on, and a sample of n says no
+    smaller lead than sqrt(n) from probability. `majority_risks` says what it does cost.
 
     >>> majority_units("0.1"), majority_units(1)
     (900, 9)
@@ -150,8 +150,9 @@ def majority_units(epsilon: Number) -> int:
 
 
 def majority_risks(units: int, epsilon: Number, share: Number, *, rule: Rule = "inverse") -> tuple[float, float]:
-    """How often n independent units, each yes with chance `share` above 1/2, have a majority of no, and how often the
-    epsilon-DP vote of theirs says no; for n odd, units replaced. "inverse" is the vote of the slides, "noise" chary's.
+    """How often n independent units, each yes with probability `share` above 1/2, have a majority of no, and how often
+    the epsilon-DP vote of theirs says no; for n odd, units replaced. "inverse" is the vote of the slides, "noise"
+    chary's.
 
     >>> [round(risk, 3) for risk in majority_risks(901, "0.1", "0.533")]
     [0.024, 0.095]

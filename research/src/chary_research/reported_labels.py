@@ -59,8 +59,9 @@ REACH = 60
 def likely_moments(log_q: Floats, rho: float, orders: Floats = ORDERS) -> Floats:
     """Log-moments of a rho-zCDP release one of whose outcomes is likely: a row for each of `log_q`, a column an order.
 
-    `log_q` bounds from above the log-probability of all other outcomes. For neighbours' laws P and Q this bounds
-    `ln E_P (P/Q)^(a-1)`, with P the law whose `log_q` is given; it is never above the worst case `a (a-1) rho`.
+    `log_q` bounds from above the log-probability of all other outcomes. For neighbours' distributions P and Q this
+    bounds `ln E_P (P/Q)^(a-1)`, with P the distribution whose `log_q` is given; it is never above the worst case `a
+    (a-1) rho`.
 
     Source: Papernot et al. 2018, Theorem 6, at the orders m and m + 1 with q = e^(-m^2 rho), m > 1. The likely outcome
     adds at most `(1-q) A^(a-1)`, A = (1-q) / (1 - e^(-(m-1)^2 rho)), since Q gives the others at most the power in it
@@ -87,7 +88,8 @@ def likely_moments(log_q: Floats, rho: float, orders: Floats = ORDERS) -> Floats
 def log_upset(votes: Counts, sigma_squared: Fraction) -> Floats:
     """An upper bound of the log-probability that the noisy winner is not the first class of most votes.
 
-    Discrete Gaussian noise on every count; the sum over the other classes of the chance to catch up, ties included.
+    Discrete Gaussian noise on every count; the sum over the other classes of the probability to catch up, ties
+    included.
 
     >>> bool(log_upset(np.array([[90, 10]]), Fraction(100))[0] < -15)
     True
@@ -112,13 +114,13 @@ def log_doubt(votes: Counts, threshold: int, sigma_squared: Fraction) -> Floats:
 
 
 def _tails(sigma_squared: Fraction, furthest: int) -> Floats:
-    """`ln P(X >= g)` for g = 0, ..., furthest and X of the discrete Gaussian law."""
+    """`ln P(X >= g)` for g = 0, ..., furthest and X of the discrete Gaussian distribution."""
     steps = np.arange(_reach(furthest, sigma_squared))
     return _summed(-(steps**2) / (2 * float(sigma_squared)) - _log_sum(sigma_squared, 0.0))[: furthest + 1]
 
 
 def _difference_tails(sigma_squared: Fraction, furthest: int) -> Floats:
-    """`ln P(X - Y >= g)` for g = 0, ..., furthest and independent X, Y of the discrete Gaussian law.
+    """`ln P(X - Y >= g)` for g = 0, ..., furthest and independent X, Y of the discrete Gaussian distribution.
 
     All pairs of difference d together weigh `exp(-d^2 / (4 sigma^2))` times a constant for even and one for odd d.
     """

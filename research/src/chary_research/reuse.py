@@ -124,7 +124,7 @@ def _accuracy(rows: _Rows, picked: Sequence[int], near: NDArray[np.float64]) -> 
 
 
 def _asked(holdout: ReusableHoldout, picked: Sequence[int], near: NDArray[np.float64]) -> float:
-    """What the holdout tells of a vote, or of one variable."""
+    """What the holdout says of a vote, or of one variable."""
     names, signs = [f"x{k}" for k in picked], np.sign(near[list(picked)])
 
     def right(rows: pa.Table) -> NDArray[np.float64]:

@@ -67,7 +67,7 @@ class StepwiseNoise:
         return self._loss(first, last, max(self._sensitivities[first : last + 1]))
 
     def worst(self, *, rounds: int) -> Fraction:
-        """The most that so many rounds lose, wherever they begin and halt, one after another: what to pay for them.
+        """The most that this many rounds lose, wherever they begin and halt, one after another: what to pay for them.
 
         A round that never halts loses less than one that halts where it was moved most.
 
@@ -89,7 +89,7 @@ class StepwiseNoise:
         return found
 
     def failure_up(self, begun: int, tests: Sequence[int], alpha: Number) -> float:
-        """The chance that a round that begins here is wrong by more than alpha in one of its tests, or its value.
+        """The probability that a round that begins here is wrong by more than alpha in one of its tests, or its value.
 
         `tests` are how many there are at `begun`, `begun + 1`, and so on. Alpha is shared between threshold and tests
         as is best, and `exp(-alpha xi_t/2)` is for a value, at the step where it is largest ([GROW] Theorems 26 and 28,

@@ -1,4 +1,4 @@
-"""Workloads of linear queries over few attributes: made-up rows, a pool of queries, and streams drawn from it."""
+"""Workloads of linear queries over few attributes: synthetic rows, a pool of queries, and streams drawn from it."""
 
 import math
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ class Workload:
         return np.ix_(*every)
 
     def stream(self, asked: int, zipf: float, seed: int) -> list[int]:
-        """So many queries, by their places in the pool: the k-th most frequent is asked as often as k^-zipf says.
+        """This many queries, by their places in the pool: the k-th most frequent is asked as often as k^-zipf says.
 
         Which one is how frequent is drawn too, so that with `zipf` 0 all are alike.
         """

@@ -55,7 +55,7 @@ def exponential_loss_up(unit: Number, candidates: int, beta: Number) -> float:
 def flip_loss_up(unit: Number, candidates: int, beta: Number) -> float:
     """The least t with `P(loss >= t) <= beta` for permute-and-flip, and for exponential noise.
 
-    Exact: the best always comes up and shares the choice with those of the others that do, each with the chance
+    Exact: the best always comes up and shares the choice with those of the others that do, each with the probability
     a = e^(-unit t), so it is chosen with `(1 - (1 - a)^n) / (n a)`.
 
     >>> round(flip_loss_up("0.05", 100, "0.05"), 1)
@@ -138,7 +138,7 @@ def share_interval(ones: int, units: int, *, lie: float, beta: Number) -> tuple[
     """Encloses the true share of ones among `units` bits, `ones` of whose randomized answers are ones, with 1 - beta.
 
     Exact for every number of units, unlike the binomial interval of Clopper and Pearson, which is for units drawn at
-    random: it keeps the shares under which neither so many ones nor so few have a chance of beta/2 at most.
+    random: it keeps the shares under which neither this many ones nor so few have a probability of beta/2 at most.
 
     >>> [round(end, 3) for end in share_interval(520, 1000, lie=0.25, beta="0.05")]
     [0.486, 0.594]
@@ -147,9 +147,9 @@ def share_interval(ones: int, units: int, *, lie: float, beta: Number) -> tuple[
 
 
 def _best_wins(step: float, others: int, gap: int) -> float:
-    """The chance that a value `gap` above all others stays the largest under discrete Laplace noise, ties shared.
+    """The probability that a value `gap` above all others stays the largest under discrete Laplace noise, ties shared.
 
-    With p and F the chances that a noise equals and is below what is needed, it is `((F+p)^n - F^n) / (n p)`.
+    With p and F the probabilities that a noise equals and is below what is needed, it is `((F+p)^n - F^n) / (n p)`.
     """
     reach = math.ceil(45 / step) + 1
     noise = np.arange(-reach, reach + 1)
@@ -165,7 +165,7 @@ def _best_wins(step: float, others: int, gap: int) -> float:
 
 
 def _least(holds: Callable[[int], bool]) -> int:
-    """The least whole number from which on it holds."""
+    """The least integer from which on it holds."""
     return least(holds, *doubled(holds, -1, 1))
 
 
@@ -273,7 +273,7 @@ _FINE: Final = 4096
 
 
 def laplace_error_up(scale: Number, *, tests: int, confidence: Number) -> int:
-    """The least number of steps that all of so many discrete Laplace noises `P(k) ~ exp(-|k|/scale)` keep within.
+    """The least number of steps that all of this many discrete Laplace noises `P(k) ~ exp(-|k|/scale)` keep within.
 
     Every test is then answered rightly for a value that is off by at most this, and every value is, with probability
     `confidence`. Exact; the closed form is settled to the step.
@@ -297,9 +297,9 @@ def laplace_deviation(scale: Number) -> float:
 
 
 def gaussian_error_up(variance: Number, *, tests: int, confidence: Number) -> int:
-    """A number of steps that so many discrete Gaussian noises `P(k) ~ exp(-k^2/(2 variance))` all keep within.
+    """A number of steps that this many discrete Gaussian noises `P(k) ~ exp(-k^2/(2 variance))` all keep within.
 
-    The tail of the discrete law at m is at most the continuous one at m - 1 (Canonne, Kamath and Steinke 2020,
+    The tail of the discrete distribution at m is at most the continuous one at m - 1 (Canonne, Kamath and Steinke 2020,
     Proposition 25), so this is at most a step above the least.
 
     >>> gaussian_error_up(10_000, tests=1, confidence=0.95)
@@ -315,8 +315,8 @@ def crossing_error_up(
     """How far all differences of a test's noise and its threshold's reach: Gaussian, by their standard deviations.
 
     Thresholds are drawn `thresholds` times. Given all of them, a test of any round fails at most as often as under the
-    farthest, whose law is summed in cells, each at its worse end; the result is above the least by less than 1/1000 of
-    the noises.
+    farthest, whose distribution is summed in cells, each at its worse end; the result is above the least by less than
+    1/1000 of the noises.
 
     >>> round(crossing_error_up(100, 173.2, thresholds=1, tests=1, confidence=0.95))
     392
@@ -339,7 +339,7 @@ def crossing_error_up(
 
 
 def _each(tests: int, confidence: Number) -> float:
-    """How often a single one of so many may fail."""
+    """How often a single one of this many may fail."""
     kept = probability(confidence, "confidence")
     # Near 1 its distance from 1 is what counts, and a float of it would lose that.
     log = math.log1p(-float(1 - kept)) if 2 * kept > 1 else math.log(kept)
@@ -468,7 +468,7 @@ def gaussian_norm_up(size: int, *, variance: float, beta: Number) -> float:
 
 
 def length_up(entries: int, *, beta: Number) -> float:
-    """A bound on the length of so many independent discrete Gaussians of variance one: x with
+    """A bound on the length of this many independent discrete Gaussians of variance one: x with
     `(x^2/m)^(m/2) e^(-(x^2 - m)/2) = beta`.
 
     >>> round(length_up(15, beta="0.05"), 2)
@@ -566,11 +566,12 @@ def halvings(
 
 
 def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number = 1) -> int:
-    """By how many values the rank of one quantile on a grid of `points` places is off at most, but for a chance beta.
+    """By how many values the rank of one quantile on a grid of `points` places is off at most, but for a probability
+    beta.
 
     If t comes out for q, then `b - qn` and `a - (1-q)n` are at most this, for the numbers b below and a above it.
     `change` is how much one unit moves a rank: 1 under replace, `max(q, 1-q)` under add/remove, times the values of a
-    unit. `change * floor((2/epsilon) ln(points/beta))`, rounded up, by the law itself (theory section 2).
+    unit. `change * floor((2/epsilon) ln(points/beta))`, rounded up, by the distribution itself (theory section 2).
 
     >>> rank_error_up(epsilon="0.1", points=121, beta="0.05", change="0.5")
     78
@@ -579,7 +580,7 @@ def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number 
 
 
 def rank_excess_up(*, epsilon: Number, points: int, beta: Number, change: Number) -> Fraction:
-    """The same before it is rounded: ranks are excessive by fractions of a value where qn is no whole number."""
+    """The same before it is rounded: ranks are excessive by fractions of a value where qn is no integer."""
     odds = whole(points, "points") / probability(beta, "beta")
     distance = math.floor(2 * math.log(odds) / positive(epsilon, "epsilon") + 1e-9)
     return positive(change, "change") * distance
@@ -588,7 +589,7 @@ def rank_excess_up(*, epsilon: Number, points: int, beta: Number, change: Number
 def rank_errors_up(
     *, epsilon: Number, at: Sequence[Number], points: int, beta: Number, replace: bool, moves: int = 1
 ) -> list[int]:
-    """The same for several quantiles at once: all hold together, but for a chance beta.
+    """The same for several quantiles at once: all hold together, but for a probability beta.
 
     The errors of the choices that lead to a quantile add up. `points` is the grid that is chosen from, the dithered one
     where there are several quantiles of units with one value each; values at one of its places count as one.

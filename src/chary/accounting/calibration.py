@@ -50,7 +50,7 @@ def largest_size(fits: Callable[[float], bool], most: float) -> float:
 
 
 def four_digits_down(size: Fraction | float) -> Fraction:
-    """A positive number rounded down to four digits, or to a whole number.
+    """A positive number rounded down to four digits, or to an integer.
 
     >>> four_digits_down(Fraction(1, 3)), four_digits_down(0.0123456)
     (Fraction(3333, 10000), Fraction(617, 50000))
@@ -60,7 +60,7 @@ def four_digits_down(size: Fraction | float) -> Fraction:
 
 
 def four_digits_up(size: Fraction | float) -> Fraction:
-    """A positive number rounded up to four digits, or to a whole number.
+    """A positive number rounded up to four digits, or to an integer.
 
     >>> four_digits_up(Fraction(1, 3)), four_digits_up(12345.6)
     (Fraction(1667, 5000), Fraction(12346, 1))
@@ -77,7 +77,7 @@ def _unit(size: Fraction | float) -> Fraction:
 
 
 def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
-    """The least noise of so many answers of sensitivity 1, all paid beforehand.
+    """The least noise of this many answers of sensitivity 1, all paid beforehand.
 
     The better of Laplace noise under optimal composition, which no other theorem undercuts, and of continuous Gaussian
     noise, calibrated exactly.

@@ -1,4 +1,5 @@
-"""The exact curve of target charging: which delta so many hits of one epsilon cost, and how many hits a budget buys."""
+"""The exact curve of target charging: which delta this many hits of one epsilon cost, and how many hits a budget
+buys."""
 
 import math
 from collections.abc import Callable
@@ -150,11 +151,12 @@ class HitsNeeded(NamedTuple):
 
 
 def hits_needed(*, overhead: Number, delta: Number, q: Number) -> HitsNeeded:
-    """The fewest hits tau after which more than `(1 + overhead) tau/q` calls have been paid for with chance delta only.
+    """The fewest hits tau after which more than `(1 + overhead) tau/q` calls have been paid for with probability delta
+    only.
 
     The overhead is the alpha of [TCT] Theorem B.4, delta its d*. *Simple* is `2 (1+a) ln(1/delta)/a^2`, *chernoff*
-    `ln(1/delta)/(a - ln(1+a))`; *exact* is the least number at which so many calls, each hitting with q, bring fewer
-    hits with chance delta at most. Calls are whole, so a few larger numbers may miss it by a hair.
+    `ln(1/delta)/(a - ln(1+a))`; *exact* is the least number at which this many calls, each hitting with q, bring fewer
+    hits with probability delta at most. Calls are whole, so a few larger numbers may miss it by a hair.
 
     Errors: `InvalidParameter` for an overhead below 1e-4, a delta below 1e-300 and a q outside (0, 1].
 
@@ -192,7 +194,7 @@ _AROUND: Final = 200
 
 
 def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Number) -> float:
-    """The total epsilon below which no accountant can put one-shot top-1 among so many epsilon-DP candidates.
+    """The total epsilon below which no accountant can put one-shot top-1 among this many epsilon-DP candidates.
 
     Candidates that answer by randomized response, with scores in an order known before, stop at the first that scores:
     exactly a series of tests that ends at its first hit. This is the least total at `delta` for the worst series of
@@ -342,7 +344,7 @@ def _fits(epsilon: Fraction, delta: Fraction, hits: int, epsilon_per_call: Fract
 
 
 def _last(fits: Callable[[int], bool]) -> int:
-    """The last whole number that fits, 1 being one of them."""
+    """The last integer that fits, 1 being one of them."""
     low, high = 1, 2
     while fits(high):
         if high == MOST_HITS:
@@ -467,7 +469,7 @@ def exact_tail_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: N
 
 
 def _missing(asked: WantedTotal, calls: int) -> float:
-    """The chance that so many calls bring fewer than tau hits, within 1e-11 (compared with sums at 600 bits)."""
+    """The probability that this many calls bring fewer than tau hits, within 1e-11 (compared with sums at 600 bits)."""
     return float(scipy.special.betaincc(asked.hits, calls - asked.hits + 1, asked.q))
 
 

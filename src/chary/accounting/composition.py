@@ -104,7 +104,7 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
 
 
 def least_renyi(calls: Sequence[tuple[float, int]], delta: float) -> float:
-    """The same for calls of several epsilons, each so many times.
+    """The same for calls of several epsilons, each this many times.
 
     >>> least_renyi([(0.1, 50), (0.1, 50)], 1e-6) == renyi_total(0.1, 100, 1e-6)
     True
@@ -179,7 +179,8 @@ def group_privacy_up(*, epsilon: Number, delta: Number = 0, units: int) -> tuple
 
 
 def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) -> Fraction:
-    """The delta of an (epsilon, delta)-DP mechanism drawn within this total variation distance of its law, rounded up.
+    """The delta of an (epsilon, delta)-DP mechanism drawn within this total variation distance of its distribution,
+    rounded up.
 
     `delta + (1 + e^epsilon) distance`: the distance is paid once on either side (theory 9.7). At most 1.
 
@@ -240,10 +241,10 @@ _NEAR: Final = 9
 def pdp_epsilon_up(log_moment: Number, order: Number, delta: Number) -> Fraction:
     """The epsilon that the loss of an outcome exceeds with probability delta at most, rounded up, from one log-moment.
 
-    Event: for neighbours with laws P and Q, an outcome o drawn from P has `ln P(o)/Q(o) > epsilon` with probability
-    delta at most, if `ln sum P^a Q^(1-a)`, `(a - 1)` times the Renyi divergence of P from Q, is at most `log_moment`.
-    So both orders of neighbours must have that moment. Attained by laws of two outcomes; Markov's inequality alone
-    gives `(log_moment + ln(1/delta))/(a - 1)`, which is more where the moment is small.
+    Event: for neighbours with distributions P and Q, an outcome o drawn from P has `ln P(o)/Q(o) > epsilon` with
+    probability delta at most, if `ln sum P^a Q^(1-a)`, `(a - 1)` times the Renyi divergence of P from Q, is at most
+    `log_moment`. So both orders of neighbours must have that moment. Attained by distributions of two outcomes;
+    Markov's inequality alone gives `(log_moment + ln(1/delta))/(a - 1)`, which is more where the moment is small.
 
     It implies (epsilon, delta)-DP and is more. Of that `epsilon_up` is the usual conversion, which bounds no loss: its
     epsilon is smaller by `ln(a)/(a - 1) - ln(1 - 1/a)` where moments are large, and larger where they are small.
@@ -394,7 +395,8 @@ def optimal_total(epsilon: float, times: int, delta: float) -> float:
 def _around(bound: Callable[[int], float], epsilon: float, times: int, delta: float) -> tuple[int, int]:
     """The numbers of kinks, counted from total epsilon 0, between which the bound passes delta; from -1 on.
 
-    Looked for from the total of zero concentration downwards, in steps that start at a few of the law's deviations.
+    Looked for from the total of zero concentration downwards, in steps that start at a few of the distribution's
+    deviations.
     """
     half, step = times // 2, math.ceil(math.sqrt(times * spread(epsilon)) / 8)
     high = min(half, math.ceil(concentrated_total(epsilon, times, delta) / epsilon / 2) + 1)
@@ -559,7 +561,7 @@ def _lattice(epsilons: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 
 
 def _deltas(masses: numerics.Floats, step: float) -> numerics.Floats:
-    """The delta at the totals 0, step, 2 step, ..., from the chances of these losses.
+    """The delta at the totals 0, step, 2 step, ..., from the probabilities of these losses.
 
     With W the sum of the masses of losses l above, each times `exp(total - l)`, delta falls from a total to the next by
     `(1 - exp(-step)) W` of the next and what the mass there gives up; all terms are positive, so nothing cancels.

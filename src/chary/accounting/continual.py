@@ -1,14 +1,14 @@
 """Continual counting: how a running count is put together from noisy sums, and how far it may be off.
 
-*Prefix trees* (ours). In a tree (a, b) every step is in at most `a` noisy sums of consecutive steps, and every running
-count adds up at most `b` of them. The largest has `C(a + b, a) - 1` steps: its first sum covers a tree (a - 1, b) and
-one step more, which are one sum fewer away from their limit; the rest is a tree (a, b - 1) whose running counts take
-the first sum along. Noise grows with a, so few sums of each step are worth many a count. The usual binary tree has
+*Prefix trees* (this work). In a tree (a, b) every step is in at most `a` noisy sums of consecutive steps, and every
+running count adds up at most `b` of them. The largest has `C(a + b, a) - 1` steps: its first sum covers a tree (a - 1,
+b) and one step more, which are one sum fewer away from their limit; the rest is a tree (a, b - 1) whose running counts
+take the first sum along. Noise grows with a, so few sums of each step are worth many a count. The usual binary tree has
 a = b = log2 T + 1; a = 1 is the sum of noisy increments, and b = 1 a release at every step.
 
 *The square root.* The matrix of all running sums is `B B` with `B` lower triangular and Toeplitz, its entries
 `b_k = C(2k, k)/4^k` (Henzinger, Upadhyay and Upadhyay 2023; Fichtenberger, Henzinger and Upadhyay 2023). `root_weights`
-are whole numbers near `2**16 b_k`, so that noise can be exact; whatever they are, inverting them exactly is unbiased.
+are integers near `2**16 b_k`, so that noise can be exact; whatever they are, inverting them exactly is unbiased.
 """
 
 import math
@@ -45,7 +45,8 @@ Beyond = Callable[[int], float]
 class PrefixTree:
     """Sums of consecutive steps, of which each step is in at most `reach` and each running count adds `parts` at most.
 
-    `reach` is attained: the first step is in so many sums that are used, whenever no smaller one allows so many steps.
+    `reach` is attained: the first step is in this many sums that are used, whenever no smaller one allows this many
+    steps.
 
     >>> tree = PrefixTree(1000, reach=3, parts=17)
     >>> [tree.height(step) for step in (1, 2, 3, 999, 1000)]
@@ -108,7 +109,7 @@ def best_tree(steps: int, *, power: int) -> PrefixTree:
 
 @lru_cache(maxsize=KEPT)
 def root_weights(steps: int) -> NDArray[np.int64]:
-    """Whole numbers near `2**16 C(2k, k)/4^k`, for k from 0; public, and the same on every machine.
+    """Integers near `2**16 C(2k, k)/4^k`, for k from 0; public, and the same on every machine.
 
     >>> root_weights(4).tolist()
     [65536, 32768, 24576, 20480]
@@ -145,7 +146,7 @@ def root_deviations(steps: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=KEPT)
 def laplace_beyond(scale: Number, copies: int) -> Beyond:
-    """The probability that a sum of so many discrete Laplace noises is further than m steps from 0.
+    """The probability that a sum of this many discrete Laplace noises is further than m steps from 0.
 
     Exact for a scale of up to 1024, and a bound above: a discrete noise is a difference of two exponential variables
     rounded down, so a sum differs from the continuous one by less than `copies`.
@@ -165,7 +166,7 @@ def laplace_beyond(scale: Number, copies: int) -> Beyond:
 
 @lru_cache(maxsize=KEPT)
 def gaussian_beyond(variance: Number, copies: int) -> Beyond:
-    """The probability that a sum of so many discrete Gaussian noises is further than m steps from 0.
+    """The probability that a sum of this many discrete Gaussian noises is further than m steps from 0.
 
     Exact for a standard deviation of up to 1024, and beyond that the normal one, half a step on the safe side.
     """
@@ -182,7 +183,7 @@ def normal_beyond(deviations: float | NDArray[np.float64]) -> Beyond:
 
 
 def error_up(beyond: Beyond, *, confidence: Number) -> int:
-    """The least whole number that noise stays within with this probability.
+    """The least integer that noise stays within with this probability.
 
     >>> error_up(laplace_beyond(50, 1), confidence=0.95)
     150
@@ -208,7 +209,8 @@ def _heights(reach: int, parts: int) -> NDArray[np.int64]:
 
 
 def _summed(masses: NDArray[np.float64], copies: int) -> Beyond:
-    """From the weights of 0, 1, 2, ... of a symmetric law whose sums practically never go around twice the length."""
+    """From the weights of 0, 1, 2, ... of a symmetric distribution whose sums practically never go around twice the
+    length."""
     law = np.concatenate([masses, [0.0], masses[:0:-1]])
     sums = np.fft.irfft(np.fft.rfft(law / law.sum()) ** copies, len(law))
     within = sums[0] + 2 * np.concatenate([[0.0], np.cumsum(sums[1 : len(masses)])])

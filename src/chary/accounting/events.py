@@ -57,23 +57,23 @@ class Event(ABC):
 
     @property
     def copies(self) -> tuple["Event", int]:
-        """The event and how many times over; filters price one copy and multiply."""
+        """The event and how many times over; filters cost one copy and multiply."""
         return self, 1
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
         """What a hit costs at this order under a charging filter, a miss being free; None where every outcome is paid.
 
-        Also None where no finite price exists.
+        Also None where no finite cost exists.
         """
         return None
 
     def miss_price_up(self, order: Fraction) -> Fraction:
-        """What a miss costs at this order where a hit has a price; 0 unless misses were given one too."""
+        """What a miss costs at this order where a hit has a cost; 0 unless misses were given one too."""
         return Fraction(0)
 
     @property
     def otherwise(self) -> str:
-        """What to do where a filter has no price for this event because it has no pure bound; "" for the usual."""
+        """What to do where a filter has no cost for this event because it has no pure bound; "" for the usual."""
         return ""
 
     @property
@@ -82,7 +82,8 @@ class Event(ABC):
         return self.epsilon, Fraction(1)
 
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
-        """Finitely many laws that stand for all pairs of neighbours on a menu; none where there is no pure bound."""
+        """Finitely many distributions that stand for all pairs of neighbours on a menu; none where there is no pure
+        bound."""
         return [] if self.epsilon is None else hit_prices.response_laws(self.epsilon, released=True)
 
     @abstractmethod
@@ -92,7 +93,8 @@ class Event(ABC):
 
 @dataclass(frozen=True)
 class _Bounded(Event):
-    """What has outcomes at most e^bound times likelier under a neighbour, and is priced as the worst such law."""
+    """What has outcomes at most e^bound times likelier under a neighbour, and is charged as the worst such
+    distribution."""
 
     bound: Number
 
@@ -109,7 +111,8 @@ class _Bounded(Event):
 
 @dataclass(frozen=True)
 class Pure(_Bounded):
-    """An epsilon-DP computation of unknown law; priced as randomized response, the worst of them (theory 1.1).
+    """An epsilon-DP computation of unknown distribution; charged as randomized response, the worst of them (theory
+    1.1).
 
     >>> float(Pure("0.1").log_moment_up(Fraction(2)))
     0.009958...
@@ -120,8 +123,8 @@ class Pure(_Bounded):
 class Asymmetric(_Bounded):
     """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
 
-    Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Priced as the worst
-    law with such losses, which has two outcomes, in the dearer order (docs/theory/theory.md).
+    Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Charged as the worst
+    distribution with such losses, which has two outcomes, in the more expensive order (docs/theory/theory.md).
 
     >>> uneven, order = Asymmetric("0.1", "0.07"), Fraction(2)
     >>> uneven.epsilon, round(float(uneven.log_moment_up(order) / Pure("0.1").log_moment_up(order)), 2)
@@ -184,8 +187,8 @@ class Approximate(_Bounded):
 class Failing(Event):
     """Another event, but for a failure whose probability adds up and is paid hit or miss.
 
-    Guarantee needed: both neighbours' laws are mixtures, with the same weight 1 - failure or more, of laws that the
-    event stands for and of any others (docs/theory/theory.md, deltas).
+    Guarantee needed: both neighbours' distributions are mixtures, with the same weight 1 - failure or more, of
+    distributions that the event stands for and of any others (docs/theory/theory.md, deltas).
 
     >>> pair = Failing(TwiceCall("0.02"), "2e-9")
     >>> pair.hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15)), float(pair.delta)
@@ -245,7 +248,7 @@ class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
     Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
-    the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (ours,
+    the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (this work,
     docs/theory/theory.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
@@ -440,15 +443,16 @@ StatedLaw = tuple[tuple[Fraction, Fraction, bool], ...]
 
 @dataclass(frozen=True)
 class StatedLaws(Event):
-    """A call whose laws under two neighbours are, for all neighbours, mixtures of finitely many pairs of laws.
+    """A call whose distributions under two neighbours are, for all neighbours, mixtures of finitely many pairs of
+    distributions.
 
-    Each pair lists the outcomes in one order: their chances under the one neighbour and under the other, in either
-    order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and on
-    the exact curve alike no price for what is stated can be lower (docs/theory/theory.md, a menu of laws). `failure` is
-    a delta, paid hit or miss.
+    Each pair lists the outcomes in one order: their probabilities under the one neighbour and under the other, in
+    either order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and
+    on the exact curve alike no cost for what is stated can be lower (docs/theory/theory.md, a menu of distributions).
+    `failure` is a delta, paid hit or miss.
 
-    Errors: `InvalidParameter` for chances that do not add up to 1, that are 0 under one neighbour alone, or outcomes
-    that hit in some pairs only, more than 1,000 of them, and none that hits.
+    Errors: `InvalidParameter` for probabilities that do not add up to 1, that are 0 under one neighbour alone, or
+    outcomes that hit in some pairs only, more than 1,000 of them, and none that hits.
 
     >>> third = Fraction(1, 3)
     >>> known = StatedLaws((((2 * third, third, False), (third, 2 * third, True)),))
@@ -474,7 +478,7 @@ class StatedLaws(Event):
 
     @classmethod
     def of(cls, laws: Sequence[Sequence[Sequence[Number]]], hits: Sequence[bool], failure: Number = 0) -> "StatedLaws":
-        """Pairs of lists of chances, and which outcomes hit."""
+        """Pairs of lists of probabilities, and which outcomes hit."""
         if not all(len(pair) == 2 and all(len(law) == len(hits) for law in pair) for pair in laws):
             raise InvalidParameter("each pair has two lists of chances, as long as the list of outcomes")
         told = tuple(tuple(zip(*pair, hits, strict=True)) for pair in laws)
@@ -482,15 +486,16 @@ class StatedLaws(Event):
 
     @cached_property
     def epsilon(self) -> Fraction:
-        """The largest log-ratio of a chance, rounded up to 18 digits; at least 1e-15."""
+        """The largest log-ratio of a probability, rounded up to 18 digits; at least 1e-15."""
         ratios = [max(one / other, other / one) for law in self.laws for one, other, _ in law if one]
         with precise():
             return max(Fraction(1, 10**15), rounded_up(decimal(max(ratios)).ln()))
 
     def twice(self) -> "StatedLaws":
-        """The laws of two runs that are both published, and hit where they differ; which outcomes hit is forgotten.
+        """The distributions of two runs that are both published, and hit where they differ; which outcomes hit is
+        forgotten.
 
-        Two mixtures multiply to a mixture of products, and each law may stand in either order in both runs.
+        Two mixtures multiply to a mixture of products, and each distribution may stand in either order in both runs.
 
         Errors: `InvalidParameter` for more than 31 outcomes.
         """
@@ -509,11 +514,13 @@ class StatedLaws(Event):
         return StatedLaws(told, 2 * Fraction(self.failure))
 
     def unanimous(self, runs: int) -> "StatedLaws":
-        """The laws of so many runs of which only what all agree on is published; all else is one outcome, the hit.
+        """The distributions of this many runs of which only what all agree on is published; all else is one outcome,
+        the hit.
 
         Mixtures multiply as in `twice`, and disagreements, which all hit, may be merged.
 
-        Errors: `InvalidParameter` where more than 1,000 laws follow, and for a law that cannot disagree.
+        Errors: `InvalidParameter` where more than 1,000 distributions follow, and for a distribution that cannot
+        disagree.
         """
         sides = [*self.laws, *(tuple((other, one, hit) for one, other, hit in law) for law in self.laws)]
         if math.comb(len(sides) + runs - 1, runs) > _MOST_LAWS:
@@ -537,8 +544,8 @@ class StatedLaws(Event):
 
     @cached_property
     def most_q(self) -> Fraction:
-        """No q-target by these laws has a larger q: a part that both laws have in common misses at most as often as the
-        rarer of them does, outcome by outcome, and what is left hits with the rest.
+        """No q-target by these distributions has a larger q: a part that both distributions have in common misses at
+        most as often as the rarer of them does, outcome by outcome, and what is left hits with the rest.
 
         >>> third = Fraction(1, 3)
         >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
@@ -576,17 +583,18 @@ class StatedLaws(Event):
 
     @property
     def _both(self) -> list[hit_prices.MenuLaw]:
-        """The laws in either order of the neighbours."""
+        """The distributions in either order of the neighbours."""
         laws = self.menu_laws()
         return laws + [tuple(hit_prices.Chances(told.second, told.first, told.hit) for told in law) for law in laws]
 
 
 def best_q(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int]) -> Fraction:
-    """The largest q for which outcomes at these places are a q-target, where neighbours' laws are mixtures of `laws`.
+    """The largest q for which outcomes at these places are a q-target, where neighbours' distributions are mixtures of
+    `laws`.
 
-    Each of the `laws` is a pair of lists of chances, exact rationals that add up to 1; either may be the first. Errors:
-    `InvalidParameter` for what is no law, for places that are none, and for a target that no law hits. Source: theory
-    1.2 ([TCT] Definition 2.1).
+    Each of the `laws` is a pair of lists of probabilities, exact rationals that add up to 1; either may be the first.
+    Errors: `InvalidParameter` for what is no distribution, for places that are none, and for a target that no
+    distribution hits. Source: theory 1.2 ([TCT] Definition 2.1).
 
     >>> laws = [(["2/3", "1/6", "1/6"], ["1/3", "1/3", "1/3"])]
     >>> best_q(laws, [1, 2]), best_q(laws, [2])
@@ -598,7 +606,7 @@ def best_q(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int]) ->
 def hit_price(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int], order: Number) -> Fraction | None:
     """What a hit of these places costs at a Renyi order where misses are free, rounded up; see `best_q`.
 
-    A log-moment, as filters charge it; None where no price is large enough, such as where all places hit. The order is
+    A log-moment, as filters charge it; None where no cost is large enough, such as where all places hit. The order is
     above 1.
 
     >>> laws = [(["11/20", "1/4", "1/5"], ["9/20", "3/10", "1/4"])]
@@ -651,7 +659,7 @@ def _check(law: StatedLaw) -> None:
 class Targeted(_Bounded):
     """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
 
-    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
+    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the cost of the same call as an
     ordinary release. The call is (epsilon, failure)-DP if `failure` is not 0; that delta is paid hit or miss.
     """
 
@@ -690,12 +698,12 @@ class Targeted(_Bounded):
 
 @dataclass(frozen=True)
 class Extendable(_Bounded):
-    """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
+    """An epsilon-DP outcome that is withheld and published in parts: its target may be extended again and again.
 
     A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
-    however often the target was extended, at a Renyi order and on the exact curve alike (ours, docs/theory/theory.md);
-    the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As an ordinary release it
-    is epsilon-DP.
+    however often the target was extended, at a Renyi order and on the exact curve alike (this work,
+    docs/theory/theory.md); the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As
+    an ordinary release it is epsilon-DP.
 
     >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
     >>> held.hit_price_up(order) == once.hit_price_up(order), held.listed == once.listed
@@ -727,8 +735,8 @@ class Extendable(_Bounded):
 class BoundaryCall(_Bounded):
     """An epsilon-DP mechanism inside the boundary wrapper; a hit is the boundary ([TCT] Algorithm 4).
 
-    `outcomes` is how many the mechanism can have, None for any number. Its hit price comes from the wrapper's own law,
-    which is several times cheaper than that of the q-target, as which a menu lists it.
+    `outcomes` is how many the mechanism can have, None for any number. Its hit cost comes from the wrapper's own
+    distribution, which is several times cheaper than that of the q-target, as which a menu lists it.
 
     >>> order, call = Fraction(15), BoundaryCall("0.02")
     >>> call.hit_price_up(order) < Targeted(*call.listed).hit_price_up(order)
@@ -854,7 +862,7 @@ class UnanimousCall(_Bounded):
 class BestOf(Event):
     """What it costs to pay, of several targets counted side by side, only for the one that was hit least.
 
-    The moment of the sum of the targets' supermartingales is at most `targets`, so the price is its logarithm, paid
+    The moment of the sum of the targets' supermartingales is at most `targets`, so the cost is its logarithm, paid
     once; on a privacy curve it is delta times `targets` ([TCT] Lemma 2.7).
 
     >>> float(BestOf(2).log_moment_up(Fraction(20)))

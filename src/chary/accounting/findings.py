@@ -43,7 +43,7 @@ class Inference(Protocol):
         """Where the truth lies."""
 
     def p_value(self, value: Number) -> float | None:
-        """How surprising the value is if its truth is one that is held back; None where nothing is."""
+        """How surprising the value is if its truth is one that is withheld; None where nothing is."""
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
         """In words, that it may be a false alarm; None if it may not."""
@@ -70,7 +70,7 @@ class Finding:
 
     @property
     def may_be_false(self) -> bool:
-        """Whether its interval reaches a truth that is held back."""
+        """Whether its interval reaches a truth that is withheld."""
         return self.caution is not None
 
     @property
@@ -177,7 +177,8 @@ class Findings(Sequence[Finding]):
 
     @property
     def settled(self) -> bool:
-        """Whether all of it was asked before any of it was told: one call, after which none follows by what it told."""
+        """Whether all of it was asked before any of it was reported: one call, after which none follows by what it
+        told."""
         return len(self.calls) <= 1 and not self.open
 
     def _agreed(self, tests: int) -> int:

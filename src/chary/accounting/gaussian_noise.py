@@ -157,7 +157,8 @@ def _any(eps: float, variance: float, l2_squared: int) -> float:
 
 
 def _smoothing(variance: float, parts: int, largest: int) -> float:
-    """tau: how far the law of S may be from a discrete Gaussian, each coordinate after the first adding as much."""
+    """tau: how far the distribution of S may be from a discrete Gaussian, each coordinate after the first adding as
+    much."""
     exponent = 2 * math.pi**2 * variance / max(2, largest)
     if exponent < LEAST_EXPONENT:
         return math.inf

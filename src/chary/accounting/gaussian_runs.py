@@ -88,7 +88,7 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class PureStopping:
-    """Ours: stop before the losses of all runs could exceed the total, whichever way the next test ends.
+    """This work: stop before the losses of all runs could exceed the total, whichever way the next test ends.
 
     Guarantee: total-DP (`Pure`), for any number of tests, adaptively chosen.
 
@@ -123,7 +123,7 @@ def runs_epsilon_up(
     low: Number,
     high: Number,
 ) -> float:
-    """What `hits` runs of above threshold, a new one after each hit, lose together over so many tests (`ExPost`).
+    """What `hits` runs of above threshold, a new one after each hit, lose together over this many tests (`ExPost`).
 
     It holds wherever the hits lie: with L(t) the loss of a run of t tests and C a concave function above L, C(0) = 0,
     runs of t_1, ..., t_k tests, k <= hits, lose `sum C(t_i) <= k C(tests / k) <= hits C(tests / hits)`. Between tests
@@ -281,8 +281,8 @@ def run_moments_up(
     """What a run of above threshold costs at this Renyi order (its log-moment, `(order - 1) D`), rounded up.
 
     Queries are at least `low`, one unit moves each by at most `sensitivity`; any number of them, adaptively chosen.
-    The run ends after so many `hits`, all against one noisy threshold. `monotone`: one unit moves all queries in one
-    direction. Misses are free. None where the noises are too small, or too far apart, for a price that any budget could
+    The run ends after this many `hits`, all against one noisy threshold. `monotone`: one unit moves all queries in one
+    direction. Misses are free. None where the noises are too small, or too far apart, for a cost that any budget could
     pay.
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
@@ -334,12 +334,12 @@ def capped_moment_up(
     query_noise: Number,
     monotone: bool = False,
 ) -> float:
-    """The log-moment of a run that ends after so many `tests` if not after its `hits`, rounded up.
+    """The log-moment of a run that ends after this many `tests` if not after its `hits`, rounded up.
 
     It needs no bound on the values, and holds for discrete Gaussian noise on whole steps too. With
     `M = e^(a(a-1) k^2/2)`, the moment of a query's noise at the shift `k = 2D/s_Q` (`D/s_Q` where `monotone`), and that
     of the threshold's at D, it is `a(a-1) D^2/(2 s_T^2) + ln(sum over j <= hits of C(tests, j) (M - 1)^j)`: never more
-    than all tests cost as releases. (Ours, after Zhu and Wang 2020; docs/theory/theory.md.)
+    than all tests cost as releases. (This work, after Zhu and Wang 2020; docs/theory/theory.md.)
 
     >>> noise = dict(sensitivity="0.001", threshold_noise="0.1", query_noise="0.1733")
     >>> round(capped_moment_up(18, tests=100, hits=5, **noise), 3)
@@ -362,7 +362,7 @@ def capped_moment_up(
 
 
 def _chances(ends: Floats) -> Floats:
-    """The chance of each cell that ends there; the first one has no beginning."""
+    """The probability of each cell that ends there; the first one has no beginning."""
     below, above = scipy.special.ndtr(ends), scipy.special.ndtr(-ends)
     inner = np.where(ends[:-1] < 0, np.diff(below), -np.diff(above))
     return np.concatenate([below[:1], np.maximum(inner, 0)])
@@ -489,10 +489,10 @@ _MOST_STEPS: Final = 10**6
 
 @dataclass(frozen=True)
 class SelfReportingStopping:
-    """Filtered self-reporting ([GAUSS] Algorithm 4): a run starts if its pDP epsilon fits beside what was reported.
+    """Filtered self-reporting ([GAUSS] Algorithm 4): a run starts if its pDP epsilon fits next to what was reported.
 
-    Each run is (`run_epsilon`, `run_delta`)-pDP. Guarantee: (total, runs * run_delta)-DP, since at most so many `runs`
-    start: as published the delta of one is counted for all, which does not hold (`FilteredSelfReporting`).
+    Each run is (`run_epsilon`, `run_delta`)-pDP. Guarantee: (total, runs * run_delta)-DP, since at most this many
+    `runs` start: as published the delta of one is counted for all, which does not hold (`FilteredSelfReporting`).
     """
 
     total: Fraction
@@ -507,7 +507,7 @@ class SelfReportingStopping:
 
 @dataclass(frozen=True)
 class CountedRuns:
-    """So many runs, whatever they report: for totals that follow from their number, such as those of filters."""
+    """This many runs, whatever they report: for totals that follow from their number, such as those of filters."""
 
     runs: int
 
@@ -586,7 +586,7 @@ _UP: Final = 1 + 1e-10
 def stopping_pdp_epsilon(
     stopping: Mapping[int, float], *, sensitivity: Number, threshold_noise: Number, query_noise: Number, delta: Number
 ) -> float:
-    """The epsilon for which a run whose number of tests has this law is (epsilon, delta)-pDP (Zhu and Wang).
+    """The epsilon for which a run whose number of tests has this distribution is (epsilon, delta)-pDP (Zhu and Wang).
 
     `stopping` has the probability of each number of tests, which add up to 1.
 
@@ -618,7 +618,7 @@ def run_pdp_epsilon_up(
     delta: Number,
     low: Number = 0,
 ) -> float:
-    """The same for a run of any number of tests of values that are at least `low` (ours), rounded up.
+    """The same for a run of any number of tests of values that are at least `low` (this work), rounded up.
 
     Errors: `InvalidParameter` where the noise is too small for any order.
 
@@ -652,8 +652,8 @@ def runs_within(
     hits: int = 1,
     monotone: bool = False,
 ) -> int:
-    """How many runs, of any numbers of tests and so many hits, are (epsilon, delta)-DP together (ours), at the best
-    order.
+    """How many runs, of any numbers of tests and this many hits, are (epsilon, delta)-DP together (this work), at the
+    best order.
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
     >>> runs_within(1, 1e-6, sensitivity="0.001", **noise)

@@ -59,9 +59,10 @@ _MOST_TERMS: Final = 2**23
 
 @dataclass(frozen=True)
 class Crossing:
-    """k noisy queries below a noisy bar, then (unless `last` is None) one above it; all in units of the query noise.
+    """k noisy queries below a noisy threshold, then (unless `last` is None) one above it; all in units of the query
+    noise.
 
-    `slope` is the noise of the bar, `offset` and `-last` its distances from the queries, and `shift` moves both.
+    `slope` is the noise of the threshold, `offset` and `-last` its distances from the queries, and `shift` moves both.
     """
 
     slope: float
@@ -139,7 +140,7 @@ class Crossing:
     def _integrands(self, counts: Floats, anchor: float, grid: Floats, moves: Floats) -> Floats:
         """Logarithms of `A B`, `(A' - A) B'` and `A (B' - B)` by count and node, relative to the factors at the anchor.
 
-        `grid` is t - anchor; `moves` tells whether A and B at the anchor are taken after the move.
+        `grid` is t - anchor; `moves` says whether A and B at the anchor are taken after the move.
         """
         z = self._place(anchor)
         moved = 2 * self._width * np.cosh(anchor + grid / 2) * np.sinh(grid / 2)
@@ -180,7 +181,7 @@ class Crossing:
 
     @cached_property
     def _center(self) -> float:
-        """Where a query crosses the bar, or the end of the standard normal law nearest to it."""
+        """Where a query crosses the threshold, or the end of the standard normal distribution nearest to it."""
         return min(max(-self.offset / self.slope, -_TAIL), _TAIL)
 
     def _place(self, t: float) -> float:
@@ -480,7 +481,8 @@ _STEP: Final = math.log(0.005 / math.sqrt(2 * math.pi))
 def nonnegative_epsilon(
     *, sensitivity: Number, threshold_noise: Number, query_noise: Number, threshold: Number, delta: Number
 ) -> float:
-    """The bound for queries that are never negative with the moment itself (ours); s_Q must be at least sqrt(3) s_T.
+    """The bound for queries that are never negative with the moment itself (this work); s_Q must be at least sqrt(3)
+    s_T.
 
     `D_a <= (2a - 1) D^2/(2 s_T^2) + 2 a D^2/s_Q^2 + ln(E Phi(-(r + s_T z)/s_Q)^-2) / (2 (a - 1))`. Proof: moving the
     threshold along with the neighbours leaves the misses likelier and the hit at most 2D away. So the moment of order a

@@ -151,10 +151,10 @@ def growing_error_up(
 def growing_failure_up(
     rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number, *, sensitivity: int = 1
 ) -> float:
-    """The chance that a test or a value of these rounds is off by more than alpha (per row, in steps of the grid).
+    """The probability that a test or a value of these rounds is off by more than alpha (per row, in steps of the grid).
 
-    Exact for the discrete laws up to cells of the threshold's noise, each at its worse end; the numbers of tests are
-    the most that are asked at each size, adaptively or not.
+    Exact for the discrete accuracy bounds up to cells of the threshold's noise, each at its worse end; the numbers of
+    tests are the most that are asked at each size, adaptively or not.
 
     >>> rounds = GrowingRounds(1000, "0.1", form="published")
     >>> round(growing_failure_up(rounds, [RoundAsked(1000, [(1000, 100)])], "0.314"), 3)
@@ -166,7 +166,7 @@ def growing_failure_up(
 
 
 def published_failure(rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number) -> float:
-    """What [GROW] bounds the same chance by, for continuous noise and queries of sensitivity 1.
+    """What [GROW] bounds the same probability by, for continuous noise and queries of sensitivity 1.
 
     Theorem 26: `sum l_t exp(-alpha xi_t/8) + exp(-alpha xi_s/4)` for l_t tests at size t of a round that begins at s;
     Theorem 28 adds `exp(-alpha xi_t/2)` for a value at t; Theorem 31 adds up rounds.
@@ -209,7 +209,7 @@ def _least(kept: Callable[[float], bool]) -> float:
 
 
 def _missed(rounds: GrowingRounds, each: RoundAsked, alpha: Fraction, sensitivity: int) -> float:
-    """The chance of a wrong test or value in one round, given every cell of the threshold's noise."""
+    """The probability of a wrong test or value in one round, given every cell of the threshold's noise."""
     noise = rounds.noise(each.begun).scaled(sensitivity)
     ends, weights = _cells(noise.threshold)
     kept = np.zeros_like(ends)
@@ -226,7 +226,7 @@ def _missed(rounds: GrowingRounds, each: RoundAsked, alpha: Fraction, sensitivit
 
 
 def _cells(scale: Fraction) -> tuple[sparse_vector.Floats, sparse_vector.Floats]:
-    """Cells of the absolute noise: their upper ends and their chances."""
+    """Cells of the absolute noise: their upper ends and their probabilities."""
     ends = np.unique(np.ceil(np.linspace(0, float(math.ceil(scale * FARTHEST)), sparse_vector.CELLS)))
     inside = np.maximum(0, 1 - 2 * sparse_vector.reach(scale, ends + 1))
     return ends, np.diff(inside, prepend=0.0)

@@ -166,7 +166,7 @@ def boundary_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
 
 
 def _callable(epsilon: Number, order: Fraction) -> Fraction | None:
-    """The epsilon of a call, None where its exponentials would be too large for any price."""
+    """The epsilon of a call, None where its exponentials would be too large for any cost."""
     if order <= 1:
         raise InvalidParameter("the order must be greater than 1")
     bound = moderate(epsilon)
@@ -174,7 +174,7 @@ def _callable(epsilon: Number, order: Fraction) -> Fraction | None:
 
 
 def _long(order: Fraction) -> int:
-    """The digits of an order: so many more are needed where rounding is multiplied by it."""
+    """The digits of an order: this many more are needed where rounding is multiplied by it."""
     return len(str(int(order)))
 
 
@@ -208,7 +208,7 @@ class TargetCall(Protocol):
 
 
 def hit_price_up(event: TargetCall, order: Fraction) -> Fraction | None:
-    """The log-moment a hit costs at `order`, rounded up, or None where no finite price exists.
+    """The log-moment a hit costs at `order`, rounded up, or None where no finite cost exists.
 
     Guarantee: a session that charges this for each hit, nothing for a miss, the log-moment for ordinary releases, and
     stops before the sum passes B has log-moment at most B at this order, however adaptively it was asked.
@@ -236,12 +236,12 @@ def _ratio(u: Decimal, v: Decimal, order: Fraction, epsilon: Fraction) -> Decima
 
 
 def _lost(target: Fraction | None) -> int:
-    """The digits that `1 - q` loses beside 1."""
+    """The digits that `1 - q` loses next to 1."""
     return 0 if target in (None, 1) else int(1 / (1 - target)).bit_length() // 3 + 1
 
 
 def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
-    """The least hit chances (u, v) of the two atoms; NotPrior is the one atom as the prior (theory 1.3)."""
+    """The least hit probabilities (u, v) of the two atoms; NotPrior is the one atom as the prior (theory 1.3)."""
     if event.target is None:
         return [(Decimal(0), Decimal(1))]
     eps, q = decimal(event.epsilon), decimal(event.target)
@@ -283,7 +283,7 @@ _CELLS: Final = 6
 
 
 class Chances(NamedTuple):
-    """One outcome: its chance under both neighbours, and whether it is a hit."""
+    """One outcome: its probability under both neighbours, and whether it is a hit."""
 
     first: Decimal
     second: Decimal
@@ -307,7 +307,8 @@ def uneven_laws(up: Fraction, down: Fraction) -> list[MenuLaw]:
 
 
 def target_laws(epsilon: Fraction, q: Fraction) -> list[MenuLaw]:
-    """Any epsilon-DP call with a q-target: the extreme points of the chances that its two atoms hit (theory 1.3)."""
+    """Any epsilon-DP call with a q-target: the extreme points of the probabilities that its two atoms hit (theory
+    1.3)."""
     with precise():
         p, r, least = *_response(epsilon), decimal(q)
         other = (Decimal(0), least / r) if least <= r else ((least - r) / p, Decimal(1))
@@ -325,7 +326,7 @@ def twice_laws(epsilon: Fraction) -> list[MenuLaw]:
 
 
 def unanimous_laws(epsilon: Fraction, runs: int) -> list[MenuLaw]:
-    """So many runs, of which only what all agree on is told; a hit is that they do not."""
+    """This many runs, of which only what all agree on is reported; a hit is that they do not."""
     with precise():
         p, r = _response(epsilon)
         corner = [(p ** (runs - ones) * r**ones, p**ones * r ** (runs - ones)) for ones in range(runs + 1)]
@@ -356,20 +357,20 @@ def _response(epsilon: Fraction) -> tuple[Decimal, Decimal]:
 
 
 def _two_points(low: Decimal, high: Decimal, hits: tuple[bool, bool]) -> MenuLaw:
-    """The law whose two outcomes have these ratios."""
+    """The distribution whose two outcomes have these ratios."""
     chance = (1 - low) / (high - low)
     return Chances(chance * high, chance, hits[0]), Chances((1 - chance) * low, 1 - chance, hits[1])
 
 
 def _split(p: Decimal, r: Decimal, hits: tuple[Decimal, Decimal]) -> MenuLaw:
-    """Randomized response, each atom of which hits with a chance of its own."""
+    """Randomized response, each atom of which hits with a probability of its own."""
     atoms = [(p, r, hits[0]), (r, p, hits[1])]
     parts = [(one, other, share, hit) for one, other, part in atoms for share, hit in ((part, True), (1 - part, False))]
     return tuple(Chances(one * part, other * part, hit) for one, other, part, hit in parts if part)
 
 
 def _boundary_told(agreed: list[tuple[Decimal, Decimal]]) -> MenuLaw:
-    """What agrees is told and free; all else is one hit."""
+    """What agrees is reported and free; all else is one hit."""
     free = tuple(Chances(one, other, hit=False) for one, other in agreed)
     first, second = sum((one for one, _ in agreed), Decimal(0)), sum((other for _, other in agreed), Decimal(0))
     return *free, Chances(1 - first, 1 - second, hit=True)
@@ -547,7 +548,7 @@ def unanimous_q_down(epsilon: Number, runs: int) -> Fraction:
 
 
 def boundary_chance(unclear: Number, runs: int) -> float:
-    """How likely so many runs are not unanimous, if a run is of the other of two outcomes with chance `unclear`.
+    """How likely this many runs are not unanimous, if a run is of the other of two outcomes with probability `unclear`.
 
     >>> round(boundary_chance("0.1", 3), 9)
     0.27
@@ -557,7 +558,7 @@ def boundary_chance(unclear: Number, runs: int) -> float:
 
 
 def best_runs(epsilon: Number, order: Fraction, unclear: Number, *, most: int = 12) -> int:
-    """The number of runs, at most `most`, that pays least on average; `InvalidParameter` where none has a price.
+    """The number of runs, at most `most`, that pays least on average; `InvalidParameter` where none has a cost.
 
     >>> [best_runs("0.02", Fraction(15), unclear) for unclear in ("0.001", "0.1")]
     [2, 6]

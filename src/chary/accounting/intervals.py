@@ -40,8 +40,8 @@ class Rule(Protocol):
     """From p-values in order to the places to act on: `online_list`, `spending_list`, `benjamini_hochberg_list`,
     `e_value_list`.
 
-    The *false discovery rate* of a list is the expected share of its members whose truth is below the bar (0 for an
-    empty list).
+    The *false discovery rate* of a list is the expected share of its members whose truth is below the threshold (0 for
+    an empty list).
     """
 
     def __call__(self, p_values: Sequence[Number], level: Number) -> list[int]: ...
@@ -85,8 +85,8 @@ def spending_list(p_values: Sequence[Number], level: Number) -> list[int]:
 def benjamini_hochberg_list(p_values: Sequence[Number], level: Number) -> list[int]:
     """Act on the k hits of smallest p, for the largest k whose k-th smallest p is at most `level k / n`.
 
-    Guarantee: the false discovery rate is at most `level` if all questions, bars and supports were fixed before the
-    first answer and noises are independent (then the p-values are independent, given which were published). It does
+    Guarantee: the false discovery rate is at most `level` if all questions, thresholds and supports were fixed before
+    the first answer and noises are independent (then the p-values are independent, given which were published). It does
     *not* hold for an analyst who goes on until the list has a member; take `online_list` there.
 
     >>> benjamini_hochberg_list([0.04, 0.5, 0.01, 0.02], "0.1")
@@ -102,7 +102,7 @@ def e_value_list(p_values: Sequence[Number], level: Number, *, most: int | None 
     """Benjamini-Hochberg on e-values `1/(2 sqrt(p))`: act on the k largest for the largest k at which all say enough.
 
     Each place has a weight w, by default `6/(pi^2 i^2)`, or `1/most` where it was agreed beforehand that there would be
-    at most so many hits; the k-th largest w e must be `1/(k level)` at least (Wang and Ramdas 2022, with weights).
+    at most this many hits; the k-th largest w e must be `1/(k level)` at least (Wang and Ramdas 2022, with weights).
 
     Guarantee: the false discovery rate is at most `level`, for questions chosen adaptively and p-values that depend on
     each other in any way. It looks back at the whole list, so earlier hits may join when later ones are strong.
@@ -154,20 +154,22 @@ def _p(value: Number) -> Fraction:
 
 
 class Tails(Protocol):
-    """How often a test reports a truth below its bar: a `NoiseLaw`, `SharpTails`, `SparseTails`. In grid steps."""
+    """How often a test reports a truth below its threshold: a `NoiseLaw`, `SharpTails`, `SparseTails`. In grid
+    steps."""
 
     def at_least_up(self, distance: int) -> Fraction:
-        """The chance that a truth so far below the bar (negative: above) is reported, rounded up."""
+        """The probability that a truth so far below the threshold (negative: above) is reported, rounded up."""
 
     def reach_up(self, chance: Number) -> int:
-        """The least distance below the bar from which on that chance is at most this, certainly."""
+        """The least distance below the threshold from which on that probability is at most this, certainly."""
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The least distance above the bar from which on a truth is *not* reported with at most this chance."""
+        """The least distance above the threshold from which on a truth is *not* reported with at most this
+        probability."""
 
 
 def confidence_of_each(confidence: Number, count: int) -> Fraction:
-    """The confidence at which each of so many intervals is taken, so that all cover together with `confidence`.
+    """The confidence at which each of this many intervals is taken, so that all cover together with `confidence`.
 
     Guarantee with the intervals of `Publication`: for `count` agreed beforehand (the hits a budget pays for, say), or
     the number published if all questions were fixed before the first answer.
@@ -191,7 +193,7 @@ def confidence_at(confidence: Number, place: int) -> Fraction:
 
 
 def error_of_all_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
-    """The steps within which the noise of every one of so many tests stays, published or not, with `confidence`.
+    """The steps within which the noise of every one of this many tests stays, published or not, with `confidence`.
 
     For Laplace noise of scale b about `b ln(tests/beta)`.
 
@@ -205,10 +207,11 @@ def error_of_all_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
 
 
 def margin_up(noise: Tails, *, tests: int, confidence: Number) -> int:
-    """The margin of a watch: with `confidence` no value whose truth is this far or farther below its bar is reported.
+    """The margin of a watch: with `confidence` no value whose truth is this far or farther below its threshold is
+    reported.
 
-    For Laplace noise of scale b about `b ln(tests/(2 beta))`. Where the bar less the margin is at or below what values
-    may ordinarily be, false alarms are to be expected.
+    For Laplace noise of scale b about `b ln(tests/(2 beta))`. Where the threshold less the margin is at or below what
+    values may ordinarily be, false alarms are to be expected.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> margin_up(LaplaceLaw(20), tests=10_000, confidence="0.95")
@@ -218,7 +221,8 @@ def margin_up(noise: Tails, *, tests: int, confidence: Number) -> int:
 
 
 def least_bar(noise: Tails, *, truth: int, tests: int, confidence: Number = Fraction(19, 20)) -> int:
-    """The smallest bar at which, with `confidence`, no false alarm comes of so many tests with truths up to `truth`.
+    """The smallest threshold at which, with `confidence`, no false alarm comes of this many tests with truths up to
+    `truth`.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> least_bar(LaplaceLaw(20), truth=0, tests=10_000)
@@ -228,9 +232,9 @@ def least_bar(noise: Tails, *, truth: int, tests: int, confidence: Number = Frac
 
 
 def false_alarms_up(noise: Tails, *, bar: int, truth: int, tests: int) -> float:
-    """The expected number of reports if so many tests have truths of at most `truth`: `tests P(Z >= bar - truth)`.
+    """The expected number of reports if this many tests have truths of at most `truth`: `tests P(Z >= bar - truth)`.
 
-    For Laplace noise `N r^(bar - truth)/(1 + r)` where the bar lies above. Rounded up.
+    For Laplace noise `N r^(bar - truth)/(1 + r)` where the threshold lies above. Rounded up.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> round(false_alarms_up(LaplaceLaw(20), bar=100, truth=0, tests=10_000), 2)
@@ -330,7 +334,7 @@ class Support:
     """The noisy values, in grid steps, that a call publishes: pieces `(first, last)`, both included, None for no end.
 
     Pieces may touch or overlap in any order; they are put together. No piece at all, a piece whose first is above its
-    last, and ends that are no whole numbers raise `InvalidParameter`.
+    last, and ends that are no integers raise `InvalidParameter`.
 
     >>> Support.outside(90, 110).pieces
     ((None, 89), (111, None))
@@ -356,12 +360,13 @@ class Support:
 
     @classmethod
     def at_least(cls, bar: int) -> "Support":
-        """A conditional release: noisy values from the bar on."""
+        """A conditional release: noisy values from the threshold on."""
         return cls(((bar, None),))
 
     @classmethod
     def between(cls, bar: int, below: int) -> "Support":
-        """A revision that lowered the bar from `below` to `bar`, or a zone: values from `bar` on below `below`."""
+        """A revision that lowered the threshold from `below` to `bar`, or a zone: values from `bar` on below
+        `below`."""
         return cls(((bar, below - 1),))
 
     @classmethod
@@ -478,7 +483,7 @@ def upper_end(noise: NoiseLaw, support: Support, last: int, chance: Fraction) ->
 def _last_kept(excess: Callable[[int], float], start: int, least: int, noise: NoiseLaw) -> End:
     """The least from the start down with an excess above 0, where none below has one; the start if it has none.
 
-    None where the least has one too. Each tail is dear: the search goes where a straight line through the last two
+    None where the least has one too. Each tail is expensive: the search goes where a straight line through the last two
     puts the end, and halves the height of a side that stays (the Illinois rule), so that both come closer.
     """
     low = high = start
@@ -554,7 +559,7 @@ class Publication:
     whose interval misses is at most `1 - confidence` times the expected number of published values, for any number of
     questions. Ends err outwards only, and the value itself always lies between them.
 
-    With Laplace noise of scale b a hit less than `b ln(2/beta)` above its bar has no lower end: it may be a false
+    With Laplace noise of scale b a hit less than `b ln(2/beta)` above its threshold has no lower end: it may be a false
     alarm.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
@@ -589,15 +594,15 @@ class Publication:
         return Interval(self._told(low, self.floor), self._told(high, self.ceiling))
 
     def within(self, value: Number, below: int, above: int) -> Interval:
-        """From so many grid steps below the value to so many above it, cut to what the truth can be."""
+        """From this many grid steps below the value to this many above it, cut to what the truth can be."""
         first, last = self._block(value)
         return Interval(self._told(first - below, self.floor), self._told(last + above, self.ceiling))
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
-        """In words, that the interval, known ranges aside, holds a truth of those that are held back; None if not.
+        """In words, that the interval, known ranges aside, holds a truth of those that are withheld; None if not.
 
         With Laplace noise it does exactly where it has no end towards them. Never where everything is published and no
-        bar was tested.
+        threshold was tested.
         """
         since, until = self._held_back
         if since is None and until is None:
@@ -611,12 +616,13 @@ class Publication:
         return "may be a false alarm: the interval reaches what is held back"
 
     def p_value(self, value: Number) -> float | None:
-        """An upper bound of the chance of such a value or one farther from what is held back, if that holds the truth.
+        """An upper bound of the probability of such a value or one farther from what is withheld, if that holds the
+        truth.
 
-        The truth is then below the bar (a hit, a revision, a fresh value), above the last value (a support without a
-        lowest), or between the two unbounded pieces (a change); None where everything may be published and no bar was
-        tested. Given that the value was published it is at most p with a chance of at most p, whatever was asked before
-        (theory 9.2).
+        The truth is then below the threshold (a hit, a revision, a fresh value), above the last value (a support
+        without a lowest), or between the two unbounded pieces (a change); None where everything may be published and no
+        threshold was tested. Given that the value was published it is at most p with a probability of at most p,
+        whatever was asked before (theory 9.2).
         """
         first, last = self._block(value)
         since, until = self._held_back
@@ -628,7 +634,7 @@ class Publication:
 
     @property
     def _held_back(self) -> tuple[End, End]:
-        """The least and the largest truth that is held back, in grid steps, None for no end; both None for none."""
+        """The least and the largest truth that is withheld, in grid steps, None for no end; both None for none."""
         pieces = self.support.pieces
         if self.bar is not None:
             return None, self.bar - 1
@@ -752,14 +758,14 @@ class Reach(NamedTuple):
 def chosen_reach_up(noise: NoiseLaw, *, candidates: int, published: int, confidence: Number) -> Reach:
     """How far the truths of at most `published` values may lie from them, all together with `confidence`.
 
-    The values are the largest noisy ones of so many candidates, each with its own independent noise of this law; any
-    rule will do under which a candidate whose noise alone grows stays published (the best k, those above a bar, up to
-    the first gap).
+    The values are the largest noisy ones of this many candidates, each with its own independent noise of this
+    distribution; any rule will do under which a candidate whose noise alone grows stays published (the best k, those
+    above a threshold, up to the first gap).
 
     Guarantee: with probability `confidence` every published value v has its truth in `[v - below, v + above]`. A value
     chosen for its size has noise that is too high rather than too low, so all candidates count below it, for Laplace
-    noise of scale b about `b ln(n/beta)`. Above it only the published ones do (ours): noise that is low makes being
-    published less likely, so the expected number published with noise below -m is at most `published P(Z < -m)`.
+    noise of scale b about `b ln(n/beta)`. Above it only the published ones do (this work): noise that is low makes
+    being published less likely, so the expected number published with noise below -m is at most `published P(Z < -m)`.
 
     Errors: `InvalidParameter` for more published than candidates.
 
@@ -802,7 +808,7 @@ class LargestOf:
         )
 
     def p_value(self, value: Number) -> None:
-        """None: nothing is held back for being low, so it is no alarm."""
+        """None: nothing is withheld for being low, so it is no alarm."""
 
     def caution(self, value: Number, confidence: Number = CONFIDENCE) -> None:
         """None, for the same reason."""
@@ -847,7 +853,7 @@ class Silence:
         nothing was reported: given that, no truth is ruled out. Of n tests all hold with 1 - beta at 1 - beta/n each,
         also where they share a hidden threshold (docs/theory/theory.md, "Keys without a hit").
 
-        Errors: `InvalidParameter` for a confidence outside (0, 1), or above what a sharp test can ever have.
+        Errors: `InvalidParameter` for a confidence outside (0, 1), or above what an optimal test can ever have.
         """
         beta = (1 - probability(confidence, "confidence")) / self.thresholds
         high = (self.bar - 1 + self.tails.miss_reach_up(beta)) * Fraction(self.grid)
@@ -859,5 +865,5 @@ class Silence:
 
 
 def _told(end: Number | None) -> int | float | None:
-    """A whole number where it is one."""
+    """An integer where it is one."""
     return None if end is None else natural_number(Fraction(end))

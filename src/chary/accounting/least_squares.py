@@ -216,7 +216,7 @@ class NoisySquares:
 
     @property
     def _steps(self) -> int:
-        """A sum of noises with weights w_i v_j has at most so many steps, as a part of |w| |v|: those of the
+        """A sum of noises with weights w_i v_j has at most this many steps, as a part of |w| |v|: those of the
         constant are as long as it is, all others 1."""
         return self.constant**2 + len(self.sums)
 

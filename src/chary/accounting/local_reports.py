@@ -1,9 +1,9 @@
 """What a collector learns from reports that people randomize themselves: shares, their errors, and how many people.
 
-A *channel* is what a form of reports is for one value: a report speaks for the value with chance `held` where it is the
-respondent's own, and with chance `other` where it is not. Of n people, m of whom hold the value, the number of reports
-that speak for it is the sum of two binomials, Bin(m, held) + Bin(n - m, other); with each person drawn from a
-population in which a share t holds it, it is one, Bin(n, other + t (held - other)).
+A *channel* is what a form of reports is for one value: a report speaks for the value with probability `held` where it
+is the respondent's own, and with probability `other` where it is not. Of n people, m of whom hold the value, the number
+of reports that speak for it is the sum of two binomials, Bin(m, held) + Bin(n - m, other); with each person drawn from
+a population in which a share t holds it, it is one, Bin(n, other + t (held - other)).
 """
 
 import math
@@ -28,7 +28,7 @@ _MOST_GROUPS: Final = 2**15
 
 @dataclass(frozen=True)
 class Channel:
-    """The two chances with which a report speaks for a value.
+    """The two probabilities with which a report speaks for a value.
 
     >>> channel = Channel(0.5, 0.25)
     >>> channel.share(500, 1000), channel.variance(0)
@@ -68,9 +68,10 @@ class Channel:
         return self.variance(1) + (values - 1) * self.variance(0)
 
     def respondents(self, count: int, people: int, beta: Number) -> tuple[float, float]:
-        """Encloses the share among the people who answered, with 1 - beta, by the exact law for every number of them.
+        """Encloses the share among the people who answered, with 1 - beta, by the exact distribution for every number
+        of them.
 
-        It keeps the shares under which neither so many reports nor so few have a chance of beta/2 at most.
+        It keeps the shares under which neither this many reports nor so few have a probability of beta/2 at most.
         """
         level = float(probability(beta, "beta")) / 2 * (1 - _SLACK)
         low = least(lambda own: 1 - self._at_most(count - 1, own, people) > level, -1, people + 1)
@@ -81,7 +82,7 @@ class Channel:
     def population(self, count: int, people: int, beta: Number) -> tuple[float, float]:
         """Encloses the share in the population that the people were drawn from independently, with 1 - beta.
 
-        The interval of Clopper and Pearson for the chance of a report, which is exact, in terms of the share.
+        The interval of Clopper and Pearson for the probability of a report, which is exact, in terms of the share.
         """
         level = float(probability(beta, "beta")) / 2 * (1 - _SLACK)
         low = float(scipy.stats.beta.ppf(level, count, people - count + 1)) if count else 0.0
@@ -129,7 +130,7 @@ def optimised_channel(epsilon: Number) -> Channel:
 
 
 def hashed_channel(groups: int, epsilon: Number) -> Channel:
-    """Of randomized response among so many groups, into which everybody sorts the values at random."""
+    """Of randomized response among this many groups, into which everybody sorts the values at random."""
     return Channel(category_channel(groups, epsilon).held, 1 / whole(groups, "groups", least=2))
 
 

@@ -32,7 +32,7 @@ Masses = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class LatticeLaw:
-    """The chances under the first neighbour of what hits, which costs `tokens`, and of what misses.
+    """The probabilities under the first neighbour of what hits, which costs `tokens`, and of what misses.
 
     Each goes with the grains of its log-likelihood ratio.
     """
@@ -43,7 +43,8 @@ class LatticeLaw:
 
 
 def on_lattice(laws: Iterable[hit_prices.MenuLaw], grain: float, tokens: int) -> list[LatticeLaw]:
-    """The laws and their mirror images, with every ratio told as one of the two multiples of the grain around it.
+    """The distributions and their mirror images, with every ratio told as one of the two multiples of the grain around
+    it.
 
     Errors: `InvalidParameter` for ratios beyond 400 grains.
 
@@ -72,7 +73,7 @@ def _rounded(law: hit_prices.MenuLaw, grain: Decimal, tokens: int) -> LatticeLaw
 
 
 def _around(told: hit_prices.Chances, grain: Decimal) -> list[tuple[int, Decimal]]:
-    """An outcome as two of whole grains, by their chances under the first neighbour."""
+    """An outcome as two of whole grains, by their probabilities under the first neighbour."""
     exactly = (told.first / told.second).ln() / grain
     steps = int(exactly.to_integral_value(ROUND_FLOOR))
     if abs(steps) >= MOST_STEPS:
@@ -84,9 +85,10 @@ def _around(told: hit_prices.Chances, grain: Decimal) -> list[tuple[int, Decimal
 
 
 class Laws:
-    """The laws of a menu as matrices: how much of each hits, and misses, at each number of grains.
+    """The distributions of a menu as matrices: how much of each hits, and misses, at each number of grains.
 
-    They are sparse, so that nothing but the terms of a law is added up, and no threads are woken for small products.
+    They are sparse, so that nothing but the terms of a distribution is added up, and no threads are woken for small
+    products.
     """
 
     def __init__(self, laws: Sequence[LatticeLaw]) -> None:
@@ -96,12 +98,12 @@ class Laws:
 
     @cached_property
     def hits(self) -> "scipy.sparse.csr_array":
-        """Of every law (rows) what hits, by its grains."""
+        """Of every distribution (rows) what hits, by its grains."""
         return scipy.sparse.csr_array(self._matrix([law.hits for law in self.laws]))
 
     @cached_property
     def misses(self) -> "scipy.sparse.csr_array":
-        """Of every law (rows) what misses, by its grains."""
+        """Of every distribution (rows) what misses, by its grains."""
         return scipy.sparse.csr_array(self.chances_of_a_miss)
 
     @cached_property
@@ -111,7 +113,7 @@ class Laws:
 
     @cached_property
     def terms(self) -> int:
-        """The most that are added up for one law."""
+        """The most that are added up for one distribution."""
         return max(len(law.hits) + len(law.misses) for law in self.laws)
 
     def _matrix(self, all_masses: Sequence[Masses]) -> Floats:
@@ -129,7 +131,7 @@ def width(laws: Laws) -> int:
 
 
 def rounding(laws: Laws) -> tuple[float, float]:
-    """What worths of the laws are compared with, and what a solution is made larger by, four times as much.
+    """What worths of the distributions are compared with, and what a solution is made larger by, four times as much.
 
     A worth is some 15 roundings of positive terms and one for each that is added: 32 units and one more for each cover
     it. A solution that is larger by four times that passes the test in spite of the errors of its own solving.
@@ -186,7 +188,8 @@ class MenuCall:
 
 @dataclass(frozen=True)
 class _Option:
-    """One extreme point of a call: the chances of a hit and of a miss with the likelier and the less likely atom."""
+    """One extreme point of a call: the probabilities of a hit and of a miss with the likelier and the less likely
+    atom."""
 
     steps: int
     tokens: int
@@ -199,7 +202,7 @@ class _Option:
 def lattice_curves(grain: float, menu: Sequence[MenuCall | LatticeLaw], top: int) -> Iterator[Floats]:
     """The curves for 1, 2, 3, ... tokens at total epsilon 0, grain, ..., top * grain; at least 1e-300.
 
-    A law on the menu stands for itself alone: its mirror image must be listed too (see `on_lattice`).
+    A distribution on the menu stands for itself alone: its mirror image must be listed too (see `on_lattice`).
 
     >>> curves = lattice_curves(0.1, [MenuCall(1, 1)], 400)
     >>> [round(float(x), 6) for x in next(curves)[:3]]
@@ -215,7 +218,7 @@ def lattice_curves(grain: float, menu: Sequence[MenuCall | LatticeLaw], top: int
 
 
 def _laws(grain: float, call: MenuCall | LatticeLaw) -> list[LatticeLaw]:
-    """The laws of what is on a menu."""
+    """The distributions of what is on a menu."""
     return [call] if isinstance(call, LatticeLaw) else [_law(option) for option in _options(grain, call)]
 
 
@@ -229,7 +232,7 @@ def _law(option: _Option) -> LatticeLaw:
 
 
 def _options(grain: float, call: MenuCall) -> list[_Option]:
-    """The extreme points; what misses is written without a difference that could vanish beside what hits."""
+    """The extreme points; what misses is written without a difference that could vanish next to what hits."""
     # With decimals, each chance is rounded once: floats would lose as many units of r as the call has epsilon, and more
     # where q is near r.
     with precise():
@@ -269,7 +272,7 @@ class _Grid:
         self.same = {tokens: (same, self.laws.hits[same]) for tokens, same in costs.items()}
 
     def solve(self, done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
-        """The curve of the next level, and which law is best at each point."""
+        """The curve of the next level, and which distribution is best at each point."""
         fixed, tokens = self._hits(done), self.laws.tokens
         affordable = tokens <= len(done)
         if not affordable.any():
@@ -293,14 +296,15 @@ class _Grid:
         return np.concatenate((mirrored, curve, np.full(self.far, curve[-1])))
 
     def _around(self, wide: Floats) -> Floats:
-        """The curve so many grains below every point, a row for each number of grains of the laws."""
+        """The curve this many grains below every point, a row for each number of grains of the distributions."""
         return np.stack([self._below(wide, steps) for steps in self.laws.steps])
 
     def _below(self, wide: Floats, steps: int) -> Floats:
         return wide[self.far - steps : self.far - steps + self.top + 1]
 
     def _hits(self, done: list[Floats]) -> Floats:
-        """What a hit adds to the worth of each law that can be paid; no worth is above 1, also that of a race."""
+        """What a hit adds to the worth of each distribution that can be paid; no worth is above 1, also that of a
+        race."""
         found = np.zeros((len(self.laws.laws), self.top + 1))
         for tokens, (same, hits) in self.same.items():
             if tokens <= len(done):

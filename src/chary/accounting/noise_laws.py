@@ -75,14 +75,14 @@ _KEPT: Final = 1024
 
 
 class NoiseLaw(ABC):
-    """A symmetric log-concave law on the integers, known by enclosures of its masses.
+    """A symmetric log-concave distribution on the integers, known by enclosures of its masses.
 
-    Log-concave (`P(k)^2 >= P(k-1) P(k+1)`) is what the intervals rest on: then the law of truth + noise, cut to any
-    set, rises with the truth. A subclass gives one side, without normalising it, and says how wide it is.
+    Log-concave (`P(k)^2 >= P(k-1) P(k+1)`) is what the intervals rest on: then the distribution of truth + noise, cut
+    to any set, rises with the truth. A subclass gives one side, without normalising it, and says how wide it is.
     """
 
     flat: bool
-    """Whether the law of truth + noise, cut to a set, is the same for all truths on one side of the set."""
+    """Whether the distribution of truth + noise, cut to a set, is the same for all truths on one side of the set."""
 
     @abstractmethod
     def side(self, first: int, last: int | None) -> Mass:
@@ -91,7 +91,7 @@ class NoiseLaw(ABC):
     @property
     @abstractmethod
     def spread(self) -> int:
-        """About how many steps wide the law is: where searches start."""
+        """About how many steps wide the distribution is: where searches start."""
 
     def masses(self, first: int | None, last: int | None) -> list[Mass]:
         """The masses that together are `first <= Z <= last`; None is infinity. Called inside `precise`."""
@@ -122,7 +122,8 @@ class NoiseLaw(ABC):
         return _reach(self, positive(chance, "chance"))
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The least distance d >= 0 with `P(Z < -d) <= chance`, certainly: a truth so far above a bar is reported else.
+        """The least distance d >= 0 with `P(Z < -d) <= chance`, certainly: a truth so far above a threshold is reported
+        else.
 
         >>> LaplaceLaw(20).miss_reach_up("0.025")
         60

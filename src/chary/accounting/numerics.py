@@ -50,7 +50,7 @@ _STIRLING: Final = ((1, 12), (-1, 360), (1, 1260), (-1, 1680), (1, 1188), (-691,
 
 
 def surplus(steps: int) -> float:
-    """A factor above 1 that covers a chain of so many float operations of at most eight roundings each."""
+    """A factor above 1 that covers a chain of this many float operations of at most eight roundings each."""
     return 1 + 8 * (steps + 8) * _UNIT
 
 
@@ -105,7 +105,7 @@ def floored(value: Decimal) -> float:
 
 @lru_cache(maxsize=_KEPT)
 def _log_odds(epsilon: float, digits: int) -> tuple[Decimal, Decimal]:
-    """`ln e^epsilon` and `ln (1 + e^epsilon)`, as they come out at so many digits, those of the context."""
+    """`ln e^epsilon` and `ln (1 + e^epsilon)`, as they come out at this many digits, those of the context."""
     odds = Decimal(epsilon).exp()
     return odds.ln(), (1 + odds).ln()
 
@@ -135,7 +135,7 @@ LARGEST_EXPONENT = 10**6
 
 @contextmanager
 def precise(more: int = 0) -> Iterator[None]:
-    """Decimal arithmetic at 60 digits, and so many more, inside the block.
+    """Decimal arithmetic at 60 digits, and this many more, inside the block.
 
     Errors: `InvalidParameter` where numbers leave the range of decimals.
     """
@@ -373,7 +373,7 @@ _UP, _DOWN = (
 def rounded_up(value: Decimal) -> Fraction:
     """A rational above a positive result whose relative error is below 1e-25; call inside `precise`.
 
-    Results below 1e-1000 are told as that. Errors: `InvalidParameter` for results above 1e1000.
+    Results below 1e-1000 are reported as that. Errors: `InvalidParameter` for results above 1e1000.
 
     >>> rounded_up(Decimal(1) / 3)
     Fraction(166666666666666667, 500000000000000000)
@@ -447,7 +447,7 @@ def ends(
     """Numbers next to each other from the first of which it does not hold, and from the second on it does.
 
     So it is taken to be at the start, where nobody looks. The search ends earlier where the second is at most `ratio`
-    times the first, or after so many halvings; rationals need one of the two.
+    times the first, or after this many halvings; rationals need one of the two.
 
     >>> ends(lambda n: n * n >= 50, 0, 50), ends(lambda x: x * x >= 2, 1.0, 2.0, times=3)
     ((7, 8), (1.375, 1.5))
@@ -512,7 +512,7 @@ _THOUSANDTH = Fraction(1001, 1000)
 
 
 def first_within(bound: Callable[[int], float], target: float, low: int, high: int) -> tuple[int, int]:
-    """Whole numbers (low, high) next to each other with `bound(low) > target >= bound(high)`, which holds at the start.
+    """Integers (low, high) next to each other with `bound(low) > target >= bound(high)`, which holds at the start.
 
     Beyond 1e13 they may be further apart, by a part in 1e13. Logarithms of bounds are nearly straight, so secants take
     a few steps; every third one halves, which bounds their number whatever the bound does.
@@ -545,7 +545,7 @@ def _between(low: int, high: int, share: float) -> int:
 
 
 def least_size(bound: Callable[[int], float], target: float, low: int = 1, most: int = 2**200) -> int | None:
-    """The least whole number from `low` on at which a falling bound is at most the target; None if not up to `most`.
+    """The least integer from `low` on at which a falling bound is at most the target; None if not up to `most`.
 
     Beyond 1e13 it may be a part in 1e13 too large.
 

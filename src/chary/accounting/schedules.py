@@ -38,10 +38,10 @@ class Law:
     """A (p, c)-black box ([GROW] Definition 4): the error is at most `base + c (ln(choices/beta)^q/(epsilon n))^p`.
 
     That holds with probability 1 - beta for every epsilon, number of rows n and beta up to 1/2. `choices` is over how
-    many things at once; with 1 (and q, `log_power`, 1, and `base`, 0) it is the published law. q is 1/2 for Gaussian
-    noise. `base` is what neither rows nor epsilon improve, such as the coarseness of a synthetic database of fixed
-    size. Definition 5 has a power of its own for each: with `size_power`, p', and `size_log`, r, the error is at most
-    `base + c (ln(choices/beta)^q ln(n)^r/epsilon)^p/n^p'`; p' is p if left out, and q + r is 8 at most.
+    many things at once; with 1 (and q, `log_power`, 1, and `base`, 0) it is the published accuracy bound. q is 1/2 for
+    Gaussian noise. `base` is what neither rows nor epsilon improve, such as the coarseness of a synthetic database of
+    fixed size. Definition 5 has a power of its own for each: with `size_power`, p', and `size_log`, r, the error is at
+    most `base + c (ln(choices/beta)^q ln(n)^r/epsilon)^p/n^p'`; p' is p if left out, and q + r is 8 at most.
 
     >>> round(Law(power=1, factor=2, choices=10).error(size=1000, epsilon=1, beta="0.05"), 4)
     0.0106
@@ -79,7 +79,7 @@ class Law:
 
     @classmethod
     def of(cls, law: "Law | Sequence[Number]") -> "Law":
-        """A law, or the pair (p, c) of one."""
+        """An accuracy bound, or the pair (p, c) of one."""
         if isinstance(law, Law):
             return law
         if not isinstance(law, (tuple, list)) or len(law) != 2:
@@ -92,7 +92,7 @@ class Law:
         return math.pow(math.log(odds.numerator) - math.log(odds.denominator), float(self.log_power))
 
     def error(self, *, size: int, epsilon: Number, beta: Number) -> float:
-        """What the error is at most, but for a chance beta."""
+        """What the error is at most, but for a probability beta."""
         rows = whole(size, "size")
         scaled = self.logarithm(beta) / (float(positive(epsilon, "epsilon")) * math.pow(rows, float(self.fall)))
         if self.size_log:
@@ -100,7 +100,8 @@ class Law:
         return float(self.base) + float(self.factor) * math.pow(scaled, float(self.power))
 
     def either(self, other: "Law") -> "Law":
-        """A law that holds for what keeps one of two, which have the same powers; `InvalidParameter` for others.
+        """An accuracy bound that holds for what keeps one of two, which have the same powers; `InvalidParameter` for
+        others.
 
         >>> Law(1, 2, choices=10).either(Law(1, 3)).factor
         Fraction(3, 1)
@@ -112,7 +113,7 @@ class Law:
         return Law(self.power, factor, choices, self.log_power, base)
 
     def body(self) -> dict[str, Any]:
-        """The law in JSON."""
+        """The accuracy bound in JSON."""
         told = {name: str(getattr(self, name)) for name in ("power", "factor", "choices", "log_power")}
         extra = {name: getattr(self, name) for name in ("base", "size_power", "size_log")}
         return told | {name: str(value) for name, value in extra.items() if value}
@@ -124,7 +125,7 @@ def epochs_error(
     """The error of every answer at every size, staleness included, with probability 1 - beta for all of them together.
 
     That of the first run, `c (ln(choices (1+beta)/beta)^q/(k n))^p`, which no later one exceeds, plus `g/(1+g)`.
-    `InvalidParameter` for fewer than 11 rows where the law has a power of ln(n).
+    `InvalidParameter` for fewer than 11 rows where the accuracy bound has a power of ln(n).
     """
     growing = float(positive(growth, "growth"))
     stale = growing / (1 + growing)
@@ -199,11 +200,12 @@ _UPWARDS: Final = 1 + 1e-12
 
 
 def static_rows(law: Law, *, accuracy: Number, epsilon: Number, beta: Number) -> int:
-    """The fewest rows on which one run at this epsilon keeps the accuracy, but for a chance beta.
+    """The fewest rows on which one run at this epsilon keeps the accuracy, but for a probability beta.
 
-    With the laws of SmallDB and of ERM these are the conditions on n of [GROW] Theorems 6 and 7, with constants.
+    With the accuracy bounds of SmallDB and of ERM these are the conditions on n of [GROW] Theorems 6 and 7, with
+    constants.
 
-    Errors: `InvalidParameter` for an accuracy that the law's `base` alone exceeds.
+    Errors: `InvalidParameter` for an accuracy that the accuracy bound's `base` alone exceeds.
 
     >>> static_rows(Law(1, 2, choices=10), accuracy="0.01", epsilon=1, beta="0.05")
     1060
@@ -226,9 +228,10 @@ def epochs_rows(
 ) -> int:
     """The fewest rows at the start from which on a schedule in epochs keeps the accuracy, staleness included, for ever.
 
-    [GROW] Theorems 9 and 10 turned round. The growth is the best for so many rows, unless one is given.
+    [GROW] Theorems 9 and 10 turned round. The growth is the best for this many rows, unless one is given.
 
-    Errors: `InvalidParameter` for an accuracy that the law's `base` and, with a growth, the staleness alone exceed.
+    Errors: `InvalidParameter` for an accuracy that the accuracy bound's `base` and, with a growth, the staleness alone
+    exceed.
 
     >>> epochs_rows(Law(1, 2), accuracy="0.05", beta="0.05", epsilon=1)
     328809
@@ -273,7 +276,7 @@ def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent
 
 
 def static_epsilon(law: Law, *, accuracy: Number, size: int, beta: Number) -> float:
-    """The epsilon at which one run on so many rows keeps the accuracy, but for a chance beta; rounded up.
+    """The epsilon at which one run on this many rows keeps the accuracy, but for a probability beta; rounded up.
 
     >>> round(static_epsilon(Law(1, 2, choices=10), accuracy="0.01", size=1060, beta="0.05"), 4)
     0.9997
@@ -286,7 +289,7 @@ def static_epsilon(law: Law, *, accuracy: Number, size: int, beta: Number) -> fl
 def epochs_epsilon(
     law: Law, *, accuracy: Number, start: int, beta: Number, growth: Number | None = None, delta: Number | None = None
 ) -> float:
-    """The epsilon, with a delta if given, of a schedule in epochs from so many rows that keeps the accuracy for ever.
+    """The epsilon, with a delta if given, of a schedule in epochs from this many rows that keeps the accuracy for ever.
 
     As in a `Rerun`, the (epsilon, delta) is one of zero concentration; without a growth, the best one is taken.
     Rounded up, by a millionth at most. `InvalidParameter` for an accuracy that no epsilon below 1e9 reaches.
@@ -340,7 +343,7 @@ def _rho(epsilon: float, delta: Fraction) -> Fraction:
 
 
 def _falls(law: Law) -> int:
-    """From so many rows on the error falls: ln(n)^(r p)/n^p' does from `ln n = r p/p'` on."""
+    """From this many rows on the error falls: ln(n)^(r p)/n^p' does from `ln n = r p/p'` on."""
     return math.ceil(math.exp(float(law.size_log) / float(law.fall)))
 
 
@@ -375,7 +378,7 @@ class ScheduleRuns(ABC):
     """Runs 0, 1, 2, ... of an algorithm, each at a public size, with a share of the budget and of the failures.
 
     Guarantee: whatever the sizes do, runs that take disjoint shares are together within `event`, however many there
-    are. All of them keep their law's error, except with probability `beta`.
+    are. All of them keep their accuracy bound's error, except with probability `beta`.
     """
 
     start: int
@@ -412,8 +415,8 @@ class ScheduleRuns(ABC):
         return 0.0
 
     def error(self, law: Law, run: int, *, first: int | None = None, size: int | None = None) -> float:
-        """What the law says of this run, with its own share and at the size where it is due, or with the shares of the
-        runs from `first` on and at a larger size."""
+        """What the accuracy bound says of this run, with its own share and at the size where it is due, or with the
+        shares of the runs from `first` on and at a larger size."""
         rows, began = self.size(run) if size is None else size, run if first is None else first
         return law.error(size=rows, epsilon=self.epsilon_down(began, run), beta=self.failure(run))
 
@@ -427,7 +430,7 @@ class EpochRuns(ScheduleRuns):
     `(beta/(1+beta))^(i+1)`, which add up to beta.
 
     With `fall` f and `logs` w, which are those of a `Law`, `eps_i = k (i+1)^w (1+g)^(-f i)` and k is what makes its sum
-    the budget: then every run is as accurate as the first for that law, too (docs/howto/growing.md).
+    the budget: then every run is as accurate as the first for that accuracy bound, too (docs/howto/growing.md).
 
     >>> runs = EpochRuns(start=1000, growth="0.1", beta="0.05", epsilon=1)
     >>> [runs.size(i) for i in range(4)], float(runs.epsilon_down(0, 0))

@@ -23,23 +23,23 @@ LARGEST_ORDER: Final = 10**7
 
 
 def least_price(order: Fraction, speed: Fraction = LEAST_PRICED_SPEED) -> Fraction:
-    """The price of a hit at which a test climbs with this speed: `order (order - 1) speed^2`."""
+    """The cost of a hit at which a test climbs with this speed: `order (order - 1) speed^2`."""
     return order * (order - 1) * speed**2
 
 
 @dataclass(frozen=True)
 class SharpTest(Event):
-    """A test that hits with chances p, q under neighbours, which the prices at this order allow (theory 10).
+    """A test that hits with probabilities p, q under neighbours, which the costs at this order allow (theory 10).
 
-    A hit is charged `price` and a miss `miss_price` of log-moment at `order`; all pairs (p, q) of chances under
+    A hit is charged `price` and a miss `miss_price` of log-moment at `order`; all pairs (p, q) of probabilities under
     neighbours have `(1-p)^a (1-q)^(1-a) e^(-miss_price) + p^a q^(1-a) e^(-price) <= 1`, both ways round.
 
     Guarantee: a session that charges so and stops before the sum passes B has log-moment at most B at `order`, and at
-    most `B (b-1)/(a-1)` at each order b below it, however adaptively it was asked. Above `order` there is no price.
+    most `B (b-1)/(a-1)` at each order b below it, however adaptively it was asked. Above `order` there is no cost.
 
-    Errors: `InvalidParameter` for an order of at most 1 or above 1e7, a price of at most 0 or above 1000, or one so
-    small that the test could tell nothing (the message has the least that works), and for a miss price below 0 or
-    above the price.
+    Errors: `InvalidParameter` for an order of at most 1 or above 1e7, a cost of at most 0 or above 1000, or one so
+    small that the test could tell nothing (the message has the least that works), and for a miss cost below 0 or
+    above the cost.
 
     >>> test = SharpTest(18, "0.19295")
     >>> test.hit_price_up(Fraction(18)), test.miss_price_up(Fraction(18)), test.hit_price_up(Fraction(19))
@@ -69,9 +69,9 @@ class SharpTest(Event):
         )
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        """Its price, or at a lower order b the part (b-1)/(a-1) of it.
+        """Its cost, or at a lower order b the part (b-1)/(a-1) of it.
 
-        The logarithm of what the inequality bounds, its prices taken in proportion to b - 1, is a log-sum-exp of
+        The logarithm of what the inequality bounds, its costs taken in proportion to b - 1, is a log-sum-exp of
         functions linear in b, so convex; it is 0 at b = 1 and at most 0 at a, hence at most 0 between.
         """
         part = self._part(order)
@@ -82,7 +82,7 @@ class SharpTest(Event):
         return Fraction(0) if part is None else Fraction(self.miss_price) * part
 
     def log_moment_up(self, order: Fraction) -> Fraction:
-        """The price of a hit, charged whatever comes out; `NotPriced` above the test's order, where it is unbounded."""
+        """The cost of a hit, charged whatever comes out; `NotPriced` above the test's order, where it is unbounded."""
         moment = self.hit_price_up(order)
         if moment is None:
             raise NotPriced(
@@ -129,7 +129,7 @@ _SPARE_DIGITS = 12
 
 @dataclass(frozen=True)
 class Chance:
-    """A chance of a hit and of a miss, each with all its digits."""
+    """A probability of a hit and of a miss, each with all its digits."""
 
     hit: Decimal
     miss: Decimal
@@ -213,11 +213,12 @@ _SATURATED: Final = Fraction(1)
 
 @lru_cache(maxsize=64)
 def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
-    """The chances `f(j) 2^192` for each j of `stretch(test)` sensitivities, and the place of j = 0, where f is 1/2.
+    """The probabilities `f(j) 2^192` for each j of `stretch(test)` sensitivities, and the place of j = 0, where f is
+    1/2.
 
-    Guarantee: they rise, and if chances between them are mixed in proportion, each pair one sensitivity apart satisfies
-    both inequalities of the test. Beyond the ends, within 2^-100 of 0 and 1, chances stay as they are. A price too
-    small for a table raises `InvalidParameter`, with the least that works.
+    Guarantee: they rise, and if probabilities between them are mixed in proportion, each pair one sensitivity apart
+    satisfies both inequalities of the test. Beyond the ends, within 2^-100 of 0 and 1, probabilities stay as they are.
+    A cost too small for a table raises `InvalidParameter`, with the least that works.
     """
     check_price(test)
     with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
@@ -229,7 +230,7 @@ def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
 
 
 def check_price(test: SharpTest, speed: Fraction = LEAST_SPEED) -> None:
-    """Refuse a price too small for a table of this speed."""
+    """Refuse a cost too small for a table of this speed."""
     order = Fraction(test.order)
     least = least_price(order, speed)
     if Fraction(test.price) < least:
@@ -239,7 +240,7 @@ def check_price(test: SharpTest, speed: Fraction = LEAST_SPEED) -> None:
 
 
 def stretch(test: SharpTest) -> int:
-    """How many sensitivities one step of the test's chain is long: 1 but for very small prices.
+    """How many sensitivities one step of the test's chain is long: 1 but for very small costs.
 
     >>> stretch(SharpTest(18, "0.19295")), stretch(SharpTest(18, "0.0000003"))
     (1, 64)
@@ -266,7 +267,7 @@ class _Walk:
         self._last = -_EDGE_LOGIT if test.miss_price else -math.log(ONE / _TAIL)
 
     def chances(self, *, up: bool) -> Iterator[int]:
-        """The chances after 1/2, until the end."""
+        """The probabilities after 1/2, until the end."""
         logit, value, guess = 0.0, ONE >> 1, None
         while self._last < logit < _EDGE_LOGIT:
             guess = self._steps.step(logit, up=up, guess=guess)
@@ -299,7 +300,7 @@ class _Walk:
         return low
 
     def _final(self, end: float, move: float, guess: float) -> tuple[float, float]:
-        """How far apart the last sensitivity of a step may be in chance, and in logits, to begin the next from."""
+        """How far apart the last sensitivity of a step may be in probability, and in logits, to begin the next from."""
         back = self._steps.step(end, up=move < 0, guess=guess)
         return _gap(end - math.copysign(back, move), end), back
 
@@ -339,7 +340,7 @@ def _nearest(logit: float) -> int:
 
 
 def _gap(logit: float, other: float) -> float:
-    """How far apart two chances are, from the rarer outcome's logarithms."""
+    """How far apart two probabilities are, from the rarer outcome's logarithms."""
     (hit, miss), (other_hit, other_miss) = log_chances(logit), log_chances(other)
     if hit < miss:
         return abs(math.exp(hit) * math.expm1(other_hit - hit))
@@ -347,13 +348,14 @@ def _gap(logit: float, other: float) -> float:
 
 
 def _moved(logit: float, change: float) -> float:
-    """The logit of a chance that is so much larger."""
+    """The logit of a probability that is so much larger."""
     hit, miss = (math.exp(log) for log in log_chances(logit))
     return math.log((hit + change) / (miss - change))
 
 
 def tail(below: list[int]) -> list[int]:
-    """Chances that fall by one factor from the last two, rounded up: allowed by the third point of `allowed_pairs`.
+    """Probabilities that fall by one factor from the last two, rounded up: allowed by the third point of
+    `allowed_pairs`.
 
     Rounding up brings two neighbours nearer to each other than the factor, also within a step that is divided evenly.
     """
@@ -378,7 +380,7 @@ _FAR: Final = 1e6
 
 @dataclass(frozen=True)
 class LogitSteps:
-    """Steps of one test between logits `ln(f / (1 - f))`, in which both ends of the chances are precise."""
+    """Steps of one test between logits `ln(f / (1 - f))`, in which both ends of the probabilities are precise."""
 
     test: SharpTest
 
@@ -389,12 +391,12 @@ class LogitSteps:
 
     @property
     def _usual(self) -> float:
-        """The move at small chances in the limit of small prices (theory 10)."""
+        """The move at small probabilities in the limit of small costs (theory 10)."""
         power, price, _ = self._sizes
         return math.sqrt(2 * price / (power * (power + 1)))
 
     def step(self, logit: float, *, up: bool, guess: float | None = None) -> float:
-        """How far the logit may move: up to the next chance of a hit, or down to the one whose next it is.
+        """How far the logit may move: up to the next probability of a hit, or down to the one whose next it is.
 
         Newton's method on the side that exceeds 1 most; as both sides are convex it comes from beyond. Where it leaves
         the bracket, or a side was cut off, the bracket is halved.
@@ -412,8 +414,8 @@ class LogitSteps:
         return low
 
     def _excess(self, logit: float, start: tuple[float, float], move: float) -> tuple[float, float]:
-        """By how much the larger of both sides exceeds 1, and how fast it grows with the logit, whose chances `start`
-        are."""
+        """By how much the larger of both sides exceeds 1, and how fast it grows with the logit, whose probabilities
+        `start` are."""
         power, price, miss_price = self._sizes
         hit, miss = start
         next_hit, next_miss = log_chances(logit + move)
@@ -427,7 +429,7 @@ class LogitSteps:
 
 
 def log_chances(logit: float) -> tuple[float, float]:
-    """The logarithms of the chances of a hit and of a miss.
+    """The logarithms of the probabilities of a hit and of a miss.
 
     >>> log_chances(0.0) == (-math.log(2), -math.log(2))
     True
@@ -455,11 +457,11 @@ _NEAR_ZERO: Final = Fraction(1, 10**40)
 
 
 def next_miss_up(p: Number, *, order: Number, price: Number, miss_price: Number = 0) -> Fraction:
-    """The chance of a miss, rounded up, one sensitivity above where the chance of a hit is p: `1 - next(p)`.
+    """The probability of a miss, rounded up, one sensitivity above where the probability of a hit is p: `1 - next(p)`.
 
-    `next(p)` is the largest chance of a hit that a neighbour may have at these prices. What is returned is certainly
-    allowed, and above the true chance by less than one part in 1e12. Errors: `InvalidParameter` for p outside (0, 1)
-    and for what `SharpTest` refuses.
+    `next(p)` is the largest probability of a hit that a neighbour may have at these costs. What is returned is
+    certainly allowed, and above the true probability by less than one part in 1e12. Errors: `InvalidParameter` for p
+    outside (0, 1) and for what `SharpTest` refuses.
 
     >>> float(next_miss_up("0.5", order=18, price="0.19295"))
     0.489953683288319
@@ -468,9 +470,9 @@ def next_miss_up(p: Number, *, order: Number, price: Number, miss_price: Number 
 
 
 def tail_down(*, order: Number, price: Number) -> Fraction:
-    """The factor by which small chances of a hit may grow: the limit of `next(p)/p` for p to 0, rounded down.
+    """The factor by which small probabilities of a hit may grow: the limit of `next(p)/p` for p to 0, rounded down.
 
-    It is the largest k with `k^a D <= a k - (a-1)` and `k^(1-a) D <= a - (a-1) k`, D = e^-price. Allowed pairs are a
+    It is the largest k with `k^a D <= a k - (a-1)` and `k^(1-a) D <= a - (a-1) k`, D = e^-cost. Allowed pairs are a
     convex set with corner (0, 0), so `next(p)/p` grows as p falls, and any p gives a lower bound, off by a part of p.
 
     >>> float(tail_down(order=18, price="0.19295"))
@@ -503,7 +505,7 @@ def _polished(pairs: Inequalities, start: Chance, move: Decimal) -> Decimal:
 
 
 def _backed(pairs: Inequalities, start: Chance, move: Decimal) -> Chance:
-    """The chance a margin before this move, certainly allowed."""
+    """The probability a margin before this move, certainly allowed."""
     margin = _NEXT_MARGIN
     for _ in range(_NEXT_TRIES):
         reached = moved(start, move * (1 - margin))
@@ -514,7 +516,7 @@ def _backed(pairs: Inequalities, start: Chance, move: Decimal) -> Chance:
 
 
 def moved(start: Chance, move: Decimal) -> Chance:
-    """The chance whose logit is so far from this one's."""
+    """The probability whose logit is so far from this one's."""
     grown = start.hit * move.exp()
     return Chance(grown / (start.miss + grown), start.miss / (start.miss + grown))
 
@@ -524,16 +526,16 @@ def moved(start: Chance, move: Decimal) -> Chance:
 
 @dataclass(frozen=True)
 class SharpTable:
-    """The law of a sharp test for values that one unit moves by at most a number of steps, its sensitivity.
+    """The distribution of an optimal test for values that one unit moves by at most a number of steps, its sensitivity.
 
     `hit_chance(x)` rises with x, is 1/2 at x = 0, and is one of the exact multiples `chances[j] / 2^192` of the chain
-    at each j-th of `spacing` steps, one sensitivity or, at very small prices, several; between them it is mixed in
-    proportion, and beyond the chain, within 2^-100 of 0 and of 1, it stays. It is the law itself, not an approximation
-    of one: a sampler draws from these rationals.
+    at each j-th of `spacing` steps, one sensitivity or, at very small costs, several; between them it is mixed in
+    proportion, and beyond the chain, within 2^-100 of 0 and of 1, it stays. It is the distribution itself, not an
+    approximation of one: a sampler draws from these rationals.
 
-    Guarantee: for values that differ by at most a sensitivity the chances satisfy the test's inequalities, both ways
-    round. For whole sensitivities each pair was verified, or lies between two that were; pairs between are mixtures of
-    two of them, and allowed pairs are a convex set.
+    Guarantee: for values that differ by at most a sensitivity the probabilities satisfy the test's inequalities, both
+    ways round. For whole sensitivities each pair was verified, or lies between two that were; pairs between are
+    mixtures of two of them, and allowed pairs are a convex set.
 
     >>> table = sharp_table(order=18, price="0.19295", steps=10)
     >>> table.hit_chance(0), float(table.hit_chance(10)), float(table.hit_chance(-10**9))
@@ -546,32 +548,34 @@ class SharpTable:
     centre: int
 
     def hit_chance(self, steps: int) -> Fraction:
-        """The chance of a hit so many steps above the centre."""
+        """The probability of a hit this many steps above the centre."""
         place, part = divmod(steps, self.spacing)
         low, high = (self.chances[self.place(place + more)] for more in (0, 1))
         return Fraction(low * (self.spacing - part) + high * part, self.spacing * ONE)
 
     def place(self, spacings: int) -> int:
-        """Where in `chances` that of so many times the spacing above the centre is."""
+        """Where in `chances` that of this many times the spacing above the centre is."""
         return min(max(spacings + self.centre, 0), len(self.chances) - 1)
 
     def false_alarm_reach(self, chance: Number) -> int:
-        """The fewest steps below the centre at which a hit has at most this chance.
+        """The fewest steps below the centre at which a hit has at most this probability.
 
-        A chance below 2^-100 raises `InvalidParameter`.
+        A probability below 2^-100 raises `InvalidParameter`.
         """
         most = probability(chance, "chance")
         return self._fewest(lambda steps: self.hit_chance(-steps) <= most, self.centre)
 
     def miss_reach(self, chance: Number) -> int:
-        """The fewest steps above the centre at which a miss has at most this chance; errors as below the centre."""
+        """The fewest steps above the centre at which a miss has at most this probability; errors as below the
+        centre."""
         most = probability(chance, "chance")
         return self._fewest(lambda steps: 1 - self.hit_chance(steps) <= most, len(self.chances) - self.centre)
 
     def bar(self, chance: Number) -> int:
-        """The steps above the centre, usually negative, that are half way between both reaches: where a bar belongs.
+        """The steps above the centre, usually negative, that are half way between both reaches: where a threshold
+        belongs.
 
-        A test of a value asks for the hit chance at `value - threshold + bar(chance)`.
+        A test of a value asks for the hit probability at `value - threshold + bar(chance)`.
         """
         return (self.miss_reach(chance) - self.false_alarm_reach(chance)) // 2
 
@@ -583,14 +587,14 @@ class SharpTable:
 
 
 def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: int = 1) -> SharpTable:
-    """The test that separates best at these prices of a hit and a miss, for a sensitivity of so many steps.
+    """The test that separates best at these costs of a hit and a miss, for a sensitivity of this many steps.
 
-    Whole sensitivities apart, each chance is the next of the one before (`next_miss_up`), up to a part in 1e11; small
-    chances fall by one factor. No test at these prices climbs faster (docs/theory/theory.md). At prices so small that
-    it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the table has
-    one chance for several of them, evenly divided, and is wider by a part in a hundred at most. Tables are kept: the
-    first takes some tens of milliseconds at usual prices, whatever the steps. Errors: as of `SharpTest`, and
-    `InvalidParameter` for a price too small for a table.
+    Whole sensitivities apart, each probability is the next of the one before (`next_miss_up`), up to a part in 1e11;
+    small probabilities fall by one factor. No test at these costs climbs faster (docs/theory/theory.md). At costs so
+    small that it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the
+    table has one probability for several of them, evenly divided, and is wider by a part in a hundred at most. Tables
+    are kept: the first takes some tens of milliseconds at usual costs, whatever the steps. Errors: as of `SharpTest`,
+    and `InvalidParameter` for a cost too small for a table.
     """
     test = SharpTest(order, price, miss_price)
     chances, centre = chance_chain(test)
@@ -602,7 +606,8 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
 
 @dataclass(frozen=True)
 class SharpTails:
-    """The tails of a sharp test whose bar lies `bar` steps above the centre of its table (usually below: negative).
+    """The tails of an optimal test whose threshold lies `bar` steps above the centre of its table (usually below:
+    negative).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> tails = SharpTails(sharp_table(order=18, price="0.19295"), bar=-40)
@@ -614,15 +619,15 @@ class SharpTails:
     bar: int
 
     def at_least_up(self, distance: int) -> Fraction:
-        """The chance of a hit of a truth so far below the bar: the law itself."""
+        """The probability of a hit of a truth so far below the threshold: the distribution itself."""
         return self.table.hit_chance(self.bar - distance)
 
     def reach_up(self, chance: Number) -> int:
-        """The fewest steps below the bar from which on a hit has at most this chance; never below 0."""
+        """The fewest steps below the threshold from which on a hit has at most this probability; never below 0."""
         return max(0, self.table.false_alarm_reach(chance) + self.bar)
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The fewest steps above the bar from which on a miss has at most this chance; never below 0."""
+        """The fewest steps above the threshold from which on a miss has at most this probability; never below 0."""
         return max(0, self.table.miss_reach(chance) - self.bar)
 
 
@@ -631,15 +636,16 @@ class SharpTails:
 
 @dataclass(frozen=True)
 class TwoSidedTable:
-    """The law of a test whether integers are `change` steps or more away from 0, for those one unit moves by at most
-    the sensitivity of the table.
+    """The distribution of a test whether integers are `change` steps or more away from 0, for those one unit moves
+    by at most the sensitivity of the table.
 
-    `hit_chance(x) = max(f(x - change), f(-x - change))`, f the one-sided law: as f rises, that is `f(|x| - change)`.
+    `hit_chance(x) = max(f(x - change), f(-x - change))`, f the one-sided distribution: as f rises, that is `f(|x| -
+    change)`.
 
-    Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the chances of neighbours, on
-    one side or across the valley, are those of two values of the one-sided test that differ by at most its sensitivity,
-    also where a step of its chain is several sensitivities long. No test at these prices that hits at 0 with no more
-    than `valley` rises faster on either side (docs/theory/theory.md).
+    Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the probabilities of
+    neighbours, on one side or across the valley, are those of two values of the one-sided test that differ by at
+    most its sensitivity, also where a step of its chain is several sensitivities long. No test at these costs that
+    hits at 0 with no more than `valley` rises faster on either side (docs/theory/theory.md).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> apart = TwoSidedTable(sharp_table(order=18, price="0.19295", steps=10), change=900)
@@ -657,18 +663,18 @@ class TwoSidedTable:
 
     @property
     def valley(self) -> Fraction:
-        """The least chance of a hit, that of 0."""
+        """The least probability of a hit, that of 0."""
         return self.hit_chance(0)
 
     def hit_chance(self, steps: int) -> Fraction:
-        """The chance of a hit so many steps above 0, or below it."""
+        """The probability of a hit this many steps above 0, or below it."""
         return self.table.hit_chance(abs(steps) - self.change)
 
     def false_alarm_reach(self, chance: Number) -> int | None:
-        """The most steps from 0 at which a hit has at most this chance; None where even 0 hits more often."""
+        """The most steps from 0 at which a hit has at most this probability; None where even 0 hits more often."""
         most = self.change - self.table.false_alarm_reach(chance)
         return most if most >= 0 else None
 
     def miss_reach(self, chance: Number) -> int:
-        """The fewest steps from 0 from which on a miss has at most this chance."""
+        """The fewest steps from 0 from which on a miss has at most this probability."""
         return max(0, self.change + self.table.miss_reach(chance))

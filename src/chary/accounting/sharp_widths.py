@@ -81,12 +81,13 @@ class DrawSteps(sharp_tests.LogitSteps):
 
 @lru_cache(maxsize=64)
 def draw_chain(test: sharp_tests.SharpTest, labels: int) -> tuple[int, ...]:
-    """The chances `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where all labels meet.
+    """The probabilities `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where all labels
+    meet.
 
     With the rest, 1 - u, it is uniform among all labels. Guarantee: u(0) = 0, u rises, each pair of neighbours
     satisfies both inequalities, and beyond the end, within 2^-100 of 1, u stays as it is. Each step is one
-    sensitivity, so a price at which a test of its own would take several a step is refused: `InvalidParameter`, as for
-    a price of misses.
+    sensitivity, so a cost at which a test of its own would take several a step is refused: `InvalidParameter`, as for
+    a cost of misses.
     """
     sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     if test.miss_price:
@@ -97,7 +98,7 @@ def draw_chain(test: sharp_tests.SharpTest, labels: int) -> tuple[int, ...]:
 
 
 def draw_table(test: sharp_tests.SharpTest, labels: int, steps: int) -> sharp_tests.SharpTable:
-    """The chances of `draw_chain` by depth, in steps of which one unit moves a depth by at most so many."""
+    """The probabilities of `draw_chain` by depth, in steps of which one unit moves a depth by at most this many."""
     return sharp_tests.SharpTable(test, whole(steps, "steps"), draw_chain(test, labels), 0)
 
 
@@ -108,7 +109,7 @@ class _Walk:
         self._pairs, self._steps, self._labels = DrawInequalities(test, labels), DrawSteps(test, labels), labels
 
     def chances(self) -> Iterator[int]:
-        """The chances of another draw than the certain one, times 2^192, until one factor does for the rest."""
+        """The probabilities of another draw than the certain one, times 2^192, until one factor does for the rest."""
         value, guess = sharp_tests.ONE, None
         while value > _TAIL:
             logit = self._logit(value)
@@ -144,9 +145,9 @@ class _Walk:
 
 
 def clear_depth(labels: int, test: sharp_tests.SharpTest, chance: float) -> float:
-    """The sensitivities from where all labels meet to where the own one is told but for this chance.
+    """The sensitivities from where all labels meet to where the own one is reported but for this probability.
 
-    Errors: `InvalidParameter` for a price too small for a chain.
+    Errors: `InvalidParameter` for a cost too small for a chain.
     """
     sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     steps = DrawSteps(test, labels)
@@ -178,7 +179,8 @@ _ALIKE: Final = 1 / 16
 
 @dataclass(frozen=True)
 class AgreedNumber:
-    """What is to be paid for: so many tests, of which so many hit, under one budget, all right with probability `sure`.
+    """What is to be paid for: this many tests, of which this many hit, under one budget, all right with probability
+    `sure`.
 
     Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0 or a probability outside (0, 1).
     """
@@ -198,7 +200,7 @@ class AgreedNumber:
 
     @property
     def beta(self) -> float:
-        """The chance that a test is wrong."""
+        """The probability that a test is wrong."""
         return float(1 - probability(self.sure, "sure"))
 
     def test(self, order: Fraction, share: Fraction) -> sharp_tests.SharpTest | None:
@@ -214,10 +216,10 @@ class AgreedNumber:
 
 @dataclass(frozen=True)
 class SharpWidth:
-    """A sharp test for a budget, and the distance from its bar within which it may be wrong.
+    """An optimal test for a budget, and the distance from its threshold within which it may be wrong.
 
-    `within` is counted in sensitivities, for a bar half way between where false alarms and where misses end. `share`
-    is the part of the budget for misses.
+    `within` is counted in sensitivities, for a threshold half way between where false alarms and where misses end.
+    `share` is the part of the budget for misses.
     """
 
     test: sharp_tests.SharpTest
@@ -226,21 +228,21 @@ class SharpWidth:
 
 
 def check_chance(chance: Number) -> None:
-    """Refuse a chance of an error that no table reaches: no walk towards it would end."""
+    """Refuse a probability of an error that no table reaches: no walk towards it would end."""
     if exact(chance, "chance") * 2**sharp_tests.EDGE_BITS < 1:
         raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: ask for fewer tests, or be less sure")
 
 
 def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
-    """Half of the way, in sensitivities, from where a hit has this chance to where a miss has it.
+    """Half of the way, in sensitivities, from where a hit has this probability to where a miss has it.
 
     >>> from chary.accounting import SharpTest
     >>> round(half_width(SharpTest(17, "0.29938"), 0.05 / 20000), 1)
     210.7
 
     Up to a part in 400 for a test that climbs by less than a part in 32 a sensitivity, and in 100 for one so slow that
-    its table has one chance for several sensitivities. Errors:
-    `InvalidParameter` for a chance below 2^-100, where chances end.
+    its table has one probability for several sensitivities. Errors:
+    `InvalidParameter` for a probability below 2^-100, where probabilities end.
     """
     check_chance(chance)
     return (_reach(test, chance, up=False) + _reach(test, chance, up=True)) / 2
@@ -249,12 +251,12 @@ def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
 def sharp_width(
     *, epsilon: Number, delta: Number, tests: int, hits: int, misses_share: ValueShare = 0, sure: Number = "0.95"
 ) -> SharpWidth:
-    """The narrowest sharp test that a new budget pays for, at its best order.
+    """The narrowest optimal test that a new budget pays for, at its best order.
 
-    With probability `sure` all tests are right whose values are not within `within` sensitivities of the bar: a false
-    alarm farther below it, or a miss farther above it, has a chance of at most `(1 - sure) / (2 tests)`. `misses_share`
-    is the part of the budget that goes to misses, in [0, 1), which presumes that the number of tests is agreed;
-    "best" finds the best part.
+    With probability `sure` all tests are right whose values are not within `within` sensitivities of the threshold: a
+    false alarm farther below it, or a miss farther above it, has a probability of at most `(1 - sure) / (2 tests)`.
+    `misses_share` is the part of the budget that goes to misses, in [0, 1), which presumes that the number of tests is
+    agreed; "best" finds the best part.
 
     Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0, a probability outside (0, 1), a share
     at which a miss would cost more than a hit, and a budget that pays for no such test.
@@ -281,7 +283,7 @@ def sharp_width(
 def best_share(width: Callable[[Fraction], float], most: float = 1) -> Fraction:
     """The part of a budget for misses, in thousandths and at most `most`, at which tests are narrowest.
 
-    `width` is the half-width for a part. It falls and then rises, so the search is by golden section.
+    `width` is half the width for a part. It falls and then rises, so the search is by golden section.
 
     >>> round(float(best_share(lambda share: abs(float(share) - 0.2))), 2)
     0.2
@@ -291,7 +293,8 @@ def best_share(width: Callable[[Fraction], float], most: float = 1) -> Fraction:
 
 
 def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95") -> float:
-    """The half-width, in sensitivities, of a test by Laplace noise: `ln(N/beta)/epsilon`, for the same chances.
+    """Half the width, in sensitivities, of a test by Laplace noise: `ln(N/beta)/epsilon`, for the same
+    probabilities.
 
     >>> round(laplace_width("0.0249", tests=10_000))
     490
@@ -302,7 +305,8 @@ def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95"
 
 @lru_cache(maxsize=_KEPT)
 def _reach(test: sharp_tests.SharpTest, chance: float, *, up: bool) -> float:
-    """How many sensitivities from 1/2 the rarer outcome has this chance; a part of one in proportion to chances.
+    """How many sensitivities from 1/2 the rarer outcome has this probability; a part of one in proportion to
+    probabilities.
 
     Several sensitivities at a step are as many times the one in their middle; fewer where they differ, and at the end.
     """
@@ -364,7 +368,7 @@ def _at(agreed: AgreedNumber, order: Fraction, share: Fraction) -> SharpWidth | 
 
 
 def _paid(price: Fraction) -> Fraction:
-    """Whole steps of a ledger, so that what is charged is the price itself."""
+    """Whole steps of a ledger, so that what is charged is the cost itself."""
     return Fraction(steps_down(price, MAIN_STEPS), MAIN_STEPS)
 
 
@@ -405,10 +409,10 @@ _QUARTER: Final = Fraction(1, 4)
 
 @dataclass(frozen=True)
 class Choice:
-    """What so many hits leave to each test, all of them right with one probability; in sensitivities.
+    """What this many hits leave to each test, all of them right with one probability; in sensitivities.
 
-    `alone` is the half-width of sharp tests without values and `agreed` that of tests whose number is agreed on, with
-    the best part of the budget for misses; `within` is that of tests with values, which all are off by at most
+    `alone` is half the width of optimal tests without values and `agreed` that of tests whose number is agreed on,
+    with the best part of the budget for misses; `within` is that of tests with values, which all are off by at most
     `value_error`. `sparse` is the one-sided sparse vector without values. None: the budget is too small for it.
     """
 
@@ -430,9 +434,9 @@ def sharp_menu(
     value: Number = _QUARTER,
     sure: Number = "0.95",
 ) -> list[Choice]:
-    """For a new budget and so many tests, what several numbers of hits (at most `tests`) leave to each.
+    """For a new budget and this many tests, what several numbers of hits (at most `tests`) leave to each.
 
-    `value` is the part of the price of a hit for its value. Each figure holds with probability `sure`; each test is at
+    `value` is the part of the cost of a hit for its value. Each figure holds with probability `sure`; each test is at
     its best order. Errors: as of `sharp_width`, and `InvalidParameter` for a value outside (0, 1).
 
     >>> for choice in sharp_menu(epsilon=1, delta="1e-6", tests=10_000, hits=[5, 20]):

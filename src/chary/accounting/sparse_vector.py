@@ -45,7 +45,7 @@ class SparseNoise:
         return self.hits if self.redrawn else 1
 
     def scaled(self, sensitivity: int) -> "SparseNoise":
-        """The same for queries that change by at most so many steps."""
+        """The same for queries that change by at most this many steps."""
         answer = None if self.answer is None else self.answer * sensitivity
         return replace(self, threshold=self.threshold * sensitivity, test=self.test * sensitivity, answer=answer)
 
@@ -158,8 +158,8 @@ class OneSidedNoise:
 
     `threshold`, drawn once, and `test`, for each test, are those of noises that are never below 0; `answer` is the
     scale of the Laplace noise of each published value (None: none is published). One unit moves a question by at most
-    `sensitivity`, and all in one direction if `monotone`. The bar is placed for so many `tests` to be right together
-    with probability `confidence`; privacy does not depend on it.
+    `sensitivity`, and all in one direction if `monotone`. The threshold is placed for this many `tests` to be right
+    together with probability `confidence`; privacy does not depend on it.
     """
 
     hits: int
@@ -173,11 +173,11 @@ class OneSidedNoise:
 
     @cached_property
     def shift(self) -> int:
-        """By how many steps the bar that is tested lies above the public one.
+        """By how many steps the threshold that is tested lies above the public one.
 
         With `s` and `r` the scales of test and threshold and beta = 1 - confidence, all noises of tests less that of
         the threshold lie between `-r ln((1 + s/r)/beta)` and `s ln(tests/beta)`, but for beta; this is the middle, so
-        that tests err as far above the public bar as below it.
+        that tests err as far above the public threshold as below it.
         """
         with precise():
             threshold, test, beta = decimal(self.threshold), decimal(self.test), decimal(1 - self.confidence)
@@ -196,7 +196,7 @@ class OneSidedNoise:
         return Joint((tested, Repeated(DiscreteLaplace(self.answer, self.sensitivity), self.hits)))
 
     def scaled(self, sensitivity: int) -> "OneSidedNoise":
-        """The same for questions that change by so many times as many steps."""
+        """The same for questions that change by this many times as many steps."""
         answer = None if self.answer is None else self.answer * sensitivity
         threshold, test = self.threshold * sensitivity, self.test * sensitivity
         return replace(self, threshold=threshold, test=test, answer=answer, sensitivity=self.sensitivity * sensitivity)
@@ -211,7 +211,8 @@ def one_sided_noise(
     values: bool = False,
     confidence: Number = USUAL_CONFIDENCE,
 ) -> OneSidedNoise:
-    """The noise that makes a sparse vector epsilon-DP for questions of sensitivity 1, with the bar for so many tests.
+    """The noise that makes a sparse vector epsilon-DP for questions of sensitivity 1, with the threshold for this many
+    tests.
 
     `monotone` says that all questions move in the same direction between neighbours, `values` that each hit comes
     with a value. Any number of tests may be asked; the noise is best for `tests`.
@@ -274,7 +275,7 @@ _LARGEST: Final = 700.0
 
 @dataclass(frozen=True)
 class SparseRounds:
-    """So many `rounds` of tuned sparse vectors for monotone queries of sensitivity 1, `hits` hits together.
+    """This many `rounds` of tuned sparse vectors for monotone queries of sensitivity 1, `hits` hits together.
 
     `threshold` and `test` are Laplace scales, the threshold drawn anew for each round; `deviation` is that of a test
     with its threshold, and of the Gaussian noise of each value.
@@ -312,7 +313,7 @@ def usual_rounds(hits: int) -> list[int]:
 
 
 def unit_deviation(hits: int) -> float:
-    """The deviation of a test and its threshold in a tuned 1-DP round of so many hits.
+    """The deviation of a test and its threshold in a tuned 1-DP round of this many hits.
 
     >>> round(unit_deviation(1), 9)
     4.0
@@ -322,7 +323,7 @@ def unit_deviation(hits: int) -> float:
 
 
 def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ratio: float) -> float:
-    """The exact delta of `rounds` pure rounds, each worth randomized response, beside Gaussian answers.
+    """The exact delta of `rounds` pure rounds, each worth randomized response, next to Gaussian answers.
 
     `gaussian_ratio` is the answers' joint sensitivity over their deviation: with i of the rounds unlikely, the rounds
     have lost `(rounds - 2i) epsilon_a_round`, and the answers may lose what is left.
@@ -403,7 +404,7 @@ def error_up(noise: SparseNoise, *, tests: int, confidence: Number) -> int:
 
 
 def failure_up(noise: SparseNoise, tests: int, error: int, ends: Floats, weights: Floats) -> float:
-    """The chance that a test or a value is off by more; the farthest threshold is below `ends` with `weights`.
+    """The probability that a test or a value is off by more; the farthest threshold is below `ends` with `weights`.
 
     Given a threshold noise z, a test fails with `P(|noise - z| > error)`, which grows with |z|.
     """
@@ -416,20 +417,20 @@ def failure_up(noise: SparseNoise, tests: int, error: int, ends: Floats, weights
 
 
 def answers_failure(scale: Fraction, hits: int, error: int) -> float:
-    """The chance that one of so many values is off by more."""
+    """The probability that one of this many values is off by more."""
     value = 2 * float(reach(scale, np.array([float(error + 1)]))[0])
     return -math.expm1(hits * math.log1p(-min(value, 1 - 1e-16)))
 
 
 def reach(scale: Fraction, distances: Floats) -> Floats:
-    """The chance that discrete Laplace noise is at least each distance."""
+    """The probability that discrete Laplace noise is at least each distance."""
     step = 1 / float(scale)
     beyond = np.exp(-step * np.where(distances > 0, distances, 1 - distances)) / (1 + math.exp(-step))
     return np.where(distances > 0, beyond, 1 - beyond)
 
 
 def _farthest(noise: SparseNoise, beta: float) -> tuple[Floats, Floats]:
-    """Cells of the largest of all threshold noises, in absolute value: their upper ends and their chances."""
+    """Cells of the largest of all threshold noises, in absolute value: their upper ends and their probabilities."""
     top = math.ceil(float(noise.threshold) * (math.log(2 * noise.thresholds / beta) + 18))
     ends = np.unique(np.ceil(np.linspace(0, float(top), CELLS)))
     inside = 1 - 2 * reach(noise.threshold, ends + 1)
@@ -448,10 +449,10 @@ _NEARLY_ONE: Final = 1 - 1e-16
 
 
 def sparse_half_width_up(*, epsilon: Number, tests: int, hits: int, sure: Number = "0.95") -> int:
-    """The half-width of the best sparse vector for questions of sensitivity 1 that all move in one direction.
+    """Half the width of the best sparse vector for questions of sensitivity 1 that all move in one direction.
 
     With probability `sure` each of `tests` tests, of which at most `hits` are above, is right for a value that is off
-    by at most so many steps. No other split of epsilon and no other bar is narrower by more than a step or two.
+    by at most this many steps. No other split of epsilon and no other threshold is narrower by more than a step or two.
 
     >>> [sparse_half_width_up(epsilon=1, tests=1000, hits=hits) for hits in (1, 3, 10, 20)]
     [12, 27, 71, 130]
@@ -465,8 +466,8 @@ def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) 
 
     Guarantee: with that probability each of `tests` tests is answered rightly for a value that is off by at most this
     many steps, and so is each published value, whatever the data and however adaptively they are asked: what lies at
-    least so far above the public bar is reported, what lies farther below it is not. `tests` need not be the number
-    that the bar is placed for.
+    least so far above the public threshold is reported, what lies farther below it is not. `tests` need not be the
+    number that the threshold is placed for.
 
     Errors: `InvalidParameter` for a confidence that doubles cannot tell from 1.
 
@@ -483,7 +484,7 @@ def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) 
 
 @dataclass(frozen=True)
 class NoiseCells:
-    """Ranges of the threshold's noise: the first and the last of each, and their chances."""
+    """Ranges of the threshold's noise: the first and the last of each, and their probabilities."""
 
     first: Floats
     last: Floats
@@ -491,10 +492,10 @@ class NoiseCells:
 
 
 def one_sided_failure_up(noise: OneSidedNoise, tests: int, error: int, cells: NoiseCells) -> float:
-    """The chance that a test or a value is off by more.
+    """The probability that a test or a value is off by more.
 
     Given a threshold noise z, a test fails if its own noise is below `z + shift - error` or above `z + shift + error`.
-    That chance first falls and then rises with z, so of each cell one end is its worst.
+    That probability first falls and then rises with z, so of each cell one end is its worst.
     """
     ends = [_wrong(noise, error, end) for end in (cells.first, cells.last)]
     some = -np.expm1(tests * np.log1p(-np.minimum(np.maximum(*ends), _NEARLY_ONE)))
@@ -511,7 +512,7 @@ def _wrong(noise: OneSidedNoise, error: int, shifts: Floats) -> Floats:
 
 
 def _cells(noise: OneSidedNoise, beta: float) -> NoiseCells:
-    """All that has a chance worth counting, one by one or in 16,384 cells."""
+    """All that has a probability worth counting, one by one or in 16,384 cells."""
     scale = float(noise.threshold)
     last = np.unique(np.ceil(np.linspace(0, scale * (math.log(1 / beta) + _BEYOND), CELLS)))
     first = np.concatenate(([0.0], last[:-1] + 1))
@@ -525,10 +526,11 @@ _LEAST = Fraction(1, 10**330)
 
 @dataclass(frozen=True)
 class SparseTails:
-    """The law of one test: its noise less that of the hidden threshold, both drawn with that test alone in mind.
+    """The distribution of one test: its noise less that of the hidden threshold, both drawn with that test alone in
+    mind.
 
     All tests share the threshold's noise, so they are not independent; expectations and union bounds over many of them
-    hold all the same. Two Laplace noises, or for `OneSidedNoise` two geometric ones and the shift of its bar.
+    hold all the same. Two Laplace noises, or for `OneSidedNoise` two geometric ones and the shift of its threshold.
 
     >>> from chary.accounting.sparse_vector import one_sided_noise
     >>> tails = SparseTails(one_sided_noise(epsilon=1, hits=3, monotone=True))
@@ -539,7 +541,8 @@ class SparseTails:
     noise: OneSidedNoise | SparseNoise
 
     def at_least_up(self, distance: int) -> Fraction:
-        """The chance that a truth so many steps below the bar (negative: above) is reported, rounded up."""
+        """The probability that a truth this many steps below the threshold (negative: above) is reported, rounded
+        up."""
         with precise():
             if isinstance(self.noise, OneSidedNoise):
                 found = self._one_sided(distance + self.noise.shift)
@@ -548,17 +551,17 @@ class SparseTails:
             return min(Fraction(1), max(_LEAST, rounded_up(found)))
 
     def reach_up(self, chance: Number) -> int:
-        """The fewest steps below the bar from which on a report has at most this chance."""
+        """The fewest steps below the threshold from which on a report has at most this probability."""
         most = positive(chance, "chance")
         return least_error(lambda distance: self.at_least_up(max(distance, 0)) <= most)
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The fewest steps above the bar from which on a truth is not reported with at most this chance."""
+        """The fewest steps above the threshold from which on a truth is not reported with at most this probability."""
         most = positive(chance, "chance")
         return least_error(lambda distance: self.missed_up(max(distance, 0)) <= most)
 
     def missed_up(self, distance: int) -> Fraction:
-        """The chance that a truth so many steps above the bar is not reported, rounded up."""
+        """The probability that a truth this many steps above the threshold is not reported, rounded up."""
         with precise():
             if isinstance(self.noise, OneSidedNoise):
                 found = self._pulled_down(distance - self.noise.shift + 1)

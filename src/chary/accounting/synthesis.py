@@ -56,7 +56,8 @@ def mwem_margins_up(
     confidence: Number = "0.95",
     grid: int = 1,
 ) -> Margins:
-    """What the noise of all rounds keeps together with `confidence`, from the exact laws of both halves of a round.
+    """What the noise of all rounds keeps together with `confidence`, from the exact distributions of both halves of a
+    round.
 
     `grid` is in how many steps a row is counted, which is more than one for linear queries.
 
@@ -90,7 +91,8 @@ def mwem_error_up(
 ) -> float:
     """How far the answers to all queries are off at most, as a share of `size` rows, with `confidence`; at most 1.
 
-    Ours: for the histogram that fitted its next measurement best. That every row lies in a cell is taken for granted.
+    This work: for the histogram that fitted its next measurement best. That every row lies in a cell is taken for
+    granted.
 
     >>> round(mwem_error_up(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
     0.538
@@ -124,7 +126,7 @@ def best_rounds(
 
 
 def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> schedules.Law:
-    """The accuracy law over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
+    """The accuracy distribution over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
 
     With `s = ln(1/beta)`: all noises keep within `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon)
     (s + ln(T (|Q|-1)/(2-2p)))`, p of the failures being those of noises; Gaussian noises within `(2 sqrt(T)/epsilon)
@@ -157,7 +159,7 @@ def _shared(*parts: tuple[float, float]) -> float:
 
 
 def _digits_up(value: float) -> Fraction:
-    """A little more, with few digits, so that a law is the same on every machine."""
+    """A little more, with few digits, so that a distribution is the same on every machine."""
     return Fraction(f"{value * (1 + _MARGIN):.{_DIGITS}g}")
 
 
@@ -166,7 +168,7 @@ def _whole_up(value: float) -> int:
 
 
 def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> schedules.Law:
-    """The law that boxes had in earlier versions: ledgers hold it, and their schedules go on.
+    """The distribution that boxes had in earlier versions: ledgers hold it, and their schedules go on.
 
     One logarithm, `ln(T (|Q|+2)/beta)`, for noises and for picks.
 
@@ -202,7 +204,7 @@ def _rounds(rounds: int) -> int:
 
 
 def _least(error: Callable[[int], float]) -> int:
-    """By a coarse grid and all whole numbers around its best."""
+    """By a coarse grid and all integers around its best."""
     grid = np.unique(np.geomspace(1, MOST_ROUNDS, 40).astype(int)).tolist()
     found = min(range(len(grid)), key=lambda place: error(grid[place]))
     low, high = grid[max(0, found - 1)], grid[min(len(grid) - 1, found + 1)]
@@ -216,7 +218,7 @@ _ROUNDING: Final = 1 + 1e-12
 
 
 def coarseness_up(*, rows: int, queries: int, classes: int | None = None) -> float:
-    """Some database of so many rows answers all queries within this, whatever the data: a share of rows.
+    """Some database of this many rows answers all queries within this, whatever the data: a share of rows.
 
     The lesser of `sqrt(ln(2 |Q|)/(2 m))`, by sampling, and `floor(F^2/4)/(F m)`, by rounding, for the F = |Q| + 1
     classes of cells, or fewer if there are fewer, that have to be rounded (docs/theory/linear.md). It takes for
@@ -260,7 +262,7 @@ def small_database_law(
 def best_rows(
     law: Callable[[int], schedules.Law], feasible: Callable[[int], bool], *, size: int, epsilon: Number, beta: Number
 ) -> int:
-    """The number of rows at which the law promises least, among those that can be gone through; at least one.
+    """The number of rows at which the distribution promises least, among those that can be gone through; at least one.
 
     More rows make the coarseness less and the choice harder; the search ends where the choice alone costs more. Above
     50 rows it goes in steps of 2 %.
@@ -285,5 +287,5 @@ def best_rows(
 
 
 def decimals_up(value: float) -> Fraction:
-    """With twelve decimals, so that a law is the same on every machine."""
+    """With twelve decimals, so that a distribution is the same on every machine."""
     return Fraction(math.ceil(value * 10**12), 10**12)

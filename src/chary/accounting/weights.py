@@ -77,7 +77,7 @@ def hard_answers_up(
     mixing: Number = 1,
     warm: bool = False,
 ) -> float:
-    """At most so many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
+    """At most this many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
 
     The relative entropy of the rows from the histogram is ln N at most at first, ln(N/mixing) where it is `warm`, that
     of other rows, of which the part `mixing` became uniform. It grows by ln(N/mixing)/t at most with
@@ -96,7 +96,8 @@ def hard_answers_up(
 
 
 def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Number = "0.95") -> float:
-    """The epsilon of a call with which all of so many noisy answers are within alpha/3 of the truth, with `confidence`.
+    """The epsilon of a call with which all of this many noisy answers are within alpha/3 of the truth, with
+    `confidence`.
 
     Discrete Laplace noise on a count of `size` rows; rounded up.
 
@@ -109,7 +110,7 @@ def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Numbe
 
 
 def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Number = "0.95") -> float:
-    """The accuracy that calls of this epsilon afford over so many queries; the inverse of `weights_epsilon`.
+    """The accuracy that calls of this epsilon afford over this many queries; the inverse of `weights_epsilon`.
 
     >>> round(weights_alpha(epsilon="0.0635", size=5000, queries=1000), 3)
     0.1
@@ -120,7 +121,8 @@ def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Numbe
 
 
 def easy_chance(place: int, number: int | None = None, confidence: Number = "0.95") -> Fraction:
-    """The chance of an error of the place-th question to a histogram, in its round of this number where it has rounds.
+    """The probability of an error of the place-th question to a histogram, in its round of this number where it has
+    rounds.
 
     Over all places, and all numbers with them, they add up to 1 - confidence at most, however many questions come: one
     half is shared by the first 1,024 questions (32 rounds), a quarter by as many more, an eighth by twice as many...
@@ -140,11 +142,12 @@ def _equal_at_first(place: int, first: int) -> Fraction:
 
 
 def easy_error_up(tails: intervals.Tails, *, alpha: Number, size: int, chance: Number, rounding: Number = 0) -> float:
-    """How far an easy answer is off at most, but for this chance, as a share of `size` rows; above 1 it says nothing.
+    """How far an easy answer is off at most, but for this probability, as a share of `size` rows; above 1 it says
+    nothing.
 
-    Beyond 2 alpha/3 a count should be hard, and one that is so many rows beyond is missed by the noise with the chance
-    that `tails` says. So it is 2 alpha/3 and the least distance missed no oftener; with `rounding`, in rows, for sums
-    that are told in whole rows. It is alpha at most where the noise is within alpha/3.
+    Beyond 2 alpha/3 a count should be hard, and one that is this many rows beyond is missed by the noise with the
+    probability that `tails` says. So it is 2 alpha/3 and the least distance missed no oftener; with `rounding`, in
+    rows, for sums that are reported in whole rows. It is alpha at most where the noise is within alpha/3.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> easy_error_up(LaplaceLaw(20), alpha="0.3", size=1000, chance=easy_chance(1))
@@ -186,7 +189,7 @@ class Allowance:
     growth: Fraction
 
     def most(self, size: int) -> int:
-        """How many rounds may have begun, all together, when there are so many rows."""
+        """How many rounds may have begun, all together, when there are this many rows."""
         with precise():
             grown = decimal(Fraction(max(size, self.start), self.start)).ln() * (1 - _TINY)
             return math.floor(self.first + self.growth * Fraction(grown))
@@ -250,7 +253,7 @@ class WeightRounds(ABC):
 class ExactRounds(WeightRounds):
     """Round k takes the part `u_k^-(1-p)` of the budget, or for zCDP its square, divided by the sum over all rounds.
 
-    Guarantee: epsilon-DP, or rho-zCDP, exactly used up. It holds whenever and however often rounds begin: no share
+    Guarantee: epsilon-DP, or rho-zCDP, exactly spent. It holds whenever and however often rounds begin: no share
     depends on a size, so keeping to the allowance is a matter of accuracy alone. For zCDP the tests and the numeric
     answer of a round compose as two parts.
 
@@ -392,10 +395,10 @@ def weight_rounds(
     delta: Number = 0,
     rounds: int | None = None,
 ) -> WeightRounds:
-    """The rounds of a public histogram with so many cells, from `start` rows on.
+    """The rounds of a public histogram with this many cells, from `start` rows on.
 
     By default as many may begin as the potential argument allows hard answers, and one more. `rounds` (exact only)
-    foresees so many at the start instead, and in proportion later. Errors: `InvalidParameter`.
+    foresees this many at the start instead, and in proportion later. Errors: `InvalidParameter`.
 
     >>> given = {"alpha": "0.1", "cells": 1000, "start": 5000, "epsilon": 1}
     >>> exact, published = (weight_rounds(**given, constants=name) for name in ("exact", "published"))
@@ -423,7 +426,7 @@ def weight_rounds(
 def round_alpha_up(
     noise: sparse_vector.SparseNoise, *, size: int, queries: int, rounds: int = 1, confidence: Number = "0.95"
 ) -> float:
-    """The accuracy of so many queries with noise like this: with `confidence` all noises are within a third of it.
+    """The accuracy of this many queries with noise like this: with `confidence` all noises are within a third of it.
 
     Each query is two tests. `rounds` is how many rounds they are spread over at most; each has a threshold and a value.
 
@@ -437,7 +440,7 @@ def round_alpha_up(
 
 
 def sparse_weights_alpha(*, cells: int, size: int, queries: int, confidence: Number = "0.95", **terms: Any) -> float:
-    """The least alpha that `weight_rounds` keeps over so many queries at the size of the opening; infinite for none.
+    """The least alpha that `weight_rounds` keeps over this many queries at the size of the opening; infinite for none.
 
     `terms` are those of `weight_rounds` but for alpha. As the table grows, the noise of rounds that open then is a
     smaller and smaller part of it. Rounded up, by a ten-thousandth at most.
@@ -525,7 +528,8 @@ def published_weights_rows(*, alpha: Number, **terms: Any) -> int:
 
 
 def sparse_weights_rows(*, alpha: Number, cells: int, queries: int, confidence: Number = "0.95", **terms: Any) -> int:
-    """The fewest rows of a histogram opened with this alpha that keep it over so many queries, by the exact law.
+    """The fewest rows of a histogram opened with this alpha that keep it over this many queries, by the exact
+    distribution.
 
     `terms` are those of `weight_rounds` but for the size; with its defaults the condition on n of static multiplicative
     weights, [GROW] Theorem 8, for a table that may also grow. Errors: `InvalidParameter`.
@@ -561,7 +565,7 @@ def queries_allowed(
 ) -> float:
     """How many queries [GROW] Theorems 14 and 17 allow until the table that began with `start` rows has this size.
 
-    `k exp(((t/n)^p - 1) x/2)` with `x = alpha xi_n/18` and `k = beta e^x/9`, those that n rows allow: whole numbers,
+    `k exp(((t/n)^p - 1) x/2)` with `x = alpha xi_n/18` and `k = beta e^x/9`, those that n rows allow: integers,
     rounded down, at most the largest float. 0 says that even one is too many.
 
     Errors: `InvalidParameter`, also for a size below the start.
@@ -583,7 +587,7 @@ def queries_allowed(
 
 
 def exact_queries_allowed(*, alpha: Number, cells: int, size: int, confidence: Number = "0.95", **terms: Any) -> int:
-    """How many queries a histogram opened now with this alpha keeps it over, by the exact law of its rounds.
+    """How many queries a histogram opened now with this alpha keeps it over, by the exact distribution of its rounds.
 
     The inverse of `sparse_weights_rows`; 0 for none, at most 2**40, and above 100 in steps of a hundredth, rounded
     down. `terms` are those of `weight_rounds` but for the size.

@@ -1,4 +1,4 @@
-"""Advice: which mechanism answers a question best within a budget, and what else the price of a call would buy."""
+"""Advice: which mechanism answers a question best within a budget, and what else the cost of a call would buy."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -68,7 +68,7 @@ def advise_for(
     monotone: bool | None = None,
     confidence: Number = "0.95",
 ) -> Advice:
-    """Every way to run so many threshold tests with what a session has left, the smallest error first; see `advise`.
+    """Every way to run this many threshold tests with what a session has left, the smallest error first; see `advise`.
 
     What is left is that of the dataset under its filter, or of the analyst's own cap if it is less; once free misses
     have ended, the epsilons that calls may still add up to. Nothing is read and nothing is charged. `monotone=None`:
@@ -115,7 +115,7 @@ def advise(
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     confidence: Number = "0.95",
 ) -> Advice:
-    """Every way to run so many threshold tests of which `hits` are expected to be above, the smallest error first.
+    """Every way to run this many threshold tests of which `hits` are expected to be above, the smallest error first.
 
     They are `tests` single ones, in each of which one unit may be, or the `keys` of questions, of which a unit is in at
     most `reach` (default: all). `overlap` such questions are asked of the same units (by city, by age and by sex: 3),
@@ -125,7 +125,7 @@ def advise(
 
     Each mechanism is calibrated to the budget of a new dataset and told with the filter to open that with and the call
     to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
-    public, for which Gaussian tests are priced, with `above` (by default the middle). `sensitivity`: how far one unit
+    public, for which Gaussian tests are charged, with `above` (by default the middle). `sensitivity`: how far one unit
     moves each single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours,
     as counts do under add/remove, the default of `neighbors`. What does not apply is listed with the reason.
 
@@ -259,11 +259,11 @@ def _needs_delta(budget: Budget) -> None:
 
 
 def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None = None) -> list[Alternative]:
-    """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
+    """The call and every mechanism that fits into its cost, the smallest error of all tests and values first.
 
-    Errors are those of `advise`; the price is that of `hits` hits (default: as many as the call names, or as can be
+    Errors are those of `advise`; the cost is that of `hits` hits (default: as many as the call names, or as can be
     charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
-    Empty for what is no test against a bar.
+    Empty for what is no test against a threshold.
     """
     if found.outlook is None or not isinstance(
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
@@ -290,7 +290,7 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
 
 
 def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wanted: Wanted) -> Amount:
-    """What so many tests in all, with the hits that are expected, take under this filter."""
+    """What this many tests in all, with the hits that are expected, take under this filter."""
     if agreed is not None:
         paid: Amount = agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)
         return paid

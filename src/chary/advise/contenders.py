@@ -90,7 +90,7 @@ def _released(
 
 
 def target_charging(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """Tests and conditional releases as the filter prices them: only hits where misses are free."""
+    """Tests and conditional releases as the filter charges them: only hits where misses are free."""
 
     def cost(price: Price) -> Amount:
         return room.total(price, wanted)
@@ -120,7 +120,7 @@ def target_charging(wanted: options.Wanted, room: options.Room) -> options.Optio
 
 
 def gaussian_runs(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """Above threshold with Gaussian noise, a new run after each hit, priced for the worst places of the hits."""
+    """Above threshold with Gaussian noise, a new run after each hit, charged for the worst places of the hits."""
     if wanted.values:
         raise InvalidParameter("it publishes no values: ask for values=False")
     if wanted.low is None or wanted.high is None:
@@ -260,13 +260,13 @@ _UNWANTED: Final = Fraction(1, 100)
 
 
 def sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The sharp test, whose values take the usual part of the price of a hit."""
+    """The optimal test, whose values take the usual part of the cost of a hit."""
     share = VALUE_SHARE if wanted.values else _UNWANTED if wanted.keyed else Fraction(0)
     return _Sharp(wanted, room, share).option("sharp test")
 
 
 def balanced_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """The sharp test, whose values take that part of the price of a hit with which they err as much as tests."""
+    """The optimal test, whose values take that part of the cost of a hit with which they err as much as tests."""
     if not wanted.values:
         raise InvalidParameter("without values there is nothing to balance: ask for values=True")
     share = options.balanced_share(wanted, _Sharp(wanted, room, VALUE_SHARE).sharpness.event)
@@ -274,7 +274,7 @@ def balanced_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.
 
 
 def agreed_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
-    """Sharp tests whose misses are paid beforehand, the best part of what is left for them; values are balanced."""
+    """Optimal tests whose misses are paid beforehand, the best part of what is left for them; values are balanced."""
     if not wanted.values:
         return _Agreed(wanted, room, Fraction(0)).option()
     return _Agreed(
@@ -309,7 +309,7 @@ def _part(wanted: options.Wanted, room: options.Room) -> Fraction | None:
 
 @dataclass(frozen=True)
 class _Sharp:
-    """Sharp tests in a room, a part `share` of each hit's price going to its value."""
+    """Optimal tests in a room, a part `share` of each hit's cost going to its value."""
 
     wanted: options.Wanted
     room: options.Room
@@ -362,7 +362,7 @@ class _Sharp:
 
 @dataclass(frozen=True)
 class _Agreed:
-    """A run of sharp tests in a room, a part `share` of each hit's price going to its value."""
+    """A run of optimal tests in a room, a part `share` of each hit's cost going to its value."""
 
     wanted: options.Wanted
     room: options.Room
@@ -370,7 +370,8 @@ class _Agreed:
 
     @cached_property
     def call(self) -> agreed_tests.PrepaidTests:
-        """Its opening; it places its bar for the tests that one unit can be in, so it has to be as sure of those."""
+        """Its opening; it places its threshold for the tests that one unit can be in, so it has to be as sure of
+        those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         sure = None if 1 - wrong == SURE else 1 - wrong

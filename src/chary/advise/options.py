@@ -70,9 +70,9 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Advice:
-    """Ways to run so many tests of which so many hit: the smallest error first; then what does not apply, and why.
+    """Ways to run this many tests of which this many hit: the smallest error first; then what does not apply, and why.
 
-    With equal errors the lower price is first. Advice is free: nothing is read and nothing is charged.
+    With equal errors the lower cost is first. Advice is free: nothing is read and nothing is charged.
     """
 
     tests: int
@@ -150,7 +150,7 @@ class Wanted:
 
     `sensitivity`, `low`, `high` and `above` are in the units of the questions, in steps of `grid`; without bounds the
     range is unknown. `monotone=None`: as the relation says. `reach`: the tests are the keys of questions, of each of
-    which a unit is in so many at most; None: one unit may be in all tests. `times` is how many such questions there
+    which a unit is in this many at most; None: one unit may be in all tests. `times` is how many such questions there
     are, all asked of the same units.
     """
 
@@ -180,7 +180,7 @@ class Wanted:
         steps: int = 1,
         **terms: Any,
     ) -> Self:
-        """So many single `tests`, or the `keys` of questions: `overlap` of them at a time, `steps` times."""
+        """This many single `tests`, or the `keys` of questions: `overlap` of them at a time, `steps` times."""
         if (tests is None) == (keys is None):
             raise InvalidParameter("say how many tests=, or how many keys= a question has")
         times = whole(overlap, "overlap") * whole(steps, "steps")
@@ -250,7 +250,7 @@ class Wanted:
 
     @property
     def paid_hits(self) -> int:
-        """How many hits are charged: of keys, at most so many as one unit can be in (theory 1.6)."""
+        """How many hits are charged: of keys, at most this many as one unit can be in (theory 1.6)."""
         return min(self.hits, self.paid_tests)
 
     def whole(self, size: Fraction) -> str:
@@ -312,7 +312,7 @@ class Room:
     def largest(self, event: Callable[[Fraction], Event], cost: Callable[[Price], Amount], most: Fraction) -> Fraction:
         """The largest size (four digits, rounded down) whose cost fits; of those on the menu of an exact filter.
 
-        Errors: `NotPriced` where the filter has no price at all, `BudgetExceeded` where nothing fits.
+        Errors: `NotPriced` where the filter has no cost at all, `BudgetExceeded` where nothing fits.
         """
 
         def fits(size: Fraction) -> bool:
@@ -337,7 +337,7 @@ class Room:
 
 
 def epsilons_of(filter_: Filter) -> PureFilter:
-    """The filter that prices what is charged once free misses have ended."""
+    """The filter that charges what is charged once free misses have ended."""
     return PureFilter(filter_.budget, filter_.approximate_delta, steps=filter_.basic_steps)
 
 
@@ -420,7 +420,7 @@ class HitValues:
 
 
 def balanced_share(wanted: Wanted, event: SharpTest) -> Fraction:
-    """The part of a hit's price with which its value errs as much as tests, to two digits, by halving."""
+    """The part of a hit's cost with which its value errs as much as tests, to two digits, by halving."""
     order, price, chance = Fraction(event.order), Fraction(event.price), float(wrong_chance(wanted))
 
     # In steps so small that the share is the same whatever the grid.
@@ -441,7 +441,7 @@ def _two_digits(log_share: float) -> Fraction:
 
 
 def deviation(table: SharpTable) -> float:
-    """In steps, of the noise which, added to a value, would be above the centre with the chances of the table.
+    """In steps, of the noise which, added to a value, would be above the centre with the probabilities of the table.
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> round(deviation(sharp_table(order=18, price="0.19295", steps=10)))

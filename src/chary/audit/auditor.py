@@ -189,7 +189,7 @@ def audit_kinds(
 ) -> Iterator[findings.Audited]:
     """Audit kinds of calls (default: all), each on its worst neighbours, and again with half the noise.
 
-    Where outcomes can be enumerated `transcripts` counts for nothing. `jobs` processes share the work; findings come in
+    Where outcomes can be enumerated `transcripts` counts at no cost. `jobs` processes share the work; findings come in
     the order of the kinds. Errors: `InvalidParameter` for an unknown kind, fewer than 8 transcripts and no jobs.
 
     >>> [found] = audit_kinds(["majority"])

@@ -70,12 +70,12 @@ class _Scripted:
 
 
 class Enumeration:
-    """The law of `run(source)`, whatever it draws, if it draws few words.
+    """The distribution of `run(source)`, whatever it draws, if it draws few words.
 
     A word of 64 bits is looked up among ascending cut points, so the words with one outcome are neighbours: what is
     alike for two words is alike between them, and each cut point is found by halving. Words of 8 bits are all tried.
     With a `rest`, the seed of a source, only what is drawn first is followed, and the rest comes from there: enough
-    where all that is told follows from the first draw.
+    where all that is reported follows from the first draw.
 
     Errors: `TooMany` for longer runs, and for words of other widths, whose outcomes need not be neighbours.
 
@@ -90,8 +90,8 @@ class Enumeration:
         self._run, self._rest, self._runs = run, rest, 0
 
     def law(self) -> Law:
-        """The chance of each outcome, as canonical JSON; of `LOST`, what was not followed to its end. A chance is at
-        most by that too low."""
+        """The probability of each outcome, as canonical JSON; of `LOST`, what was not followed to its end. A
+        probability is at most by that too low."""
         ordinary = self._given(ORDINARY)
         with suppress(_OutOfWords):
             self._run(ordinary)
@@ -103,8 +103,8 @@ class Enumeration:
         return found
 
     def _after(self, given: tuple[int, ...], request: int, *, resolve: bool) -> Law:
-        """The law once these words are drawn, the last of them for this request; where there is a further one it stays
-        `OPEN` unless it is to be resolved."""
+        """The distribution once these words are drawn, the last of them for this request; where there is a further one
+        it stays `OPEN` unless it is to be resolved."""
         source = self._given(given)
         outcome = self._outcome(source)
         if outcome is not None or source.wanted is None:
@@ -133,7 +133,7 @@ class Enumeration:
         return outcome if source.wanted is None else None
 
     def _drawn(self, given: tuple[int, ...], bits: int, request: int) -> Law:
-        """The law over all words that may come next."""
+        """The distribution over all words that may come next."""
         if bits == 8:
             return _mixed([(len(like) / 256, self._alike(given, like, request)) for like in self._groups(given)])
         if bits != 64:
@@ -145,7 +145,7 @@ class Enumeration:
         return _mixed(_between(after, 0, WORD - 1, resolve=False))
 
     def _groups(self, given: tuple[int, ...]) -> list[list[int]]:
-        """The words of 8 bits, those together that seem to lead to one law."""
+        """The words of 8 bits, those together that seem to lead to one distribution."""
         found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
         for word in range(256):
             found[self._probed((*given, word))].append(word)
@@ -157,7 +157,8 @@ class Enumeration:
         return (first,) if first is not None else tuple(self._outcome(self._given(given + more)) for more in CONTINUED)
 
     def _alike(self, given: tuple[int, ...], like: list[int], request: int) -> Law:
-        """The law after each of these words, of which the last is as good as the first; `TooMany` where it is not."""
+        """The distribution after each of these words, of which the last is as good as the first; `TooMany` where it is
+        not."""
         first, last = (self._after((*given, word), request, resolve=True) for word in (like[0], like[-1]))
         if first != last:
             raise TooMany("this call draws words of 8 bits that are not told apart by what follows")
@@ -165,7 +166,7 @@ class Enumeration:
 
 
 def _between(after: Callable[[int, bool], Law], start: int, end: int, *, resolve: bool) -> list[tuple[float, Law]]:
-    """The laws after each word from one to another, with the share of words that have them."""
+    """The distributions after each word from one to another, with the share of words that have them."""
     parts: list[tuple[float, Law]] = []
     for first, last, law in _stretches(after, start, end, resolve=resolve):
         share = (last - first) / WORD
@@ -179,7 +180,7 @@ def _between(after: Callable[[int, bool], Law], start: int, end: int, *, resolve
 
 
 def _stretches(after: Callable[[int, bool], Law], start: int, end: int, *, resolve: bool) -> list[tuple[int, int, Law]]:
-    """Where words with one law begin and end, in order; what is between two of them is lost."""
+    """Where words with one distribution begin and end, in order; what is between two of them is lost."""
     found: list[tuple[int, int, Law]] = []
 
     def add(first: int, last: int, law: Law) -> None:

@@ -38,7 +38,7 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
 
 
 def by_own_law(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
-    """The exact audit of a run and its one question by the law that the case finds, likewise."""
+    """The exact audit of a run and its one question by the distribution that the case finds, likewise."""
     laws = [case.law(*_asked(case, strength, rows)) for rows in pair if case.law is not None]
     begun, step = _asked(case, 1, pair[0])
     first, second = (each.plan.worst(each.price) for each in (begun.opening, step))
@@ -63,7 +63,7 @@ def _at_an_order(filter_: Filter) -> RenyiFilter:
 
 
 def _priced(session: Session, promise: Price, laws: tuple[Law, Law]) -> Finding:
-    """What the first law over the second needs to be paid."""
+    """What the first distribution over the second needs to be paid."""
     filter_ = _at_an_order(session.spine.filter)
     hit, miss = (amount.main / filter_.steps for amount in (promise.hit, promise.miss))
     return Finding(hit, 0.0, *needed_price(*laws, float(filter_.order), miss))
@@ -78,7 +78,7 @@ def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Plan[An
 
 
 def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
-    """The exact laws of what is published, and whether it hit; of prices at least those of whether it hit."""
+    """The exact distributions of what is published, and whether it hit; of costs at least those of whether it hit."""
     try:
         return [Enumeration(_publishing(case, strength, rows)).law() for rows in pair]
     except TooMany:
@@ -88,7 +88,8 @@ def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law
 
 
 def _hit_law(publishing: Callable[[Any], Any]) -> Law:
-    """The law of whether it hit, where that follows from what is drawn first; what a hit tells besides only adds."""
+    """The distribution of whether it hit, where that follows from what is drawn first; what a hit tells besides only
+    adds."""
 
     def run(source: Any) -> Any:
         return [None, publishing(source)[1]]
@@ -151,7 +152,7 @@ class Side:
 
     @property
     def filter(self) -> RenyiFilter:
-        """The filter whose prices are promised."""
+        """The filter whose costs are promised."""
         return _at_an_order(self.promised.spine.filter)
 
     @cached_property
@@ -173,7 +174,8 @@ class Side:
         return Follows(charged / self.filter.steps, ran.secret)
 
     def law(self, place: int, secret: Secret) -> tuple[Law, dict[str, Follows]] | None:
-        """The law of a question in this state, and what follows from each outcome; None where it is refused."""
+        """The distribution of a question in this state, and what follows from each outcome; None where it is
+        refused."""
         kind = min(k for k, each in enumerate(self.questions) if each == self.questions[place])
         if (kind, secret) not in self.laws:
             self.laws[kind, secret] = self._found(kind, secret)

@@ -75,8 +75,9 @@ ROUNDINGS = 1e-9
 
 
 def exact_epsilon(here: Law, there: Law, delta: float = 0) -> tuple[float, str]:
-    """The least epsilon at which two laws are (epsilon, delta)-indistinguishable, either way, and an outcome that shows
-    it. What was lost counts against what is shown, so no smaller epsilon holds, and hardly a larger one is needed.
+    """The least epsilon at which two distributions are (epsilon, delta)-indistinguishable, either way, and an outcome
+    that shows it. What was lost counts against what is shown, so no smaller epsilon holds, and hardly a larger one is
+    needed.
 
     >>> round(exact_epsilon({"yes": 0.5, "no": 0.5}, {"yes": 0.25, "no": 0.75})[0], 4)
     0.6931
@@ -101,11 +102,12 @@ def _one_way(here: Law, there: Law, delta: float) -> tuple[float, str]:
 
 
 def needed_price(here: Law, there: Law, order: float, miss_price: float = 0) -> tuple[float, str]:
-    """The least price of a hit that pays for the first law over the second at one Renyi order, and what shows it.
+    """The least cost of a hit that pays for the first distribution over the second at one Renyi order, and what shows
+    it.
 
     Outcomes are `[answer, hit]`. A filter at that order is right where `E (p/q)^order e^-charged <= 1` over q, with
-    what each outcome is charged; infinite where misses alone break that. Chances that are too low here or too high
-    there only make it smaller.
+    what each outcome is charged; infinite where misses alone break that. Probabilities that are too low here or too
+    high there only make it smaller.
 
     >>> round(needed_price({"[1,1]": 0.25, "[0,0]": 0.75}, {"[1,1]": 0.3, "[0,0]": 0.7}, 2)[0], 4)
     0.0588
@@ -134,7 +136,7 @@ def epsilon_shown(
     """The smallest epsilon at which transcripts can be (epsilon, delta)-DP that were in an event so often.
 
     `here` and `there` count how many of `runs` were in the event on either neighbour. With probability 1 - alpha the
-    transcripts are (epsilon, delta)-DP for nothing smaller: both chances are bounded at once (Clopper and Pearson
+    transcripts are (epsilon, delta)-DP at no cost smaller: both probabilities are bounded at once (Clopper and Pearson
     1934), and it is `ln((p - delta)/q)` of the lower bound here and the upper there; -inf where nothing is shown. The
     event must be chosen without the transcripts that are counted.
 
@@ -148,13 +150,13 @@ def epsilon_shown(
 
 
 def lower_chance(counts: ArrayLike, runs: int, alpha: float) -> Floats:
-    """A chance is at least this with probability 1 - alpha, after so many successes."""
+    """A probability is at least this with probability 1 - alpha, after this many successes."""
     found: Any = np.asarray(counts)
     return np.where(found > 0, beta.ppf(alpha, np.maximum(found, 1), runs - found + 1), 0.0)
 
 
 def upper_chance(counts: ArrayLike, runs: int, alpha: float) -> Floats:
-    """A chance is at most this, likewise.
+    """A probability is at most this, likewise.
 
     >>> float(upper_chance(0, 100, 0.05).round(3)), float(lower_chance(100, 100, 0.05).round(3))
     (0.03, 0.97)
@@ -177,7 +179,7 @@ def matrices(here: Outcomes, there: Outcomes) -> tuple[Matrix, Matrix]:
     """The outcomes of either neighbour as rows of numbers, one column meaning the same in both.
 
     For each number in an outcome: the number; where one is missing in some outcomes, whether it is there; where floats
-    are no whole numbers, how many binary digits follow the point, in which careless noise shows. Columns that are alike
+    are no integers, how many binary digits follow the point, in which careless noise shows. Columns that are alike
     everywhere are left out.
 
     >>> matrices([{"value": 2}, {"value": None}], [{"value": 3}, {"value": 3}])[0].tolist()
@@ -264,7 +266,7 @@ def most_shown(here: Matrix, there: Matrix, delta: float = 0, alpha: float = ALP
 
     A quarter of them teaches what tells the neighbours apart: each number by itself, the ratio of the frequencies where
     few outcomes are possible, and two learned classifiers where scikit-learn is there. A quarter chooses one of these
-    scores and a bar for it. With the other half, which chose nothing, that one event is counted.
+    scores and a threshold for it. With the other half, which chose nothing, that one event is counted.
 
     >>> rng = np.random.default_rng(1)
     >>> samples = [rng.laplace(centre, 1, (40_000, 1)) for centre in (1, 0)]
@@ -287,7 +289,7 @@ def most_shown(here: Matrix, there: Matrix, delta: float = 0, alpha: float = ALP
 
 
 def _best_bar(name: str, here: Floats, there: Floats, delta: float, alpha: float) -> Proof:
-    """The best event of one score: at least a bar, either way round."""
+    """The best event of one score: at least a threshold, either way round."""
     bars = np.unique(np.concatenate([here, there]))
     if len(bars) > BARS:
         bars = np.unique(np.quantile(bars, np.linspace(0, 1, BARS), method="nearest"))

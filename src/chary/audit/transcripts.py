@@ -69,7 +69,7 @@ class ReadOnce(RowTable):
         return readings[asked]
 
     def close(self) -> None:
-        """Sessions come and go; whoever opened the rows ends them with `end`."""
+        """Sessions come and go; anyone who opened the rows ends them with `end`."""
 
     def end(self) -> None:
         """Release the engine."""
@@ -78,7 +78,7 @@ class ReadOnce(RowTable):
 
 @dataclass
 class KeptLiving:
-    """Living units whose answers are kept for as long as the same may take part. Secret."""
+    """Active units whose answers are kept for as long as the same may take part. Secret."""
 
     reading: LivingReading
     rooms: Rooms | None = field(default=None, repr=False)
@@ -173,7 +173,7 @@ class Played:
 
 
 def played(asked: Asked, rows: Rows, under: OpenedUnder, source: noise.Source, times: int) -> Played:
-    """So many transcripts: of one call or one run, on what its plans read, or of whole sessions."""
+    """This many transcripts: of one call or one run, on what its plans read, or of whole sessions."""
     session = under.opened(rows, source)
     if isinstance(asked, Call):
         return _calls(asked, session, times)
@@ -306,13 +306,13 @@ class WorstCase:
     """How a kind is audited: `ask(k)` is its call, or what is done in a session, at k times the usual epsilon.
 
     `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
-    whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the price of a hit at
-    the filter's order, in log-moment, by exact laws; of a run, what is charged of all its transcripts, of which with
-    `hits_only` no more is looked at than which questions hit. `law` is the exact law of what a run makes of its one
-    question, by its own code, where only a part of its words needs to be followed. `seen` is what is looked at of a
-    sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome says it may spend
-    of what was charged, where the rest is kept for what is not asked: that is claimed then. Those that are `quick` are
-    audited in a minute: one of each way in which neighbours are told apart.
+    whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the cost of a hit at
+    the filter's order, in log-moment, by exact distributions; of a run, what is charged of all its transcripts, of
+    which with `hits_only` no more is looked at than which questions hit. `law` is the exact distribution of what a run
+    makes of its one question, by its own code, where only a part of its words needs to be followed. `seen` is what is
+    looked at of a sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome
+    says it may spend of what was charged, where the rest is kept for what is not asked: that is claimed then. Those
+    that are `quick` are audited in a minute: one of each way in which neighbours are told apart.
     """
 
     kind: str
@@ -344,5 +344,5 @@ class WorstCase:
 
 
 def renyi(epsilon: int = 1, grain: Any = None) -> Callable[[int], OpenedUnder]:
-    """A budget of so many epsilons with the delta of audits."""
+    """A budget of this many epsilons with the delta of audits."""
     return lambda k: OpenedUnder(Budget(epsilon * k, DELTA), "renyi", None if grain is None else Fraction(grain) * k)

@@ -29,10 +29,10 @@ from chary.numbers import Number, exact, whole
 
 @dataclass(frozen=True)
 class AgreedPlan:
-    """So many tests, as many hits as are to fit beside their misses, and how to divide what they may take.
+    """This many tests, as many hits as are to fit next to their misses, and how to divide what they may take.
 
     `main` is that in steps of the filter; `misses` is the part of it for misses, None for the best one; `value` is the
-    part of the price of a hit for its value. All tests are to be right together with probability `sure`.
+    part of the cost of a hit for its value. All tests are to be right together with probability `sure`.
     """
 
     tests: int
@@ -44,7 +44,7 @@ class AgreedPlan:
 
     @property
     def chance(self) -> Fraction:
-        """The chance of a false alarm, or of a miss, from where on a test counts as right."""
+        """The probability of a false alarm, or of a miss, from where on a test counts as right."""
         return chance_of_each(self.sure, self.tests)
 
     def charges(self, share: Fraction) -> "Charges":
@@ -57,14 +57,14 @@ class AgreedPlan:
 class Charges:
     """What is charged, in steps of the filter: a miss in advance, and a hit above that when it comes.
 
-    A test that hits was paid a miss in advance, so its price is the sum of both.
+    A test that hits was paid a miss in advance, so its cost is the sum of both.
     """
 
     hit: int
     miss: int
 
     def of(self, filter_: RenyiFilter, value: Fraction) -> SharpTest:
-        """The test that these charges buy, once the part `value` of the price of a hit went to its value.
+        """The test that these charges buy, once the part `value` of the cost of a hit went to its value.
 
         `InvalidParameter` where the rest would be less than a miss.
         """
@@ -105,7 +105,7 @@ class AgreedTerms:
         return Amount(self.charges.miss).times(self.tests)
 
     def sharpness(self, sensitivity: int, grid: Fraction) -> Sharpness:
-        """The test of values that one unit moves by so many steps."""
+        """The test of values that one unit moves by this many steps."""
         return _sharpness(self, sensitivity, grid)
 
     def noise(self, sensitivity: int) -> Gaussian | None:
@@ -114,7 +114,7 @@ class AgreedTerms:
         return None if test.value_rho is None else test.value_noise(sensitivity)
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off so many tests may be together, in sensitivities."""
+        """How far off this many tests may be together, in sensitivities."""
         return self.sharpness(1, Fraction(1)).within(tests, confidence)
 
 
@@ -160,7 +160,8 @@ def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpnes
 
 @dataclass(frozen=True)
 class AgreedTest(answers.AboveOrNot):
-    """Whether one question was at or above its bar; `value` is that of a hit where the run publishes values, else None.
+    """Whether one question was at or above its threshold; `value` is that of a hit where the run publishes values, else
+    None.
 
     `tests_left` is how many tests were left after it.
     """
@@ -170,7 +171,7 @@ class AgreedTest(answers.AboveOrNot):
 
 @dataclass(frozen=True)
 class AgreedWatch(answers.TestedKeys):
-    """Which keys were at or above the bar, with their values where the run publishes values, else None.
+    """Which keys were at or above the threshold, with their values where the run publishes values, else None.
 
     A scan ends at the last hit that the budget can pay for: later keys are `untested`. `tests_left` is how many tests
     were left after it.
@@ -181,7 +182,7 @@ class AgreedWatch(answers.TestedKeys):
 
 
 def used(tests: int) -> bytes:
-    """The state of a run, of which all is public: how many of its tests are used up."""
+    """The state of a run, of which all is public: how many of its tests were used."""
     return json.dumps([tests]).encode()
 
 
@@ -208,7 +209,7 @@ class AgreedState:
     terms: AgreedTerms = field(repr=False)
 
     def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> forecast.Within:
-        """How far off so many tests may be together, in sensitivities (default: all that were agreed on, as sure)."""
+        """How far off this many tests may be together, in sensitivities (default: all that were agreed on, as sure)."""
         wanted = self.tests if tests is None else whole(tests, "tests")
         return self.terms.within(wanted, self.terms.plan.sure if confidence is None else confidence)
 
@@ -217,23 +218,24 @@ class AgreedState:
 class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     """Agree on a number of tests: all their misses are paid now, a hit when it comes, and they are the sharper for it.
 
-    Guarantee: each test is a `SharpTest` of these prices at the order of the session's filter. The opening is charged
+    Guarantee: each test is a `SharpTest` of these costs at the order of the session's filter. The opening is charged
     `tests` misses, a hit what it costs above a miss; a test that is not asked stays paid. One unit can be in at most
-    `tests` of them: a keyed question uses up as many as it has keys that one unit can be in, and none is answered
+    `tests` of them: a grouped question uses up as many as it has keys that one unit can be in, and none is answered
     beyond. In the end open another run, or ask `ThresholdTest(..., hits=20)`, whose misses are free.
 
-    `hits` says how much a hit costs: so many fit beside the misses into `part` of the whole budget (all of it, unless
-    given). Further ones are charged alike while there is room. `misses` is the share of that part for misses (default:
-    the one of the sharpest tests). `value` publishes a fresh, unbiased value with each hit, for that share of its
-    price; without, only yes or no. With probability `sure` (0.95) so many tests, every key counted, are all right for
-    values farther from their bar than `session.quote(call).within`, in sensitivities; `run.state.accuracy(tests=)`
-    tells it for more keys. The quote has the prices of each hit and miss to come, too: `later_hit` and `later_miss`.
+    `hits` says how much a hit costs: this many fit next to the misses into `part` of the whole budget (all of it,
+    unless given). Further ones are charged alike while there is room. `misses` is the share of that part for misses
+    (default: the one of the sharpest tests). `value` publishes a fresh, unbiased value with each hit, for that share of
+    its cost; without, only yes or no. With probability `sure` (0.95) this many tests, every key counted, are all right
+    for values farther from their threshold than `session.quote(call).within`, in sensitivities;
+    `run.state.accuracy(tests=)` tells it for more keys. The quote has the costs of each hit and miss to come, too:
+    `later_hit` and `later_miss`.
 
-    Why hits are not bought, too: those that never come would be lost, most of the price of a run. So other calls may
-    take the room of a hit; then a test is refused unread, and it is not used up. What no other call can take are the
+    Why hits are not bought, too: those that never come would be lost, most of the cost of a run. So other calls may
+    take the room of a hit; then a test is refused unread, and is not used. What no other call can take are the
     misses and the number of tests. To keep room for hits, cap other analysts by `session.set_quota`.
 
-    Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it tells nothing;
+    Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it says nothing;
     `NotPriced` under any but the Renyi filter; `BudgetExceeded` if the misses do not fit.
 
     >>> PrepaidTests(tests=10_000, hits=20, misses="0.2").tests
@@ -274,7 +276,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
         )
 
     def terms(self, filter_: Filter) -> AgreedTerms:
-        """What each miss and each hit would cost under this filter, and the law of each test."""
+        """What each miss and each hit would cost under this filter, and the distribution of each test."""
         known = filter_.for_sharp_tests("start SparseVector(above=, hits=, epsilon=)")
         return AgreedTerms.planned(self.paid(known), known)
 
@@ -286,12 +288,12 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
 
 
 class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
-    """`run.ask(query, above=500)`: is it at or above the bar? Of a keyed query each key in order, in one scan.
+    """`run.ask(query, above=500)`: is it at or above the threshold? Of a grouped query each key in order, in one scan.
 
     A miss is free, a hit is charged. A question uses up as many tests as it has keys that one unit can be in. Errors:
     `BudgetExceeded` where fewer are left, or a hit does not fit into the budget: neither uses any up; `InvalidQuery`
     for a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then
-    nothing was told or charged, and the question may be asked again."""
+    nothing was reported or charged, and the question may be asked again."""
 
     kind = "agreed_tests"
     names = "agreed_tests"
@@ -310,7 +312,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
 
         Guarantee: each group is the test of the run's terms. Its miss was charged by the opening, for as many groups as
         one unit can be in; at most as many hits concern it (theory 1.6), and each is reserved before anything is read.
-        The number of tests that are used up is stored with the answer, in one transaction, and only if no other
+        The number of tests that were used is stored with the answer, in one transaction, and only if no other
         question was faster: otherwise the outcome is thrown away by the transaction, unseen. So no more are answered
         than were agreed on, whatever fails or races. A question that got no answer uses up none.
         """

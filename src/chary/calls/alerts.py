@@ -45,7 +45,7 @@ A_YEAR: Final = 52
 
 
 def state_of(active: bool) -> str:
-    """How the state of a group is told."""
+    """How the state of a group is reported."""
     return ACTIVE if active else QUIET
 
 
@@ -214,8 +214,8 @@ class AlertState:
         return [told for told in self.results if told.changed]
 
     def false_alarms(self, versions: int = A_YEAR, *, truth: Number = 0) -> float | None:
-        """Expected firings at so many versions, at most, of groups whose truth is at most `truth`; None if that is not
-        below the threshold. Nothing is read."""
+        """Expected firings at this many versions, at most, of groups whose truth is at most `truth`; None if that is
+        not below the threshold. Nothing is read."""
         steps = -int(-exact(truth, "truth") // self._law.call.counted.grid)
         return self._law.expected().alarms(steps, self._law.groups * whole(versions, "versions"))
 
@@ -237,32 +237,32 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     A quiet group becomes active when it is at or above `above`, up to noise; an active one becomes quiet when it is
     below `clear_below` (default: `above`). A distance between the two keeps a value near the threshold from going to
     and fro. Opening is free; `run.ask()` tests the rows of now, and `session.start(..., follow=True)` does so after
-    each append. How sharply is said as for `ThresholdTest`: `hits` is the number of changes that fit into the whole
+    each append. How accurately is said as for `ThresholdTest`: `hits` is the number of changes that fit into the whole
     budget, an episode takes two, and `tests` the number of versions that are expected, each of which tests all groups.
-    A change comes with a noisy value, for the part `value` of its price (default: a quarter).
+    A change comes with a noisy value, for the part `value` of its cost (default: a quarter).
 
     Guarantee: each answer is one call whose NotPrior target is "the state changes", of each group, and the state is
     public: with `epsilon` an epsilon-DP test, otherwise a `SharpTest` with a value of its own. A change is charged like
-    a hit of `ReleaseIf`; a version without a change is free where misses are free. One unit is in so many groups
+    a hit of `ReleaseIf`; a version without a change is free where misses are free. One unit is in this many groups
     (`max_groups_per_unit`, `assumed_groups_per_unit`), and at most that many changes of one version are charged. When
     the budget cannot pay for that many, it halts at the last change that fits, and later groups keep their states. Two
     processes that ask at once never tell one change twice.
 
-    With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last so many hours,
-    days, weeks, months or years up to `run.ask(at=...)` are seen: today, if that is left out. Days end at midnight;
-    times are compared as they are written, without a time zone. Rows that come late are seen as long as their time is
-    in the window. With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are seen at
-    each version.
+    With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last this many
+    hours, days, weeks, months or years up to `run.ask(at=...)` are seen: today, if that is left out. Days end at
+    midnight; times are compared as they are written, without a time zone. Rows that come late are seen as long as their
+    time is in the window. With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are
+    seen at each version.
 
     Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless it is said, and a question
     reads, and is charged in, the blocks that the window overlaps at that time, and no others: what is kept is public.
     So it never ends: the oldest block leaves, and a new one comes with a budget of its own. Nothing is before the first
     block. Without a window it reads all blocks up to today's.
 
-    `severity` and `note` are public words for who is told. Errors: `InvalidQuery` for a mean, `InvalidParameter` for
-    `clear_below` above `above`, for a window or `since` without a `time` or beside each other, for a window that
+    `severity` and `note` are public words for who is reported. Errors: `InvalidQuery` for a mean, `InvalidParameter`
+    for `clear_below` above `above`, for a window or `since` without a `time` or both at once, for a window that
     overlaps more blocks than are kept, or is asked about the future where rows are in blocks, and where mostly false
-    alarms are to be expected at so many versions (`tests`, or 52 where none are named), unless `below_margin=True`
+    alarms are to be expected at this many versions (`tests`, or 52 where none are named), unless `below_margin=True`
     says that this is meant.
 
     Source: [TCT] section 4; docs/theory/theory.md, an alert pays for transitions.
@@ -316,7 +316,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
 
     @property
     def wanted(self) -> sharpness.Wanted:
-        """How sharply it tests: each version tests every group."""
+        """How accurately it tests: each version tests every group."""
         return sharpness.Wanted.said(self, tests=None if self.tests is None else self.tests * self.groups)
 
     @property
@@ -519,7 +519,7 @@ class AlertLaw:
 
     @classmethod
     def of(cls, asked: Alert, spine: Spine, told: Json) -> "AlertLaw":
-        """What follows from the opening, and from the price that it told."""
+        """What follows from the opening, and from the cost that it told."""
         query, neighbor_relation = asked.counted, spine.rows.neighbor_relation
         change = query.sensitivity(neighbor_relation)
         if asked.epsilon is not None:
@@ -542,13 +542,13 @@ class AlertLaw:
         return cls(asked, tests, fire, clear, publications, asked.groups, parts, least)
 
     def expected(self) -> forecast.TestForecast:
-        """What quiet groups are expected to report at so many versions."""
+        """What quiet groups are expected to report at this many versions."""
         versions = (self.call.tests or A_YEAR) * self.groups
         shared = self.tests.noise.law() if self.tests.noise and self.tests.decides else None
         return forecast.TestForecast(self.tests.tails, self.fire, self.call.counted.grid, versions, self.least, shared)
 
     def told(self, spine: Spine) -> str:
-        """What an episode costs, which truths keep it quiet or active, and how soon one is told."""
+        """What an episode costs, which truths keep it quiet or active, and how soon one is reported."""
         price, fit, expected = spine.filter.price(self.tests.event), self.hits_left(spine), self.expected()
         said = ["an episode costs two hits, one as it fires and one as it clears"]
         if fit is not None and (spine.accounts().alone or not price.free_miss):
@@ -642,7 +642,7 @@ class AlertRun(RunKind[Any, AlertState]):
         return self._at(last.number, _read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """Which version it was is told by the answer."""
+        """Which version it was is reported by the answer."""
         return self._at(0, _read_time(body["at"]) if "at" in body else None)
 
     def _now(self, version: Version, *, once: bool = False) -> Plan[Any]:

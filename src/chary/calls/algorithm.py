@@ -27,9 +27,9 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A computation on the rows that its author vouches to be (epsilon, delta)-DP, or rho-zCDP, for neighbours.
+    """A computation on the rows that its author asserts to be (epsilon, delta)-DP, or rho-zCDP, for neighbours.
 
-    Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the laws of what
+    Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the distributions of what
     `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable, or
     their Renyi divergence of every order a > 1, either way, is at most `a rho`. Say one of the two: `epsilon=`, with a
     `delta=` if need be, or `rho=`. The second is charged as it is, without a detour by a delta, needs no
@@ -38,27 +38,29 @@ class Algorithm:
     `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
     from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
 
-    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays; and bytes, up to
-    4 MiB each, of which the ledger keeps the SHA-256 beside their base64. More of them are an outcome that failed.
+    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays; and bytes, up to 4
+    MiB each, of which the ledger keeps the SHA-256 next to their base64. More of them are an outcome that failed.
     `name` and `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
-    `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order: exact rationals that add
-    up to 1; or a law of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or floats. That is
-    what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset, in one of these ways for
-    all, and of floats that none is farther than 2^-44 from the chance of an epsilon-DP law: so much of the uniform law
-    is mixed in that what is drawn from is epsilon-DP.
+    `probabilities(rows, **parameters)`, if given, returns the probability of each, in that order: exact rationals that
+    add up to 1; or a distribution of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or
+    floats. That is what a `Boundary` draws from; anyone who gives it asserts that it does so for every dataset, in one
+    of these ways for all, and of floats that none is farther than 2^-44 from the probability of an epsilon-DP
+    distribution: so much of the uniform distribution is mixed in that what is drawn from is epsilon-DP.
 
-    `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
-    that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
-    targets are paid by them (`StatedLaws`), which is never dearer than by the epsilon, and need no q: of a
-    `RunAlgorithm` and a race, of an `OnChange`, of a `PublishIf`, and that two published runs of a `Boundary` differ.
+    `laws`, if given, are pairs of distributions of the outcomes, in that order, as exact rationals: anyone who gives
+    them asserts that for any two neighbours the two distributions are a mixture of these pairs, in either order, and
+    that no run raises. Then targets are paid by them (`StatedLaws`), which is never more expensive than by the epsilon,
+    and need no q: of a `RunAlgorithm` and a race, of an `OnChange`, of a `PublishIf`, and that two published runs of a
+    `Boundary` differ.
 
-    `loss(outcome)`, if given, is what an outcome lost, at most epsilon: whoever gives it vouches that no outcome is
+    `loss(outcome)`, if given, is what an outcome lost, at most epsilon: anyone who gives it asserts that no outcome is
     more than e^loss times likelier under one of two neighbours than under the other. Outcomes that lose more than
-    epsilon have a chance of at most delta together. A `RunAlgorithm` without a target is then charged what it reports
-    ([GAUSS] Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
+    epsilon have a probability of at most delta together. A `RunAlgorithm` without a target is then charged what it
+    reports ([GAUSS] Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
 
-    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
-    that are none, or less private than epsilon; when it is asked, for probabilities that are no law of an empty table.
+    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for
+    distributions that are none, or less private than epsilon; when it is asked, for probabilities that are no
+    distribution of an empty table.
 
     >>> def oldest(rows, source, cap):
     ...     ages = np.minimum(rows["age"].to_numpy(), cap)
@@ -134,7 +136,7 @@ class Algorithm:
         return Targeted(epsilon, q, delta)
 
     def stated(self, hits: Sequence[bool]) -> StatedLaws:
-        """What a run may reveal by its laws, when these of its outcomes hit."""
+        """What a run may reveal by its distributions, when these of its outcomes hit."""
         return StatedLaws.of(self.laws or (), hits, self.delta)
 
     def reported(self, outcome: Any) -> Fraction | None:
@@ -150,11 +152,11 @@ class Algorithm:
 
     @property
     def lawful(self) -> bool:
-        """Whether the law of its outcomes is known."""
+        """Whether the distribution of its outcomes is known."""
         return self.probabilities is not None
 
     def law(self, rows: Any) -> noise.FiniteLaw:
-        """The law of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
+        """The distribution of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
         failure = f"the probabilities of {self.name!r} raised, or are no law of its outcomes"
         stated = self.probabilities
         if stated is None:
@@ -165,8 +167,8 @@ class Algorithm:
         return known
 
     def rehearse(self, rows: Rows) -> None:
-        """Refuse probabilities that are no law where there are no rows, which is a dataset like any other if units come
-        and go; `InvalidParameter`. Nothing is read."""
+        """Refuse probabilities that are no distribution where there are no rows, which is a dataset like any other if
+        units come and go; `InvalidParameter`. Nothing is read."""
         names = self.columns if self.columns is not None else list(rows.schema)
         types = [_ARROW.get(rows.schema.get(name, "")) for name in names]
         if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE or None in types:
@@ -219,11 +221,12 @@ _ARROW: Final[Mapping[str, Any]] = {
 
 
 def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
-    """What an author told of chances, as a law that is epsilon-DP to the last digit; an error if it is none.
+    """What an author told of probabilities, as a distribution that is epsilon-DP to the last digit; an error if it
+    is none.
 
     Floats p + e, |e| <= a, that add up to about 1, are scaled to add up to 1; then they err by 2 (n + 1) a at most.
-    With a part g of the uniform law, p + e + g/n <= E (q + f + g/n) follows from p <= E q where g (E - 1)/n covers both
-    errors: (E + 1)/(E - 1) <= 1 + 2/epsilon.
+    With a part g of the uniform distribution, p + e + g/n <= E (q + f + g/n) follows from p <= E q where g (E - 1)/n
+    covers both errors: (E + 1)/(E - 1) <= 1 + 2/epsilon.
     """
     if isinstance(told, noise.FiniteLaw):
         return told
@@ -355,7 +358,7 @@ class Target:
         return algorithm.event if self.whole else algorithm.targeted(self.q)
 
     def event_by_laws(self, algorithm: Algorithm) -> Event:
-        """The same by the laws of its outcomes, where the author stated them; they make a q needless.
+        """The same by the distributions of its outcomes, where the author stated them; they make a q needless.
 
         Errors: `InvalidParameter` for a q larger than they allow.
         """
@@ -390,7 +393,7 @@ def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Tar
     """Some of the declared outcomes; whatever else comes out all the same is a hit as well.
 
     Errors: `InvalidParameter` for an empty list, outcomes that are not declared, and a target that leaves several
-    outcomes free without its q, unless the algorithm has laws.
+    outcomes free without its q, unless the algorithm has distributions.
     """
     known, named = declared(algorithm), {canonical_outcome(outcome) for outcome in target}
     if known is None:
@@ -426,7 +429,8 @@ def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
 def _all_but(algorithm: Algorithm, free: set[str], told: Json, q: Number | None) -> Target:
     """All outcomes but these canonical ones: NotPrior if there is one of them, and nothing is free if there is none.
 
-    Several may be free by a q, or by laws, by which every call is paid that has such a target (`event_by_laws`).
+    Several may be free by a q, or by distributions, by which every call is paid that has such a target
+    (`event_by_laws`).
     """
     if len(free) > 1 and q is None and algorithm.laws is None:
         raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory/theory.md")
@@ -451,15 +455,15 @@ FINEST: Final = 2**20
 class ScoreFunction:
     """A function of the rows that scores every candidate, or says how far each is from being the true answer.
 
-    `run(rows, candidates, **parameters)` returns one number for each candidate, in their order: whole numbers,
+    `run(rows, candidates, **parameters)` returns one number for each candidate, in their order: integers,
     fractions and floats, which are read as exactly what they are. `rows` is an Arrow table of the named `columns` (all
     without), or an int64 array for a series. `name` and `parameters` are public and identify the question.
 
-    Guarantee needed of the author, which nothing can check: what is said of it where it is used, such as that no
-    unit moves a score farther than the sensitivity, holds for the numbers that are *returned*, roundings of floats
-    included, for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of
-    random words as well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then
-    the coins of two neighbours can be paired, each with its own law, so that the same holds for every pair. Where that
+    Guarantee needed of the author, which nothing can check: what is said of it where it is used, such as that no unit
+    moves a score farther than the sensitivity, holds for the numbers that are *returned*, roundings of floats included,
+    for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of random words as
+    well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then the coins of
+    two neighbours can be paired, each with its own distribution, so that the same holds for every pair. Where that
     holds only if each row is a unit under one `neighbors`, name it: then every other session refuses the score.
 
     Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON; `InvalidQuery` in a
@@ -514,12 +518,12 @@ class ScoreFunction:
 
 
 def failed(name: str) -> str:
-    """What is told of a function that has no scores."""
+    """What is said of a function that has no scores."""
     return f"the score {name!r} raised, or returned what is not one number for each candidate; charged"
 
 
 def score_step(sensitivity: Fraction) -> Fraction:
-    """What scores are rounded down to: whole numbers are kept, and so are multiples of the sensitivity.
+    """What scores are rounded down to: integers are kept, and so are multiples of the sensitivity.
 
     >>> score_step(Fraction(3, 4))
     Fraction(1, 4194304)
@@ -530,7 +534,7 @@ def score_step(sensitivity: Fraction) -> Fraction:
 def score_steps(scores: Sequence[Score], sensitivity: Fraction) -> list[int]:
     """Scores in whole steps, rounded down, none farther than 2**40 sensitivities from 0; what is no number lies lowest.
 
-    Neither moves two scores farther apart than the sensitivity, which is a whole number of steps, and both keep the
+    Neither moves two scores farther apart than the sensitivity, which is an integer of steps, and both keep the
     direction in which a score moves.
 
     >>> score_steps([1, 0.5, float("-inf"), float("nan")], Fraction(2**20))
@@ -541,7 +545,7 @@ def score_steps(scores: Sequence[Score], sensitivity: Fraction) -> list[int]:
 
 
 def distance_steps(distances: Sequence[Score]) -> list[int]:
-    """Distances as whole numbers of units from 0 to 2**40, rounded down; what is no number is farthest.
+    """Distances as integers of units from 0 to 2**40, rounded down; what is no number is farthest.
 
     Neither makes one unit move a distance by more than 1.
 

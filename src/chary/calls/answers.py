@@ -24,7 +24,7 @@ EVERYTHING: Final = Support.everything()
 class NumberOrNothing(Answer):
     """A noisy number if it was published; otherwise nothing (`value` is None).
 
-    What a published value says is its `interval`, by its `publication`. `error_bar` is the half-width of the 95 %
+    What a published value says is its `interval`, by its `publication`. `error_bar` is half the width of the 95 %
     interval of a value with noise of its own, None where it was published because of its noise too; `caution` says in
     words where a value may be a false alarm.
     """
@@ -72,7 +72,7 @@ def published(
 
 
 def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Silence:
-    """What it says of a value of this query that a test against so many steps with these tails did not report it."""
+    """What it says of a value of this query that a test against this many steps with these tails did not report it."""
     floor, ceiling = query.known_range(neighbor_relation)
     return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
 
@@ -80,7 +80,7 @@ def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, thre
 def published_best(
     noise: Additive, query: Query, neighbor_relation: NeighborRelation, *, candidates: int, most: int
 ) -> LargestOf:
-    """How values with this noise were published: as the largest `most` of so many candidates."""
+    """How values with this noise were published: as the largest `most` of this many candidates."""
     known = published(noise, query, neighbor_relation)
     return LargestOf(
         known.noise, candidates=candidates, most=most, grid=known.grid, floor=known.floor, ceiling=known.ceiling
@@ -89,7 +89,8 @@ def published_best(
 
 @dataclass(frozen=True)
 class Withheld(Answer):
-    """An answer that is published, or withheld: secret state beside call `held` of the ledger, which `widen` publishes.
+    """An answer that is published, or withheld: secret state next to call `held` of the ledger, which `widen`
+    publishes.
 
     It survives restarts.
     """
@@ -135,10 +136,10 @@ class YesOrNo(Answer):
 
 @dataclass(frozen=True)
 class AboveOrNot(Answer):
-    """Whether one question was at or above its bar; its value where values are published of hits, else None.
+    """Whether one question was at or above its threshold; its value where values are published of hits, else None.
 
-    As a condition it is its `hit`. `error_bar` is the half-width of the 95 % interval of a value, which has noise of
-    its own. A hit without a value says nothing more: given that it is one, it has no p-value.
+    As a condition it is its `hit`. `error_bar` is half the width of the 95 % interval of a value, which has noise
+    of its own. A hit without a value says nothing more: given that it is one, it has no p-value.
     """
 
     above: bool
@@ -265,8 +266,8 @@ class Tracked(Answer):
     """The answer to a question that is asked again and again; `changed` is what was charged.
 
     Of a query a multiple of the step: `error_bar` is half a step and that of the noise, for a first answer and one that
-    did not change; see `interval`. Of a query tracked by sharp tests the value that was told last: `error_bar` is that
-    of its noise, and if it did not change the distance at which a change is hardly ever missed. Of an algorithm an
+    did not change; see `interval`. Of a query tracked by optimal tests the value that was reported last: `error_bar` is
+    that of its noise, and if it did not change the distance at which a change is hardly ever missed. Of an algorithm an
     outcome in JSON values, without one.
     """
 
@@ -403,7 +404,7 @@ def above_or_not(above: bool) -> str:
 
 @dataclass(frozen=True)
 class Selected(Hits):
-    """The candidates that reached the bar, in the order they were listed; each was charged.
+    """The candidates that reached the threshold, in the order they were listed; each was charged.
 
     The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
     The interval of a count holds with 95 % confidence, given that it was published; scores of algorithms have none.
@@ -415,7 +416,7 @@ class Selected(Hits):
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
-        """The candidates that reached the bar, with their scores."""
+        """The candidates that reached the threshold, with their scores."""
         return {chosen.name: chosen.score for chosen in self.above}
 
     @property
@@ -519,8 +520,9 @@ class TestedKeys(Hits):
     """Keys tested in the order they were listed.
 
     `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
-    were tested, the rest are `untested` because the hits that could be paid for ran out. `error_bar` is the half-width
-    of the 95 % interval of values with noise of their own, None where they were published because of their noise too.
+    were tested, the rest are `untested` because the hits that could be paid for ran out. `error_bar` is the half the
+    width of the 95 % interval of values with noise of their own, None where they were published because of their noise
+    too.
     """
 
     # A module of tests that imports it must not have it collected.

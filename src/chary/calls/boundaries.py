@@ -45,7 +45,8 @@ _TWICE: Final = "call_twice"
 
 @call("boundary", subject="algorithms")
 class Boundary(Call[answers.Classified | answers.Pair]):
-    """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
+    """The outcome of any algorithm whose distribution is known, free while it is clear; "boundary", which is charged,
+    if not.
 
     The algorithm declares its outcomes and their `probabilities`; it is these that are drawn from. A `Choose` by
     "exponential" or "permute_and_flip" has them, a `ThresholdTest` of one query by Laplace noise, and one `Quantile`
@@ -53,16 +54,16 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     of it: it is run so often, and what all runs agree on is published, else "boundary". With `runs=2, publish=True`
     both outcomes are published (a `Pair`), whether they agree or not.
 
-    Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
+    Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for this many outcomes, a call of 4/3
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
-    `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Where both are published `TwiceCall(
+    `UnanimousCall(epsilon, runs)` (this work); a run that failed agrees with none. Where both are published `TwiceCall(
     epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each run, in the
     wrapper twice (docs/theory/theory.md).
 
     Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, with a rho,
-    not 2 to 1000 runs, other than two that are published, and for what is no law of an empty table where units come and
-    go; `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author vouches not to
-    happen, and for a run of two published ones that failed.
+    not 2 to 1000 runs, other than two that are published, and for what is no distribution of an empty table where units
+    come and go; `AlgorithmFailed`, charged, for probabilities that raise or are no distribution, which their author
+    asserts not to happen, and for a run of two published ones that failed.
 
     >>> from chary import Algorithm
     >>> def law(rows):
@@ -151,8 +152,8 @@ def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
 
 
 def _by_laws(algorithm: Algorithm, event: Event, agreed: int | None = None) -> Event:
-    """What two published runs, or what so many runs agree on, may reveal by the laws of one, where they are stated and
-    few follow from them."""
+    """What two published runs, or what this many runs agree on, may reveal by the distributions of one, where they are
+    stated and few follow from them."""
     if algorithm.laws is None:
         return event
     one = algorithm.stated([True] * len(algorithm.outcomes or ()))
@@ -163,7 +164,7 @@ def _by_laws(algorithm: Algorithm, event: Event, agreed: int | None = None) -> E
 
 
 def _both(algorithm: Algorithm, data: Data) -> Result:
-    """Both runs are made, and both outcomes are told."""
+    """Both runs are made, and both outcomes are reported."""
     runs = boundaries.TwoRuns(algorithm.size[0]).step(
         lambda source: algorithm.outcome(data.values[0], source), data.source
     )
@@ -185,7 +186,7 @@ def _once(algorithm: Algorithm, data: Data) -> str | None:
 
 @dataclass(frozen=True)
 class _Stated:
-    """An algorithm as a mechanism that knows the law of its outcome's position."""
+    """An algorithm as a mechanism that knows the distribution of its outcome's position."""
 
     algorithm: Algorithm
 
@@ -200,7 +201,7 @@ class _Stated:
         return len(self.algorithm.outcomes or ())
 
     def law(self, value: Any) -> noise.FiniteLaw:
-        """The law that its author states for these rows."""
+        """The distribution that its author states for these rows."""
         return self.algorithm.law(value)
 
 
@@ -213,19 +214,19 @@ HALF: Final = Fraction(1, 2)
 
 @lru_cache(maxsize=KEPT)
 def clear_by(labels: int) -> sharpness.Width:
-    """How deep a value must lie for its label to be told but for a chance."""
+    """How deep a value must lie for its label to be reported but for a probability."""
     return partial(clear_depth, labels)
 
 
 def clear_beyond(test: SharpTest, chance: float) -> float:
-    """How far beyond a bar at which it is told half of the time; with more labels it is less."""
+    """How far beyond a threshold at which it is reported half of the time; with more labels it is less."""
     return clear_depth(2, test, chance) - clear_depth(2, test, 0.5)
 
 
 @dataclass(frozen=True)
 class Clearly:
     """An answer by two draws of a label: of the group with the largest answer, or with `bars`, both in steps, of the
-    side, below the lower one or from the higher one on. Labels 0 and 1 meet between these, or at a single bar.
+    side, below the lower one or from the higher one on. Labels 0 and 1 meet between these, or at a single threshold.
 
     A hit is that the draws differ, or agree on a label that no value has.
     """
@@ -241,7 +242,8 @@ class Clearly:
 
     @cached_property
     def half(self) -> int:
-        """The depth at a bar: where a side is told half of the time, or all that there is between the bars."""
+        """The depth at a threshold: where a side is reported half of the time, or all that there is between the
+        thresholds."""
         if not self.bars:
             return 0
         low, high = self.bars
@@ -258,21 +260,21 @@ class Clearly:
         return (0, below) if below > 0 else (1, max(0, above))
 
     def step(self, data: Data) -> boundaries.InnerOutcome:
-        """The label that is told."""
+        """The label that is reported."""
         told = self.draws.step(*self.placed(data), data.source)
         return boundaries.BOUNDARY if told is None or told >= self.labels else told
 
     def wrong_call(self, distance: int) -> float:
-        """The chance that a value so far beyond a bar is not told clearly and rightly."""
+        """The probability that a value so far beyond a threshold is not told clearly and rightly."""
         return float(1 - self.draws.clear_chance(self.half + abs(distance)))
 
     def within(self, tests: int, confidence: Number) -> Within:
-        """How far beyond the bar all of so many values are told clearly and rightly."""
+        """How far beyond the threshold all of this many values are reported clearly and rightly."""
         steps = self.draws.reach(sharpness.chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
     def forecast(self, call: sharpness.HowSharply[Any]) -> Forecast:
-        """What is known of it before it is told."""
+        """What is known of it before it is reported."""
         together = sharpness.together(call, self.within)
         if not self.bars:
             return Forecast(within=self.within, foreseen=together)
@@ -281,13 +283,13 @@ class Clearly:
 
 @lru_cache(maxsize=KEPT)
 def label_draws(test: SharpTest, labels: int, steps: int) -> boundaries.LabelDraws:
-    """The draws of so many labels at this price, of depths that one unit moves by so many steps."""
+    """The draws of this many labels at this cost, of depths that one unit moves by this many steps."""
     return boundaries.LabelDraws(draw_table(test, labels, steps), labels)
 
 
 @lru_cache(maxsize=KEPT)
 def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDraws:
-    """Those of two sides so many steps apart, with as many labels as fit between the bars."""
+    """Those of two sides this many steps apart, with as many labels as fit between the thresholds."""
 
     def fits(bits: int) -> bool:
         return 2 * clear_depth(2**bits, test, 0.5) * steps <= zone
@@ -321,16 +323,16 @@ class Classify(sharpness.HowSharply[answers.Classified]):
 
     Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
     epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two, one epsilon-DP call in which "between" is a
-    q-target; the nearer the thresholds, the dearer a hit ([TCT] section 4; discrete noise: docs/theory/theory.md). With
-    groups the epsilon-DP exponential mechanism over them, each of which may change by the query's sensitivity, inside
-    the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in one direction (counts,
-    histograms and sums of one sign under add/remove) its noise is half.
+    q-target; the nearer the thresholds, the more expensive a hit ([TCT] section 4; discrete noise:
+    docs/theory/theory.md). With groups the epsilon-DP exponential mechanism over them, each of which may change by the
+    query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in
+    one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) a `SharpTest` whose hit is what is not clear: two draws
     that differ (docs/theory/theory.md). `within` is how far from the threshold, beyond one of two, or in the lead all
-    are told clearly. Two sides are told half of the time at their thresholds, or where they meet if that is nearer.
-    While the lead is small a sharp choice may name any group as clear, also one far behind (each of k with chance 1/k^2
-    at a tie); the exponential mechanism favours the larger ones even then.
+    are reported clearly. Two sides are reported half of the time at their thresholds, or where they meet if that is
+    nearer. While the lead is small a sharp choice may name any group as clear, also one far behind (each of k with
+    probability 1/k^2 at a tie); the exponential mechanism favours the larger ones even then.
 
     Errors: `InvalidQuery` for a mean, for groups with a threshold and for less than two of them; `InvalidParameter`
     for a query without groups unless it has one threshold, or two of which `low` is below `high`.
@@ -384,7 +386,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
         return Plan(kind, self.text(), event, run, self._tell, reads, forecast=forecast, size=size)
 
     def clearly(self, spine: Spine) -> Clearly:
-        """How it is told without epsilon; `NotPriced` but under a Renyi filter."""
+        """How it is reported without epsilon; `NotPriced` but under a Renyi filter."""
         query, thresholds, neighbor_relation = self._counted, self.thresholds, spine.rows.neighbor_relation
         steps = query.sensitivity(neighbor_relation)
         if not thresholds and not query.one_direction(neighbor_relation):
@@ -428,7 +430,7 @@ _BETWEEN: Final = "between"
 
 
 def _zone(mechanism: threshold_tests.ThreeZones, data: Data) -> Result:
-    """The side that is told, or that it is none."""
+    """The side that is reported, or that it is none."""
     zone = mechanism.step(data.integer(), data.source)
     return Result({"zone": zone}, hits=int(zone == _BETWEEN), tests=1)
 

@@ -214,7 +214,7 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     },
 )
 class Choose(Call[ChosenKey | Winner]):
-    """The key whose answer is the largest, up to noise, of a keyed query; its value is not published.
+    """The key whose answer is the largest, up to noise, of a grouped query; its value is not published.
 
     Guarantee: `Pure(epsilon)` whatever the number of keys, and whatever of them one unit is in; always charged. A key
     is a scalar for one column, a tuple for several; of a series, the position.
@@ -359,7 +359,8 @@ def _with_lead(
 def _with_law(
     plan: Plan[ChosenKey | Winner], query: Query, neighbor_relation: NeighborRelation, call: Choose
 ) -> Plan[ChosenKey | Winner]:
-    """The same choice, whose law is known: not that of noisy maxima, nor of permute-and-flip among very many."""
+    """The same choice, whose distribution is known: not that of noisy maxima, nor of permute-and-flip among very
+    many."""
     mechanism, many = chooser(query, neighbor_relation, call.epsilon or 0, str(call.mechanism)), len(query.keys or ())
     flips = isinstance(mechanism, choices.PermuteAndFlip)
     if isinstance(mechanism, choices.ReportNoisyMax) or (flips and many > choices.MOST_CANDIDATES):
@@ -506,20 +507,20 @@ Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], flo
 class ExponentialMechanism(Call[ChosenKey]):
     """One of a list of public candidates, the likelier the higher its score, or the smaller its distance.
 
-    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower, always charged: a candidate
-    of score u has a chance exactly proportional to `exp(epsilon u / (2 sensitivity))`, and one at distance D, which is
-    inverse sensitivity, to `exp(-epsilon D / 2)`; with `monotone` the 2 is left out. Say one of the two:
+    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter charges lower, always charged: a candidate
+    of score u has a probability exactly proportional to `exp(epsilon u / (2 sensitivity))`, and one at distance D,
+    which is inverse sensitivity, to `exp(-epsilon D / 2)`; with `monotone` the 2 is left out. Say one of the two:
 
     - `score=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
       unit, added or removed or replaced as the session says, moves no score by more than `sensitivity`; with
       `monotone`, moves all of them up or all of them down. Scores are rounded down to about a millionth of the
-      sensitivity (whole numbers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
+      sensitivity (integers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
       that.
     - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many keys): chary proves how
       far they move apart, and `sensitivity` and `monotone` are left out.
     - `distance=ScoreFunction(name, run)`: how many units would have to change to make each candidate the true answer.
       **An assumption that nothing can check** is that one unit changes no distance by more than 1; with `monotone`,
-      that it changes all of them in one direction, up or down. Distances are rounded down to whole numbers from 0 to
+      that it changes all of them in one direction, up or down. Distances are rounded down to integers from 0 to
       2**40; NaN is farthest. Neither can break that.
     - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
       works out how many units lie between.
@@ -527,7 +528,7 @@ class ExponentialMechanism(Call[ChosenKey]):
     With 95 % confidence, the score is at most `shortfall` below the best, or the distance at most that far above the
     smallest, whatever the data. A quote states it; `chary.accounting.utility_loss_up` is the published form of that
     bound. No unbiased (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units.
-    Candidates are different numbers, texts, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
+    Candidates are different numbers, strings, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
     2020.
 
     Errors: `InvalidParameter` for candidates that are none, for both or none of `score` and `distance`, a missing or
@@ -677,8 +678,8 @@ def score_choice(
 ) -> tuple[choices.Exponential, Fraction]:
     """The exact choice among scores in steps, and the size of a step.
 
-    Chances of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is what
-    stands for the sensitivity of queries, without the 2.
+    Probabilities of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is
+    what stands for the sensitivity of queries, without the 2.
     """
     if isinstance(call.score, ScoreFunction):
         step = score_step(Fraction(call.sensitivity or 1))
@@ -723,8 +724,8 @@ _MOST_VOTES: Final = 2**62
 class Labelled(Answer):
     """What the voters' label of one question is: `option`, or None with the reason in `state`.
 
-    "low": no option has many votes; "boundary": it is not clear what to answer. `paid` tells whether it was charged; a
-    call of a size for which the filter has no price of hits is charged in any case. `agreed` is the call that asked
+    "low": no option has many votes; "boundary": it is not clear what to answer. `paid` says whether it was charged; a
+    call of a size for which the filter has no cost of hits is charged in any case. `agreed` is the call that asked
     for agreement first, if one did.
     """
 
@@ -753,12 +754,12 @@ class Label(Call[Labelled]):
     With `clear` it is free where it is clear; where it is not, the answer is "boundary", which is charged.
 
     Guarantee: the exponential mechanism on the counts of votes when one voter votes differently: `Pure(epsilon)` and
-    (epsilon^2/8)-zCDP, whichever the filter prices lower; with a guess, which may depend on everything published
-    before, a `NarrowChoice` whose hit is another label than the guess. `low` adds the candidate "no option has so many
-    votes", for which no label is released. `flip` chooses by permute-and-flip, which is more accurate, and dearer under
-    a Renyi filter where every label is paid: it is `Pure` alone, and with a guess any epsilon-DP call with that
-    NotPrior target. `clear` puts the mechanism inside the boundary wrapper, `BoundaryCall(epsilon)` ([TCT] Algorithm
-    4); with `low`, both a clear label and a clear "low" are free.
+    (epsilon^2/8)-zCDP, whichever the filter charges lower; with a guess, which may depend on everything published
+    before, a `NarrowChoice` whose hit is another label than the guess. `low` adds the candidate "no option has this
+    many votes", for which no label is released. `flip` chooses by permute-and-flip, which is more accurate, and more
+    expensive under a Renyi filter where every label is paid: it is `Pure` alone, and with a guess any epsilon-DP call
+    with that NotPrior target. `clear` puts the mechanism inside the boundary wrapper, `BoundaryCall(epsilon)` ([TCT]
+    Algorithm 4); with `low`, both a clear label and a clear "low" are free.
 
     Errors: `InvalidQuery` when the session does not ask votes; `InvalidParameter` for a guess that is no option, and
     for `clear` with a guess or `flip`.
@@ -848,7 +849,7 @@ def tell_label(answer: Json, number: int) -> Labelled:
 
 @dataclass(frozen=True)
 class Agreed(YesOrNo):
-    """Whether some option has so many votes, up to noise; `surprising` if that was not expected, which is a hit."""
+    """Whether some option has this many votes, up to noise; `surprising` if that was not expected, which is a hit."""
 
     surprising: bool
 
@@ -906,7 +907,7 @@ def polled(rows: Rows, question: str | int) -> Poll:
 
 
 def countable(low: int | None) -> int | None:
-    """The bar, if votes can be counted up to it; otherwise `InvalidParameter`."""
+    """The threshold, if votes can be counted up to it; otherwise `InvalidParameter`."""
     if low is not None and low >= _MOST_VOTES:
         raise InvalidParameter("low is a number of votes, below 2**62")
     return low

@@ -48,8 +48,8 @@ class RunAlgorithm(Call[answers.Outcome]):
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
     Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
-    algorithm with a rho, and for a q above what its laws allow; `AlgorithmFailed`, charged, when it raises or returns
-    what is no finite JSON value.
+    algorithm with a rho, and for a q above what its distributions allow; `AlgorithmFailed`, charged, when it raises or
+    returns what is no finite JSON value.
     """
 
     algorithm: fields.Brought
@@ -77,7 +77,7 @@ class RunAlgorithm(Call[answers.Outcome]):
         return run_once(self, algorithm)
 
     def hits(self, algorithm: algorithms.Algorithm) -> algorithms.Target:
-        """What is paid of an algorithm; refuses what is no target, and a q of a call, for which nobody can vouch."""
+        """What is paid of an algorithm; refuses what is no target, and a q of a call, for which nobody can assert."""
         if self.q is not None and isinstance(algorithm, operands.CalledOnce):
             raise InvalidParameter("a q is stated by the author of an algorithm, and this is a call: give its prior=")
         if self.target is not None:
@@ -90,7 +90,7 @@ class RunAlgorithm(Call[answers.Outcome]):
 
 
 def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answers.Outcome]:
-    """The run, as it is paid for, whoever the neighbours are."""
+    """The run, as it is paid for, anyone who the neighbours are."""
     target = call.hits(algorithm)
     event = target.event_by_laws(algorithm)
 
@@ -160,7 +160,7 @@ def running(
 ) -> Plan[AnswerT]:
     """A private algorithm, run in whatever way on the rows that it reads; what fails is a hit without an outcome.
 
-    `told` is what identifies the question beside the algorithm.
+    `told` is what identifies the question next to the algorithm.
     """
     judged = bool({"hit", "when"} & told.keys())
 
@@ -180,7 +180,7 @@ def running(
 
 
 def bounded(plan: Plan[AnswerT], other: Event) -> Plan[AnswerT]:
-    """The call at the lower price of two events that each bound it."""
+    """The call at the lower cost of two events that each bound it."""
     return plan if other == plan.event else replace(plan, cost=PerHit(bounds=(plan.event, other)))
 
 
@@ -202,7 +202,7 @@ MOST_ROOM: Final = 2**24
 
 @dataclass(frozen=True)
 class Disclosure(answers.Withheld):
-    """The outcome of an algorithm if it is `published`, otherwise None: then it is withheld beside call `held`, free.
+    """The outcome of an algorithm if it is `published`, otherwise None: then it is withheld next to call `held`, free.
 
     `widen(when=)` publishes it if it meets another condition.
     """
@@ -222,7 +222,7 @@ class PublishIf(Call[Disclosure]):
 
     Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2); an algorithm's delta is
     paid hit or miss, once for all extensions. An outcome that does not meet the condition becomes secret state, of
-    which not even the length is told: it takes `room` bytes of the ledger, and one that does not fit is a hit that
+    which not even the length is reported: it takes `room` bytes of the ledger, and one that does not fit is a hit that
     failed. So are a run that fails and a condition that raises.
 
     Errors: `InvalidParameter` for an algorithm with a rho and for a room above 16 MiB; `AlgorithmFailed`, charged.
@@ -278,7 +278,7 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
 
 
 def _pays(filter_: Filter, price: Price, event: Event) -> bool:
-    """Whether this price pays for the event as well, hit and miss."""
+    """Whether this cost pays for the event as well, hit and miss."""
     try:
         known = filter_.price(event)
     except NotPriced:
@@ -287,7 +287,8 @@ def _pays(filter_: Filter, price: Price, event: Event) -> bool:
 
 
 def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event | None:
-    """What it may reveal by its laws; None without any, and where a condition raises or holds for no outcome."""
+    """What it may reveal by its distributions; None without any, and where a condition raises or holds for no
+    outcome."""
     try:
         return None if algorithm.laws is None else target.event_by_laws(algorithm)
     except (AlgorithmFailed, InvalidParameter):
@@ -296,7 +297,7 @@ def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event
 
 def extending(widen: Widen, original: Json, *, paid: bool = False) -> Plan[Disclosure]:
     """The extension, as it is run; `original` is the public body of the call that holds the outcome, which may have
-    `paid` for all that is told of it later."""
+    `paid` for all that is said of it later."""
     when = widen.when
     if when is None:
         raise InvalidParameter("the outcome of an algorithm is published by another condition: give when=, not above=")
@@ -342,7 +343,7 @@ def risen(before: Mapping[str, int], hits: Mapping[str, int], full: int | None) 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a question to a race is charged: how far the smallest counter rises, or all of `dearest`, the price than
+    """What a question to a race is charged: how far the smallest counter rises, or all of `dearest`, the cost than
     which none rises by more."""
 
     dearest: Price
@@ -352,7 +353,7 @@ class Counted:
     adds_up: bool = False
 
     def price(self, event: Event, filter_: Filter) -> Price:
-        """The dearest."""
+        """The most expensive."""
         return self.dearest
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
@@ -365,7 +366,7 @@ Judged = tuple[Json, Mapping[str, bool]]
 
 
 def counts(prices: Mapping[str, Price]) -> bool:
-    """Whether all targets have a price per hit."""
+    """Whether all targets have a cost per hit."""
     return all(price.free_miss for price in prices.values())
 
 
@@ -402,7 +403,7 @@ class Aim:
 
 
 def _dearest(prices: Mapping[str, Price]) -> Price:
-    """The dearest target's, of those without a price per hit if there are."""
+    """The most expensive target's, of those without a cost per hit if there are."""
     counting = counts(prices)
     most = max(price.hit.main for price in prices.values() if price.free_miss == counting)
     delta = max(price.hit.delta for price in prices.values())
@@ -449,7 +450,7 @@ class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
 
     Guarantee: all calls together cost the logarithm of the number of targets once (`BestOf(targets)`; log-moment; on a
     privacy curve delta times that number, [TCT] Lemma 2.7) and then what the best target alone would have cost. Only a
-    filter with Renyi prices can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than two
+    filter with Renyi charges can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than two
     different names."""
 
     targets: fields.Values
@@ -485,9 +486,9 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
 
     Guarantee: the call's, once for each target; the sum charged is that of the target that was hit least, whichever it
-    turns out to be. A call without a price per hit for one of its targets is paid in full. Errors: `InvalidParameter`
+    turns out to be. A call without a cost per hit for one of its targets is paid in full. Errors: `InvalidParameter`
     unless each target is said, and for calls with several outcomes or with a secret state; `NotPriced` where a target
-    has no price.
+    has no cost.
     """
 
     kind = MultiTarget.kind
@@ -595,10 +596,10 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     def _counting(
         self, prices: Mapping[str, Price], judge: Callable[[Data], Judged], tell: Callable[[Json, int], Any]
     ) -> tuple[Callable[[Data], Result], Callable[[Json, int], answers.RaceOutcome]]:
-        """A question as it is run and told, by the price of a hit of each target.
+        """A question as it is run and told, by the cost of a hit of each target.
 
         Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises.
-        Where one of them has no price per hit the call is paid in full and leaves all counters alone: were it counted
+        Where one of them has no cost per hit the call is paid in full and leaves all counters alone: were it counted
         as well, later hits would be free on its account. The counters follow from what was published; they are kept as
         state so that calls made at the same time cannot both count from the same ones.
         """

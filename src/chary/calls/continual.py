@@ -42,7 +42,7 @@ class RunningCount(Answer):
 
     `step` counts from 1. `version` is that of the dataset before its rows were read, and `size` the number of rows
     then where that is public, else None: rows that another thread appends meanwhile may be counted already. Counts are
-    unbiased: they may be below 0, and below earlier ones. `error_bar` is the half-width of the 95 % interval.
+    unbiased: they may be below 0, and below earlier ones. `error_bar` is half the width of the 95 % interval.
     """
 
     step: int
@@ -151,10 +151,10 @@ class CountingState:
 
 @call("continual_count", subject="growing")
 class ContinualCount(Opening[Run[RunningCount, CountingState]]):
-    """Tell one count, or one sum, at up to `steps` steps while rows arrive, for one price paid now.
+    """Tell one count, or one sum, at up to `steps` steps while rows arrive, for one cost paid now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
-    whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a sum, whose noise is in
+    whatever arrives in between. `query` is a count, grouped or not, or a condition of it, or a sum, whose noise is in
     proportion to its bounds. Errors grow with the logarithm of `steps`. `mechanism` is "tree", with epsilon or rho, or
     "root", with rho, the default there and about half as far off (docs/theory/growing.md).
 
@@ -235,11 +235,11 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
 class ContinualRun(RunKind[RunningCount, CountingState]):
     """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
 
-    Every step is used up, also when no rows arrived since the last one, and is told once, whatever processes and
+    Every step is used, also when no rows arrived since the last one, and is reported once, whatever processes and
     restarts there are. Errors: `BudgetExceeded` when all steps are used, `LedgerMismatch` when there are fewer rows
     than the ledger knows of, where their number is public, `NotWithheld` for an opening that was interrupted,
-    `ledger.SecretMoved` when other processes were faster several times: then nothing was told and the step may be asked
-    again."""
+    `ledger.SecretMoved` when other processes were faster several times: then nothing was reported and the step may be
+    asked again."""
 
     kind = ContinualCount.kind
     names = "continual_count"
@@ -267,15 +267,15 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
         return self._step(last.number, last.size, only_new)
 
     def recorded(self, body: Json) -> Plan[RunningCount]:
-        """Which step it was, and of which rows, is told by the answer."""
+        """Which step it was, and of which rows, is reported by the answer."""
         return self._step(0, None)
 
     def _step(self, version: int, known: int | None, only_new: bool = False) -> Plan[RunningCount]:
         """The running count of the rows there are now; nothing is charged, it was paid at the opening.
 
-        Which step this is, and the noise and state up to it, are kept beside the opening; the answer and the new state
-        are stored in one transaction, and only if the state is still the one this run began with. So no step is told
-        twice, and an outcome that is not stored was seen by nobody.
+        Which step this is, and the noise and state up to it, are kept next to the opening; the answer and the new state
+        are stored in one transaction, and only if the state is still the one this run began with. So no step is
+        reported twice, and an outcome that is not stored was seen by nobody.
 
         `version` is that of the dataset before the rows are read, and `known` how many rows it has where that is
         public.

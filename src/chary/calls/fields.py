@@ -101,7 +101,7 @@ _NUMERIC: Final = ("int", "uint", "float", "decimal")
 
 
 class Beside(NamedTuple):
-    """What a text is read beside: the types of columns, the one whose values are listed, how many there may be, and
+    """What a text is read next to: the types of columns, the one whose values are listed, how many there may be, and
     what opens a list that stands elsewhere, such as in a file."""
 
     types: Schema = MappingProxyType({})
@@ -152,7 +152,7 @@ def value_of(part: Written) -> Any:
 
 
 def key_said(key: Any) -> Any:
-    """A key as JSON has it: days and times by name, since they would pass for texts.
+    """A key as JSON has it: days and times by name, since they would pass for strings.
 
     >>> key_said(date(2026, 3, 1)), key_said("north")
     ({'date': '2026-03-01'}, 'north')
@@ -287,7 +287,7 @@ def _as_it_is(value: Any, _: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """What a call keeps, as JSON: numbers as texts, dates by name, queries and what else has a body by that."""
+    """What a call keeps, as JSON: numbers as strings, dates by name, queries and what else has a body by that."""
     if isinstance(value, (int, str)) or value is None:
         return value
     if isinstance(value, (tuple, list, range)):
@@ -309,7 +309,7 @@ class FieldType:
 
     `check` is what the constructor does with a value and the field's name, `schema` describes the JSON that `write`
     makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the
-    text of a value in JSON; a type of `lines` has a list of texts, one a line. At a shell it is typed as `option`, or
+    text of a value in JSON; a type of `lines` has a list of strings, one a line. At a shell it is typed as `option`, or
     by several `options`, whose values `joined` puts together; in a form it is filled into `control`, or one of
     `choices` is taken. Without a control only a program can state it. `example` is a value in JSON that mostly will do.
     """

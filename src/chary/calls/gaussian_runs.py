@@ -38,7 +38,7 @@ class RunTerms:
     """The public terms of a run, all in the units of its queries; values are clipped to [low, high].
 
     `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds. It
-    ends after so many `hits`; `monotone` says that adding a unit moves no query down.
+    ends after this many `hits`; `monotone` says that adding a unit moves no query down.
     """
 
     mechanism: gaussian.GaussianThreshold
@@ -54,7 +54,7 @@ class RunTerms:
 
     @property
     def clipped_to(self) -> tuple[float, float]:
-        """The bounds, as they are told."""
+        """The bounds, as they are reported."""
         return float(self.low), float(self.high)
 
     def clipped(self, value: Fraction) -> Fraction:
@@ -70,7 +70,7 @@ class RunTerms:
         return gaussian_runs.RunNoise(moved, own, other, above_low, self.hits, self.monotone)
 
     def allowed(self, query: Query, neighbor_relation: NeighborRelation) -> Fraction:
-        """What this query is priced for; it is refused if the run was opened for less."""
+        """What this query is charged for; it is refused if the run was opened for less."""
         sensitivity = query.sensitivity(neighbor_relation) * query.grid
         if self.monotone and query.contribution(neighbor_relation).low < 0:
             raise errors.InvalidQuery(
@@ -84,7 +84,7 @@ class RunTerms:
         return self.sensitivity
 
     def losses(self, sensitivity: Fraction, steps: int) -> gaussian_runs.Losses:
-        """The losses of at least so many steps, computed for twice as many whenever they run out."""
+        """The losses of at least this many steps, computed for twice as many whenever they run out."""
         known = self._known.get(sensitivity)
         if known is None or known.halted.size < steps:
             most = max(FIRST_STEPS, 1 << (steps - 1).bit_length())
@@ -197,7 +197,7 @@ class Moved(errors.LedgerLocked):
 
 @dataclass(frozen=True)
 class StepsAsked:
-    """The next steps of a run from a state, at most so many: what they can lose, and how far it is after them.
+    """The next steps of a run from a state, at most this many: what they can lose, and how far it is after them.
 
     `sensitivity` is the largest of the run's queries with this one.
     """
@@ -229,7 +229,7 @@ class StepsAsked:
         return replace(self.after(tested, above), held=held), tested
 
     def after(self, tested: int, above: bool) -> RunState:
-        """The state after so many, of which the last was above or not."""
+        """The state after this many, of which the last was above or not."""
         now, hits = self.state, self.state.hits + int(above)
         steps, halted = now.steps + tested, hits == self.terms.hits
         moved = replace(now, steps=steps, sensitivity=self.sensitivity, halted=halted)
@@ -408,8 +408,8 @@ class ReportingState:
 class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     """Tests of any number of values, `run.ask(query)`: after each that is above the next run begins at once.
 
-    Of a keyed query each key is tested in turn, in one scan. The number of tests, of runs and of hits is open: the runs
-    stop where the loss of all answers together could come to exceed `epsilon`, whichever way the next test ends.
+    Of a grouped query each key is tested in turn, in one scan. The number of tests, of runs and of hits is open: the
+    runs stop where the loss of all answers together could come to exceed `epsilon`, whichever way the next test ends.
 
     All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
     outside. It gets new Gaussian noise for each run, each value its own: `query_noise` is sqrt(3) times
@@ -421,12 +421,12 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     ([GAUSS] Algorithm 4 with a pure rule; docs/theory/thresholds.md).
 
     With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
-    whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
-    and "whitehouse". Then it is (epsilon, delta)-DP. Charged is the cheaper: so many runs at the order of a Renyi
+    whatever their lengths; and the published ones, "self-reporting", which splits delta into that of this many `runs`,
+    and "whitehouse". Then it is (epsilon, delta)-DP. Charged is the cheaper: this many runs at the order of a Renyi
     filter (`ThresholdRun`), without any delta, or epsilon and delta, in a session with `approximate_delta`.
 
     Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NotPriced` for a delta
-    that was not set aside where runs have no price.
+    that was not set aside where runs have no cost.
 
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
@@ -459,7 +459,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     @cached_property
     def terms(self) -> RunTerms:
-        """What the tests are priced by."""
+        """What the tests are charged by."""
         mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 
@@ -640,9 +640,10 @@ class ThresholdState:
 
 @call("above_threshold", subject="gaussian", tells="above")
 class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
-    """A run of tests, `run.ask(query)`, up to the first True or so many `hits`; any number of them, adaptively chosen.
+    """A run of tests, `run.ask(query)`, up to the first True or this many `hits`; any number of them, adaptively
+    chosen.
 
-    Of a keyed query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
+    Of a grouped query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
     one; every key that was tested is a step. Where hits are left, ask again for the keys that are `untested`.
 
     All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
@@ -686,7 +687,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     @cached_property
     def terms(self) -> RunTerms:
-        """What its steps are priced by."""
+        """What its steps are charged by."""
         sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
         mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity, self.hits, self.monotone)
@@ -713,7 +714,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
         """The opening draws the noise of the threshold, which is secret state from then on. Nothing is read; charged is
         what the opening of a run that is charged by hits costs.
 
-        A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
+        A filter that has no cost for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
         """
         if self.monotone and spine.rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
             raise errors.InvalidParameter("queries are monotone under add/remove only: leave monotone= out")
@@ -768,9 +769,9 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
 
         Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
         Reserved is the most that any outcome of these steps can have lost, less what the run was charged before;
-        charged is the loss of the outcome, less the same. At most so many keys are tested as the budget can pay for. A
-        run that is charged by hits is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile is
-        thrown away by the transaction, unseen.
+        charged is the loss of the outcome, less the same. At most this many keys are tested as the budget can pay for.
+        A run that is charged by hits is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile
+        is thrown away by the transaction, unseen.
         """
         asked, terms, now, filter_ = _tested(query), self.terms_of_run, self._progress(), self._spine.filter
         keys = None if asked.keys is None else tuple(asked.keys)
@@ -844,7 +845,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         return gaussian_runs.RunHit(steps.terms.noise) if self.by_hits else steps.event
 
     def _affordable(self, steps: StepsAsked) -> StepsAsked:
-        """As many keys as can be paid for, at least one: the price never falls with their number."""
+        """As many keys as can be paid for, at least one: the cost never falls with their number."""
         if steps.limit == 1:
             return steps
         left, least, beyond = self._spine.left(), 1, steps.limit + 1

@@ -64,7 +64,7 @@ class GrowingRound(Answer):
 
     @property
     def value(self) -> OpenRound:
-        """What `state.open_round` tells of it while it is open."""
+        """What `state.open_round` says of it while it is open."""
         return OpenRound(self.number, self.size, self.epsilon)
 
 
@@ -159,7 +159,7 @@ class RoundsLaw:
 
 @dataclass(frozen=True)
 class HitsLaw:
-    """The terms of all sharp tests, where `hit` is that of a yes at `size`, the size of the opening."""
+    """The terms of all optimal tests, where `hit` is that of a yes at `size`, the size of the opening."""
 
     call: "GrowingTests"
     neighbor_relation: NeighborRelation
@@ -201,19 +201,19 @@ class GrowingState(ABC):
 
     @property
     def rounds(self) -> int:
-        """How many rounds have begun; of sharp tests, how many have ended, each by its hit."""
+        """How many rounds have begun; of optimal tests, how many have ended, each by its hit."""
         return self._now().number
 
     @property
     def open_round(self) -> OpenRound | None:
-        """The round in which questions are free now; None if the next question begins one, and for sharp tests."""
+        """The round in which questions are free now; None if the next question begins one, and for optimal tests."""
         now = self._now()
         return OpenRound(now.number, now.size, now.epsilon) if now.open else None
 
     @property
     @abstractmethod
     def next_epsilon(self) -> Fraction | None:
-        """What a round costs that begins at the size of now; None for sharp tests."""
+        """What a round costs that begins at the size of now; None for optimal tests."""
 
     @property
     @abstractmethod
@@ -232,7 +232,7 @@ class GrowingState(ABC):
 
     @abstractmethod
     def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        """How far off so many tests from now on may be, per row, in the open round or the next, and those after it.
+        """How far off this many tests from now on may be, per row, in the open round or the next, and those after it.
 
         Nothing is read but the public size.
         """
@@ -243,7 +243,7 @@ class GrowingState(ABC):
 
 
 class GrowingHitsState(GrowingState):
-    """The same of sharp tests."""
+    """The same of optimal tests."""
 
     def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: HitsLaw) -> None:
         super().__init__(spine, now, law)
@@ -258,7 +258,7 @@ class GrowingHitsState(GrowingState):
         return self._law.at(self._size).event
 
     def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        """How far off so many tests at the size of now may be, and the values of so many hits, for questions of the
+        """How far off this many tests at the size of now may be, and the values of this many hits, for questions of the
         sensitivity that was given."""
         call, size = self._law.call, self._size
         grid = Fraction(call.grid)
@@ -306,12 +306,12 @@ class GrowingRoundsState(GrowingState):
 class GrowingRun(RunKind[GrowingTest, GrowingState]):
     """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
 
-    Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
+    Optimal tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
     size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
     this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may begin, `InvalidQuery`
     for beginning one while another is open, a mean, keys, and in a round another grid or a larger
     sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
-    a round of sharp tests; a question that cannot be asked begins no round.
+    a round of optimal tests; a question that cannot be asked begins no round.
     """
 
     kind = "growing_sparse_vector"
@@ -351,7 +351,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return self._begin(size)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """What was answered tells the size at which it was: a question needs no rows to be told again."""
+        """What was answered tells the size at which it was: a question needs no rows to be replayed."""
         if "query" not in body:
             return self._begin(self.law.size)
         return self._at(self.law.size, query_of(current(body["query"])), body["above"])
@@ -442,7 +442,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         """One question as an average over the rows there are, charged if it is above its threshold.
 
         Guarantee: `SharpTest` of the count or sum against the threshold times the public size. How many yeses there
-        were is kept beside the opening, and changes in the transaction that stores one.
+        were is kept next to the opening, and changes in the transaction that stores one.
         """
         check_question(query)
         if isinstance(query, Mean) or query.keys is not None:
@@ -531,7 +531,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return True
 
     def quote(self, *asked: Any, **options: Any) -> Quote:
-        """Where no round is open, a question has the price of one, which it begins."""
+        """Where no round is open, a question has the cost of one, which it begins."""
         told, state = super().quote(*asked, **options), self.state
         if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
             return told
@@ -565,15 +565,15 @@ class GrowingTests(Opening[GrowingRun]):
     2)` of what it costs now. `within` is an average, and holds for the sizes of now. Opening is free.
 
     `above` is an average over all rows (for a count, a share). `values` publishes a noisy average with each hit, for
-    which part of the price is kept: `value` of that of a sharp test (a quarter). `rounds` ends it after so many hits: 1
-    is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget. `exponent` lies
-    between 1, where all rounds cost the same, and 0, where all have the same noise per row and later ones cost less;
-    with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
+    which part of the cost is kept: `value` of that of an optimal test (a quarter). `rounds` ends it after this many
+    hits: 1 is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget.
+    `exponent` lies between 1, where all rounds cost the same, and 0, where all have the same noise per row and later
+    ones cost less; with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
     `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and sums
-    have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
+    have them, before they are divided by the size; optimal tests take any question, and only `within` needs them.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
-    there are none, `InvalidParameter` for a threshold that no average can have, `NotPriced` for sharp tests under any
+    there are none, `InvalidParameter` for a threshold that no average can have, `NotPriced` for optimal tests under any
     but the Renyi filter."""
 
     _: KW_ONLY
@@ -621,13 +621,13 @@ class GrowingTests(Opening[GrowingRun]):
         return opening(self, spine, law.event, lambda data: start, body=body, answer=told, cost=PREPAID, reads=_sized)
 
     def wanted(self, size: int) -> sharp.Wanted:
-        """How sharply, at this size."""
+        """How accurately, at this size."""
         within = None if self.within is None else Fraction(self.within) * size
         return sharp.Wanted.said(self, within=within)
 
     @property
     def value_share(self) -> Fraction:
-        """The part of the price of a hit of sharp tests that its value takes."""
+        """The part of the cost of a hit of optimal tests that its value takes."""
         return sharp.value_part(self.value) if self.values else Fraction(0)
 
     def _check_average(self) -> None:

@@ -94,7 +94,7 @@ class History:
         return Findings.of([Finding(call.number, found.key, found.value, found.told) for found in answer.findings])
 
     def _most(self, run: int) -> int | None:
-        """How many values a run can publish, where it was opened for so many."""
+        """How many values a run can publish, where it was opened for this many."""
         stored = numbered(self.spine, run)
         opened = run_of(stored.kind) if stored.kind in run_kinds() and stored.dataset == self.spine.dataset else None
         if opened is None or not any(asked.publishes for asked in opened.questions):
@@ -144,7 +144,7 @@ class History:
 
 @dataclass
 class _Divided:
-    """The rows of a part, as far as a ledger tells of them."""
+    """The rows of a part, as far as a ledger says of them."""
 
     neighbor_relation: NeighborRelation
 

@@ -38,22 +38,22 @@ PLANS = 64
 
 
 class LivingCount(answers.NumberOrNothing):
-    """A noisy count of the units that still live, or sum of what they contribute, if it reached the bar, which raised
-    the counters of the units in it; otherwise nothing (`value` is None)."""
+    """A noisy count of the units that still live, or sum of what they contribute, if it reached the threshold, which
+    raised the counters of the units in it; otherwise nothing (`value` is None)."""
 
 
 # A statistic of one's own among the living units.
 
 
 class LivingStatistic:
-    """A statistic of the rows of the living units that take part, which are those that a condition counts.
+    """A statistic of the rows of the active units that take part, which are those that a condition counts.
 
     A unit takes part as it does in that count: so what it does follows from its own rows and its own room. The function
     is given all rows of such units, and none of any other.
     """
 
     def __init__(self, rows: Rows, asked: Statistic, where: Predicate | str | None) -> None:
-        """`InvalidQuery` where units are replaced, and for ids that are neither texts nor whole numbers."""
+        """`InvalidQuery` where units are replaced, and for ids that are neither strings nor integers."""
         table, unit = table_of_units(rows), str(rows.neighbor_relation.unit)
         if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
             raise InvalidQuery(
@@ -130,7 +130,7 @@ _TOLD: Final = "price= (the share of the budget for one hit), within= with tests
 @dataclass(frozen=True)
 class StreamState:
     """What is public of a stream: the hits that each unit pays for, and the epsilon of its calls by Laplace noise, or
-    of sharp tests (epsilon is None) the share of the budget that a hit took. Counters are not."""
+    of optimal tests (epsilon is None) the share of the budget that a hit took. Counters are not."""
 
     epsilon: Fraction | None
     hits: int
@@ -145,12 +145,12 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
     (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever
     is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
 
-    How sharply is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`, so many
-    tests together are right within so many units, with probability `sure` (0.95); or `epsilon`, calls of
-    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part
-    `value` (a quarter) of the price; with `tests` the bar lies half way between false alarms and misses.
+    How accurately is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`, this
+    many tests together are right within this many units, with probability `sure` (0.95); or `epsilon`, calls of
+    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part `value`
+    (a quarter) of the cost; with `tests` the threshold lies half way between false alarms and misses.
 
-    Errors: `InvalidQuery` for rows without unit ids, `NotPriced` under a filter that charges misses, and for sharp
+    Errors: `InvalidQuery` for rows without unit ids, `NotPriced` under a filter that charges misses, and for optimal
     tests under any but the Renyi filter."""
 
     _: KW_ONLY
@@ -197,12 +197,12 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
 
     @property
     def wanted(self) -> sharp.Wanted:
-        """How sharply."""
+        """How accurately."""
         return sharp.Wanted.said(self, hits=None)
 
     @property
     def value_share(self) -> Fraction:
-        """The part of the price of a hit that its count takes."""
+        """The part of the cost of a hit that its count takes."""
         return sharp.value_part(self.value)
 
 
@@ -228,19 +228,20 @@ def _unpaid() -> Iterator[None]:
 
 
 class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState]):
-    """`run.ask(query, above=500)`: the noisy count of living units, or `sum` of what they contribute, if it is at or
-    above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
+    """`run.ask(query, above=500)`: the noisy count of active units, or `sum` of what they contribute, if it is at or
+    above the threshold; otherwise nothing. Whether a mean reaches a threshold is asked by
+    `mean(...).shifted(threshold)`.
 
     An epsilon-DP call with the NotPrior target "published": if it is, every unit in it has one hit less left (in a
-    sum is who adds something, however little), and a unit without any left drops out of all later queries. Of a keyed
+    sum is who adds something, however little), and a unit without any left drops out of all later queries. Of a grouped
     query one such number for each key, in one scan: a unit with r hits left takes part in its first r keys, in the
     order of the list, and pays for those of them that are published.
 
-    A `statistic` is the function of all rows of the living units that take part: those with a row that meets `where`,
+    A `statistic` is the function of all rows of the active units that take part: those with a row that meets `where`,
     all of them without it. Each of these pays for a whole hit. Its sensitivity bounds what any of them moves.
 
     Errors: `InvalidQuery` for anything but a `count`, a `sum` or a `statistic`, for `where` of the first two, and for a
-    statistic where units are replaced or their ids are neither texts nor whole numbers.
+    statistic where units are replaced or their ids are neither strings nor integers.
     """
 
     kind = "individual_stream"
@@ -331,14 +332,14 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
 
     @property
     def _size(self) -> Json:
-        """What a question says of the sharpness that the stream has."""
+        """What a question says of the accuracy that the stream has."""
         if self.hit is None:
             return {"epsilon": str(Fraction(self._terms["epsilon_per_call"]))}
         return {"price": str(self.hit.price)}
 
     @cached_property
     def hit(self) -> sharp.HitTerms | None:
-        """What a hit of sharp tests costs and buys, as the opening stored it; None for Laplace noise."""
+        """What a hit of optimal tests costs and buys, as the opening stored it; None for Laplace noise."""
         if "epsilon_per_call" in self._terms:
             return None
         told = {name: size for name, size in self._terms.items() if name != "hits_per_unit"}

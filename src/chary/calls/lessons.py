@@ -61,14 +61,14 @@ class Taught(ABC):
 
 
 def in_shares(ends: Ends, size: int, grown: int = 0) -> tuple[float, float]:
-    """Ends in rows as shares of so many, of which the last ones came later."""
+    """Ends in rows as shares of this many, of which the last ones came later."""
     low, high = ends
     shares = 0.0 if low is None else low / size, 1.0 if high is None else (high + grown) / size
     return min(1.0, max(0.0, shares[0])), min(1.0, max(0.0, shares[1]))
 
 
 def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> Iterator[Lesson]:
-    """What was published of shares of the rows of now, which are so many: by everybody's calls, or those of one
+    """What was published of shares of the rows of now, which are this many: by everybody's calls, or those of one
     analyst, but for the questions to this run; oldest first."""
     history, notes = History(spine), spine.ledger.notes(spine.dataset)
     places, sizes = [note.entry for note in notes], [Version.of(note).size for note in notes]
@@ -85,7 +85,7 @@ def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> 
 
 
 def _grown(sizes: Sequence[int | None], then: int) -> int | None:
-    """How many rows came after so many versions; None where that is secret, and for versions that come later."""
+    """How many rows came after this many versions; None where that is secret, and for versions that come later."""
     if then >= len(sizes):
         return 0 if then == len(sizes) else None
     first, last = (sizes[then - 1], sizes[-1]) if then else (None, None)

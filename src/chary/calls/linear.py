@@ -81,11 +81,11 @@ class LinearAnswers(Table):
 
 @call("matrix_mechanism", subject="numbers", publishes=True, typed=False)
 class MatrixMechanism(Call[LinearAnswers]):
-    """Many overlapping sums of the cells of a keyed query, such as all ranges of ages, or all marginals of a table.
+    """Many overlapping sums of the cells of a grouped query, such as all ranges of ages, or all marginals of a table.
 
     The cells are the query's keys, 2 to 256 of them. `workload` says which sums are asked: "prefixes" or "ranges" of
-    neighbouring cells in the order of the list, `[["sex"], ["sex", "age"], []]` for marginals, or rows of whole
-    numbers, one for each cell, which may have names: `{"old": [0, 0, 1]}`.
+    neighbouring cells in the order of the list, `[["sex"], ["sex", "age"], []]` for marginals, or rows of integers, one
+    for each cell, which may have names: `{"old": [0, 0, 1]}`.
 
     What is measured with noise is a *strategy*: each cell ("identity"), each question ("workload"), runs of 1, b, b^2,
     ... cells ("hierarchy of 2", 4, 8, 16), or all marginals ("marginals"), with the best shares of epsilon or rho that
@@ -175,7 +175,7 @@ class MatrixMechanism(Call[LinearAnswers]):
 
 
 def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:
-    """One of epsilon and rho, and delta beside epsilon alone."""
+    """One of epsilon and rho, and delta next to epsilon alone."""
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
     if delta is not None and epsilon is None:

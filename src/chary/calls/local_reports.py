@@ -52,7 +52,7 @@ class RandomizedCounts(Answer):
         return self.estimate().share
 
     def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> ShareEstimate:
-        """The share with its standard error and an interval that encloses it with this chance.
+        """The share with its standard error and an interval that encloses it with this probability.
 
         It is that of these units; about="population", of the population they were drawn from independently.
         """
@@ -93,8 +93,8 @@ class RandomizedTable(Table):
         return f"intervals of the proportions, all rows together, with {CONFIDENT}"
 
     def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> LocalEstimate:
-        """The shares with intervals that hold all at once with this chance, about these units or the population they
-        were drawn from independently. `InvalidParameter` for no units."""
+        """The shares with intervals that hold all at once with this probability, about these units or the population
+        they were drawn from independently. `InvalidParameter` for no units."""
         values = [scalar(key) for key in self.keys]
         return estimate(values, self.reports.channel, self.counts, self.units, confidence, about)
 

@@ -158,7 +158,7 @@ class Regression(Table):
 
     What is estimated is of the rows as they were counted: clipped to their ranges and rounded. All is None where the
     columns cannot be told from the noise, as where one follows from others: then no coefficient has bounds.
-    `refit` takes other columns, another response or another confidence, for nothing.
+    `refit` takes other columns, another response or another confidence, at no cost.
     """
 
     noisy: tuple[int, ...]
@@ -435,7 +435,7 @@ def _of_moments(
     present: Callable[[Json, int], AnswerT],
     foretold: Callable[[], str],
 ) -> Plan[AnswerT]:
-    """The noisy moments, released once; what is told of them is made of those alone."""
+    """The noisy moments, released once; what is said of them is made of those alone."""
 
     def run(data: Data) -> Result:
         return Result({"noisy": [int(value) for value in made.apply(data.integers(), data.source)]}, 0, 0)

@@ -38,7 +38,7 @@ class CalledOnce(Algorithm):
     Guarantee: all that the call tells is within its epsilon, for each part in which neighbours can differ; so as a
     whole it is an Algorithm of that epsilon, times the parts, and of its delta, or of its rho. What it would keep as
     secret state is thrown away, and its own target is forgotten: the operator says what hits. A choice whose ratios
-    lie in an interval (`BoundedRange`) keeps them so, whatever is told of what was chosen.
+    lie in an interval (`BoundedRange`) keeps them so, whatever is said of what was chosen.
 
     Errors: `InvalidParameter` for a call that goes on from an earlier one, that opens a run, that is several questions,
     or that has neither an epsilon nor a rho.
@@ -48,7 +48,7 @@ class CalledOnce(Algorithm):
 
     @classmethod
     def of(cls, call: Call[Any], spine: Spine, name: str | None = None) -> "CalledOnce":
-        """The call on the rows of this session; `name` tells it from others beside it."""
+        """The call on the rows of this session; `name` tells it from others next to it."""
         asked = alone(call, spine)
         cost, sizes = asked.cost, dict[str, Any]()
         for event in _events(asked):
@@ -83,7 +83,7 @@ class CalledOnce(Algorithm):
         return self.plan.law(Data(rows, noise.OperatingSystem(), None, None, FREE))
 
     def rehearse(self, rows: Rows) -> None:
-        """A call's law is one for all rows."""
+        """A call's distribution is one for all rows."""
 
     def prepare(self, rows: Rows) -> Reading:
         read = self.plan.reads(rows)
@@ -132,7 +132,7 @@ def all_private(candidates: Any, spine: Spine) -> list[Algorithm]:
 
 
 def renamed(candidates: Any) -> Json:
-    """What identifies algorithms that are told under other names than their own; nothing where there are none."""
+    """What identifies algorithms that are reported under other names than their own; nothing where there are none."""
     own = {
         name: brought.name
         for name, brought in named(candidates).items()
@@ -144,7 +144,7 @@ def renamed(candidates: Any) -> Json:
 def named(candidates: Any) -> Mapping[str, Algorithm | Call[Any]]:
     """Algorithms and calls by their names: as a mapping says them, or each by its own.
 
-    Errors: `InvalidParameter` for an empty list, for what is neither, for a call that tells no number, and for names
+    Errors: `InvalidParameter` for an empty list, for what is neither, for a call that says no number, and for names
     that occur twice.
     """
     found = candidates.values() if isinstance(candidates, Mapping) else candidates

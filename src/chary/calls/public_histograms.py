@@ -1,4 +1,5 @@
-"""Public histograms of private multiplicative weights: their laws, what is kept of them, and the questions to them."""
+"""Public histograms of private multiplicative weights: their distributions, what is kept of them, and the questions to
+them."""
 
 import json
 import math
@@ -93,8 +94,8 @@ Held = Transcript | HistogramRound
 
 class CheckedShare(NamedTuple):
     """What came of one question: `held` is what it was asked on, with the round that began for it, and `told` what its
-    answer tells of the noise. Of a hard one there is the noisy count, its noise, and on which side of the histogram's
-    answer it was found, if something else than the count told that."""
+    answer reveals something of the noise. Of a hard one there is the noisy count, its noise, and on which side of the
+    histogram's answer it was found, if something else than the count told that."""
 
     held: Held
     told: Json
@@ -184,8 +185,8 @@ class LaplaceHits:
 class SharpHits:
     """By the sharpest test of whether the count is outside of what is easy, and at a hit a count with fresh noise.
 
-    Guarantee: `SharpTest`. How far a count is outside moves by no more than the count, so its chance of a hit is that
-    of a neighbour on the chain, on whichever side it is; the count that is published was drawn for that alone.
+    Guarantee: `SharpTest`. How far a count is outside moves by no more than the count, so its probability of a hit is
+    that of a neighbour on the chain, on whichever side it is; the count that is published was drawn for that alone.
     """
 
     terms: sharp.HitTerms
@@ -224,7 +225,7 @@ class SharpHits:
         return replace(self, terms=replace(self.terms, price=Fraction(told["price"])))
 
     def grown(self, start: int, size: int) -> Self:
-        """That of a call which follows the size of the table from `start` rows on: its price follows the square."""
+        """That of a call which follows the size of the table from `start` rows on: its cost follows the square."""
         return replace(self, terms=self.terms.slower(Fraction(start, max(start, sharp.coarse_down(size)))))
 
     def test(self, held: Held, easy: Easy, rows: int, source: Source) -> CheckedShare:
@@ -255,7 +256,7 @@ Hits = LaplaceHits | SharpHits
 class HistogramLaw(ABC):
     """The terms of a public histogram over a universe that was opened at `size` rows.
 
-    `kept` is what is kept beside the opening. The size was `stated` where it is no public one: then it stays that. The
+    `kept` is what is kept next to the opening. The size was `stated` where it is no public one: then it stays that. The
     histogram is uniform at first, or `warm`: that of another opening.
     """
 
@@ -285,7 +286,7 @@ class HistogramLaw(ABC):
 
     @abstractmethod
     def now(self, held: Any, size: int) -> tuple[Json, Additive | None]:
-        """What an answer at this size tells of its noise, and the noise of the count of a hard one."""
+        """What an answer at this size says of its noise, and the noise of the count of a hard one."""
 
     @abstractmethod
     def tails(self, told: Json) -> intervals.Tails:
@@ -306,7 +307,7 @@ class HistogramLaw(ABC):
     def reached(self, held: Held, size: int, queries: int, left: int | None) -> float:
         """The error of this many answers from now on, all together, with 95 % confidence.
 
-        At most `left` of them are hard. Easy ones have the noise of now; each kind fails with half of the chance.
+        At most `left` of them are hard. Easy ones have the noise of now; each kind fails with half of the probability.
         """
         told, noise = self.now(held, size)
         if left == 0 or noise is None:
@@ -318,7 +319,7 @@ class HistogramLaw(ABC):
         return max(easy, noise.error_bar(float(1 - BETA / 2 / max(1, hits))) / size)
 
     def most_hard(self, size: int) -> float:
-        """The hard answers at most until there are so many rows, while all answers are within alpha/3."""
+        """The hard answers at most until there are this many rows, while all answers are within alpha/3."""
         rule = self.rule
         return pmw.hard_answers_up(
             alpha=rule.alpha,
@@ -351,7 +352,7 @@ class PMWLaw(HistogramLaw):
     follow: bool
 
     def at(self, size: int) -> Hits:
-        """How a question at this size is told."""
+        """How a question at this size is reported."""
         return self.hits.grown(self.size, size) if self.follow else self.hits
 
     @property
@@ -380,7 +381,7 @@ class PrepaidPMWLaw(HistogramLaw):
 
     Each question is two queries to the sparse vector of its round: the count less the histogram's and the histogram's
     less the count, each with its own noise, are compared with 2 alpha/3 of the rows and the hidden noise of the round,
-    in whole numbers. The first question of a round draws that noise; a hit publishes the count with noise of its own
+    in integers. The first question of a round draws that noise; a hit publishes the count with noise of its own
     and ends the round. Errors: `InvalidParameter` for constants that leave the first round too little for any noise.
     """
 
@@ -425,7 +426,7 @@ class PrepaidPMWLaw(HistogramLaw):
         return self.told(*begins), self.machine(*begins).answers
 
     def told(self, number: int, size: int) -> Json:
-        """What an answer tells of a round that began at this size."""
+        """What an answer says of a round that began at this size."""
         return {"round": number, "epsilon": str(self.rounds.epsilon_down(number, size))}
 
     def tails(self, told: Json) -> intervals.Tails:
@@ -455,7 +456,7 @@ class ShareQuestion:
     """A share of the rows, or their average weight, at a public size: its cells, and what is read of the rows.
 
     Rows that come after `size` was read may be counted already: that costs accuracy, never privacy, since a row still
-    moves the count by 1. Where a sum of weights is told in whole rows it may be off by `rounding`.
+    moves the count by 1. Where a sum of weights is reported in whole rows it may be off by `rounding`.
     """
 
     text: str
@@ -531,7 +532,7 @@ class HistogramMemory:
 
     def inherited(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
         """What makes this histogram that of others after their changes, mixed with the uniform one; none where those
-        are none. What others were told of their rows is not told of these."""
+        are none. What others learnt of their rows is not said of these."""
         size = self._law.size
         others = tuple(replace(change, size=size, low=None, high=None, hard=False) for change in changes)
         with self.at(others) as weights:

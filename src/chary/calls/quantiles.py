@@ -90,10 +90,10 @@ class QuantileAnswers(_Quantiles):
     `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
     at most this, for all of them together with 95 % confidence. For one quantile that holds for any data; for several,
     add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
-    more. How far t itself is off depends on how densely the values lie there, which is secret: it is told only where
-    `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and rounded to
-    the grid, lie between theirs together with that probability, whatever the data. An end at a bound says that the
-    value is at or beyond it. `estimated` says of what they are quantiles, in words.
+    more. How far t itself is off depends on how densely the values lie there, which is secret: it is reported only
+    where `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and
+    rounded to the grid, lie between theirs together with that probability, whatever the data. An end at a bound says
+    that the value is at or beyond it. `estimated` says of what they are quantiles, in words.
     """
 
     @property
@@ -153,7 +153,7 @@ class Quantile(Call[AnswerT]):
     """One quantile of a column, such as the median at 0.5, or several together, such as the quartiles, out of the
     multiples of `step` between the bounds.
 
-    Guarantee: epsilon-DP for all of them, or the lower price of the zCDP that comes with it, by inverse sensitivity
+    Guarantee: epsilon-DP for all of them, or the lower cost of the zCDP that comes with it, by inverse sensitivity
     (docs/theory/choices.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1`
     rounds for m of them: the data are halved again and again, and a unit is in one part of each round
     (`chary.mechanisms.HalvedQuantiles`); with `max_rows_per_unit` above 1 there are m rounds.
@@ -163,7 +163,7 @@ class Quantile(Call[AnswerT]):
     spread evenly, so that with k = 1 the median is that of the units' own (lower) medians. `of_unit` offers other
     choices: "random" keeps k rows drawn at random, for the distribution of rows, "mean" the mean of all, "weighted" all
     rows with equal weights (`chary.data.Ordered` says what each estimates, the answer's `estimated` says it in a
-    sentence). The draw is part of the call: the same request key finds the same answer, a new call draws anew.
+    sentence). The draw is part of the call: the same idempotency key finds the same answer, a new call draws anew.
 
     With `interval=0.95` each quantile has an `interval` in the column's units: all of them together hold the true
     quantiles with that probability, whatever the data. Its ends are two guards, which are chosen to be below and above
@@ -176,7 +176,7 @@ class Quantile(Call[AnswerT]):
     that comes or goes, else as many as `max_groups_per_unit` (chary keeps the first ones in the order of the list) or
     `assumed_groups_per_unit` say, or all; twice that where units are replaced, and never more than there are.
     `max_rows_per_unit` is then for each group. *Proof.* Given the rows, groups are drawn independently; neighbours
-    differ in so many groups at most, and in each by one unit. An empty group has any grid point.
+    differ in this many groups at most, and in each by one unit. An empty group has any grid point.
 
     Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off the
     grid, an unknown column, one that holds no numbers, a missing `max_rows_per_unit`, more than 10,000 groups, and
@@ -334,7 +334,7 @@ def chosen(
 
 
 def _with_law(plan: Plan[Any], call: Quantile[Any], made: HalvedQuantiles, values: Ordered) -> Plan[Any]:
-    """The same choice, whose law is known where it is one among not too many values, and no rows are drawn."""
+    """The same choice, whose distribution is known where it is one among not too many values, and no rows are drawn."""
     listed = min(_LISTED, MOST_CANDIDATES if made.flip else _LISTED)
     if not call.numeric or values.of_unit == "random" or values.points > listed:
         return plan

@@ -208,7 +208,8 @@ def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon:
 
 
 def _free(sums: Laplace, spared: int) -> Laplace:
-    """The noise of a number of values whose change of one leaves the sum so many steps short of its largest change."""
+    """The noise of a number of values whose change of one leaves the sum this many steps short of its largest
+    change."""
     return Laplace(max(noise.SMALLEST_SCALE, sums.scale / spared), 1)
 
 
@@ -220,9 +221,9 @@ class Release(Call[AnsweredT]):
     """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
     `epsilon` and `delta`. A `NoisyNumber`, or `NoisyNumbers` for a query with keys.
 
-    Guarantee: epsilon-DP, rho-zCDP or (epsilon, delta)-DP for the whole answer (all keys of a keyed query together).
+    Guarantee: epsilon-DP, rho-zCDP or (epsilon, delta)-DP for the whole answer (all keys of a grouped query together).
     Always charged. The event is that of the noise itself, which at Renyi orders is cheaper than a pure event of the
-    same epsilon. With delta it is the zCDP of the noise, by the law on the grid
+    same epsilon. With delta it is the zCDP of the noise, by the distribution on the grid
     (`chary.accounting.discrete_gaussian_variance`), or `Approximate(epsilon, delta)`, whichever takes less of the
     filter's capacity.
 
@@ -359,7 +360,7 @@ def _gaussians(parts: Sequence[Query], neighbor_relation: NeighborRelation, rho:
 
 
 def _gaussian_for(part: Query, neighbor_relation: NeighborRelation, epsilon: Fraction, delta: Fraction) -> Gaussian:
-    """Noise that is certainly (epsilon, delta)-DP for all keys together, by the law on the grid."""
+    """Noise that is certainly (epsilon, delta)-DP for all keys together, by the distribution on the grid."""
     variance = gaussian_noise.discrete_gaussian_variance(
         epsilon=epsilon,
         delta=delta,
@@ -608,7 +609,7 @@ def noises_together(
 
 def _event_together(call: ReleaseAll, drawn: Sequence[Additive], change: overlap.JointChange) -> accounting.Event:
     """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has at
-    most that part of the whole one's, so what adds up to so many sensitivities is at most so many changes."""
+    most that part of the whole one's, so what adds up to this many sensitivities is at most this many changes."""
     noising, times = linear.noising_of(call.epsilon, call.rho, call.delta), change.l1
     if noising.gaussian:
         return accounting.ZeroConcentrated(noising.size)

@@ -46,9 +46,9 @@ def opening(
     forecast: Callable[[], Forecast] = Forecast,
     check: Callable[[bytes | None], None] = nothing_refused,
 ) -> Plan[int]:
-    """The opening of a run, which answers its number: `start` makes what is kept beside it.
+    """The opening of a run, which answers its number: `start` makes what is kept next to it.
 
-    `body` is the question where the ledger has it in other words than the call, `answer` what is told of the opening.
+    `body` is the question where the ledger has it in other words than the call, `answer` what is said of the opening.
     """
     return Plan(
         call.stored_kind,
@@ -90,7 +90,7 @@ class Run(ABC, Generic[AnswerT, StateT]):
     def quote(self, *question: Any, **options: Any) -> Quote:
         """What a question would cost now, and how accurate it would be; nothing is charged or read.
 
-        A run that is used up refuses it; what has to wait is quoted all the same.
+        A run that is exhausted refuses it; what has to wait is quoted all the same.
         """
 
     @property
@@ -149,10 +149,10 @@ class RunKind(Run[AnswerT, StateT]):
     """A run on the rows and the ledger of a session: what one kind of run knows is its questions and its public state.
 
     A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`, the
-    field under which the ledger's record of a question names the run. `keeps` is what is kept beside the opening, in
+    field under which the ledger's record of a question names the run. `keeps` is what is kept next to the opening, in
     one word for errors; `most` the field of the opening that says how many values are published at most, and `beside`
-    what a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public: it goes
-    on with time, and is charged in the blocks that each question reads; every other belongs to those of its opening.
+    what a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public: it
+    continues time, and is charged in the blocks that each question reads; every other belongs to those of its opening.
     """
 
     questions: ClassVar[tuple[AskedKind, ...]]
@@ -236,7 +236,7 @@ class RunKind(Run[AnswerT, StateT]):
         check: Callable[[bytes], None] = lambda held: None,
         parts: Parts | None = None,
     ) -> Plan[Any]:
-        """A question on what is kept beside the opening; `check` refuses what that already rules out."""
+        """A question on what is kept next to the opening; `check` refuses what that already rules out."""
         return Plan(
             kind,
             ENCODER.encode(body | {self.names: self.call}),
@@ -265,13 +265,13 @@ class RunKind(Run[AnswerT, StateT]):
         return AnswerLog(self._spine, kind, {self.names: self.call}, present, after=self.call)
 
     def _kept(self, held: bytes | None) -> bytes:
-        """What is kept beside the opening; `NotWithheld` where that was interrupted."""
+        """What is kept next to the opening; `NotWithheld` where that was interrupted."""
         if held is None:
             raise self._interrupted()
         return held
 
     def _secret(self) -> bytes:
-        """What is kept beside it now."""
+        """What is kept next to it now."""
         return self._kept(self._spine.ledger.secret(self.call))
 
     def _opening(self) -> Json:
@@ -304,7 +304,7 @@ class _Charges:
 
     def total(self) -> tuple[Amount, int]:
         """All of them together, at what is reserved for those under way, and what they add to the basic account; of
-        blocks what the dearest one holds of them."""
+        blocks what the most expensive one holds of them."""
         ledger, (after, known, basic, began) = self._spine.ledger, self._known
         done, waiting = dict(known), list[Stored]()
         for stored in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
@@ -355,7 +355,7 @@ def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
 
 
 class OpenRun(NamedTuple):
-    """A run that can be gone on with: its number and its kind."""
+    """A run that can be continued: its number and its kind."""
 
     call: int
     kind: str

@@ -36,7 +36,7 @@ class RunTaken(InvalidParameter):
 
 
 class BlackBox(ABC):
-    """A static private algorithm that can be had at any epsilon, with a declared accuracy law."""
+    """A static private algorithm that can be had at any epsilon, with a declared accuracy accuracy bound."""
 
     @property
     @abstractmethod
@@ -45,7 +45,8 @@ class BlackBox(ABC):
 
     @property
     def laws(self) -> Sequence[Law]:
-        """Its law, and those of earlier versions: a schedule that began with one goes on, and promises what both do."""
+        """Its accuracy bound, and those of earlier versions: a schedule that began with one goes on, and promises what
+        both do."""
         return [self.law]
 
     @abstractmethod
@@ -71,7 +72,7 @@ class BlackBox(ABC):
 class ScheduledRun(Answer):
     """One run: its number, the public size at which it was done, its epsilon, and what the black box answered.
 
-    `failed`: a user's algorithm raised, or returned no outcome; the run is used up and `answer` is None. `value` and
+    `failed`: a user's algorithm raised, or returned no outcome; the run is exhausted and `answer` is None. `value` and
     `interval` are those of the answer.
     """
 
@@ -117,7 +118,7 @@ def _within(event: Event, epsilon: Fraction, runs: ScheduleRuns) -> bool:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a schedule: the size at which it is done, its epsilon, and what its law says of its error.
+    """One run of a schedule: the size at which it is done, its epsilon, and what its accuracy bound says of its error.
 
     The error holds with probability `1 - failure`; `staleness` comes on top, until the next run, for what is an average
     over rows.
@@ -163,9 +164,9 @@ class ScheduleState:
         return done[-1] if done else None
 
     def table(self, runs: int = 10, *, first: int = FIRST, batch: int | None = None) -> list[PlannedRun]:
-        """So many runs from the number `first` on; nothing is read.
+        """This many runs from the number `first` on; nothing is read.
 
-        With `batch`, those that are done where so many rows come at a time after the opening, and are asked for after
+        With `batch`, those that are done where this many rows come at a time after the opening, and are asked for after
         each: a run at the size that its batch reached takes the shares of all that it outgrew. `staleness` is then that
         before the batch which brings the next run.
         """
@@ -219,12 +220,12 @@ Box = Annotated[
 class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
     """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
 
-    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together;
-    `epsilon` with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With
-    probability `1 - beta` all runs keep the errors of the black box's law. By default it is rerun when the number
-    of rows has grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler,
-    [GROW] Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
-    data grow (BBImprover, Algorithm 2). `chary.growth.ChangingBox` changes the algorithm, or its queries.
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together; `epsilon`
+    with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With probability `1 -
+    beta` all runs keep the errors of the black box's accuracy bound. By default it is rerun when the number of rows has
+    grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler, [GROW] Algorithm
+    1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the data grow (BBImprover,
+    Algorithm 2). `chary.growth.ChangingBox` changes the algorithm, or its queries.
 
     The dataset must be one of rows that are units, one of which is replaced, so that its size is public. Where the
     session follows it (`start(..., follow=True)`), `session.append` does what is due, and so does the start. After a
@@ -332,7 +333,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         """The latest run that is due, with its share of the budget and that of the runs before it that were never done.
 
         Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still
-        to be done is kept beside the opening. An answer and the new number are stored in one transaction, and only if
+        to be done is kept next to the opening. An answer and the new number are stored in one transaction, and only if
         the number is still the one this run began with; so no share is used for two answers. An outcome that is not
         stored was seen by nobody, and its share is used again.
         """
@@ -357,7 +358,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         return self._plan("scheduled_run", {}, inner.event, run, self._present, reads=inner.reads, check=check)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """A run of counts is told again without the black box: a release of the size that the answer tells."""
+        """A run of counts is replayed without the black box: a release of the size that the answer tells."""
         box = self._terms["black_box"]
 
         def released(epsilon: Fraction) -> Plan[Any]:

@@ -58,7 +58,7 @@ def side_by_side(
     """Private algorithms side by side, each returning [score, solution]; neighbours may differ in all of them.
 
     `run` is given what runs one of them on rows of its own, and how many hits were paid for; `told` is what identifies
-    the question beside the algorithms. The largest epsilon stands for all, and each part carries the mean of the
+    the question next to the algorithms. The largest epsilon stands for all, and each part carries the mean of the
     deltas, so that they add up: `event` is of these.
     """
     epsilon = max(algorithm.size[0] for algorithm in algorithms)
@@ -98,7 +98,7 @@ def chosen_of(names: Sequence[str], answer: Json) -> tuple[Chosen, ...]:
 
 
 def published(found: Mapping[int, Scored], *, tests: int) -> Result:
-    """What is published of so many candidates, by their positions; each of them is a hit."""
+    """What is published of this many candidates, by their positions; each of them is a hit."""
     scores, solutions = ([None if outcome is None else outcome[part] for outcome in found.values()] for part in (0, 1))
     answer = {"positions": list(found), "scores": scores, "solutions": solutions, "tested": tests}
     return Result(answer, hits=len(found), tests=tests)
@@ -211,7 +211,7 @@ def fitting(outcome: Scored, room: int) -> Scored:
 
 
 def stored(outcomes: Pairs, room: int, candidates: int) -> bytes:
-    """Held outcomes by their positions, in a length that tells nothing of them."""
+    """Held outcomes by their positions, in a length that says nothing of them."""
     told = json.dumps([[position, *outcome] for position, outcome in outcomes.items()], separators=(",", ":"))
     return padded(told.encode(), (room + _BESIDE) * candidates)
 
@@ -234,7 +234,7 @@ def check_room(room: int, candidates: int) -> None:
 
 
 def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]:
-    """Each candidate by this law; a unit may meet every condition."""
+    """Each candidate by this distribution; a unit may meet every condition."""
     query, neighbor_relation = call.query, spine.rows.neighbor_relation
     reads: list[Query] = [query]
     columns, keys = query.columns, tuple(query.keys or ())
@@ -265,17 +265,17 @@ class TopK(Call[Ranking]):
     """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
 
     Candidates are the keys of a query (a series has its positions), each with noise for `epsilon`, or private
-    algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score
-    is more than this below the last one, `above` where it is below a bar, `until` after the first candidate with which
-    what is public then meets a condition: the list of those so far, each `{"name": , "score": , "solution": }`.
+    algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score is
+    more than this below the last one, `above` where it is below a threshold, `until` after the first candidate with
+    which what is public then meets a condition: the list of those so far, each `{"name": , "score": , "solution": }`.
 
-    With `room`, outcomes of algorithms and calls that are not published are held as secret state, of so many bytes each
-    in the ledger, and can be published later by a lower bar or another condition (`Widen`), charged as they are
-    published. One that does not fit has failed.
+    With `room`, outcomes of algorithms and calls that are not published are held as secret state, of this many bytes
+    each in the ledger, and can be published later by a lower threshold or another condition (`Widen`), charged as they
+    are published. One that does not fit has failed.
 
     Guarantee: each candidate is epsilon-DP on its own (`Extendable`); a hit is charged for each that is published,
     at most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
-    1.6, 4). Deltas of all algorithms are paid; the largest of their epsilons prices all.
+    1.6, 4). Deltas of all algorithms are paid; the largest of their epsilons costs all.
 
     Errors: `InvalidParameter` for fewer than k candidates, equal names or a missing epsilon. An algorithm that
     raises or returns no finite score ranks below all others; if it is published all the same it is `failed`. If all
@@ -471,7 +471,7 @@ class Greedy(sharp.Valued[Hits]):
     interrupted. A quote is that of the first step.
 
     Errors: `InvalidParameter` for equal names, a parameter `chosen` of a candidate's own, algorithms with an epsilon
-    beside their own, and counts by the best; by turn `AlgorithmFailed`, charged, for a candidate that raises. What
+    next to their own, and counts by the best; by turn `AlgorithmFailed`, charged, for a candidate that raises. What
     returns no [score, solution] is not chosen.
 
     >>> def adds(rows, source, chosen):
@@ -575,7 +575,7 @@ class Greedy(sharp.Valued[Hits]):
 
 
 def _knowing(brought: Algorithm | Call[Any], public: list[Any]) -> Algorithm | Call[Any]:
-    """What was chosen before is told to algorithms; calls ask the same whatever it was."""
+    """What was chosen before is reported to algorithms; calls ask the same whatever it was."""
     if isinstance(brought, Call):
         return brought
     parameters: Mapping[str, Any] = {**brought.parameters, "chosen": public}
@@ -606,17 +606,17 @@ def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
     },
 )
 class Select(sharp.Valued[Selected]):
-    """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
-    private algorithms.
+    """All candidates that reach a threshold, in the order they are listed, with their scores: keys of a query,
+    conditions or private algorithms.
 
     Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
-    target "published" ([TCT] section 4); one that fails reaches no bar, and the deltas of all are paid. A counted
+    target "published" ([TCT] section 4); one that fails reaches no threshold, and the deltas of all are paid. A counted
     candidate is tested as a key by `ReleaseIf`: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value
-    and by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit
-    may meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
-    halts at the last one that fits; later candidates are `untested`.
+    and by `epsilon` an epsilon-DP call, and many against too low a threshold are refused alike (see `Threshold`). One
+    unit may meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many
+    hits it halts at the last one that fits; later candidates are `untested`.
 
-    With `room`, outcomes of algorithms that were not published are held as secret state, of so many bytes each in the
+    With `room`, outcomes of algorithms that were not published are held as secret state, of this many bytes each in the
     ledger, and can be published by another condition (`Widen`); one that does not fit has failed.
     """
 
@@ -636,7 +636,7 @@ class Select(sharp.Valued[Selected]):
 
     @property
     def query(self) -> Query:
-        """The keyed query, or of conditions the count of the first."""
+        """The grouped query, or of conditions the count of the first."""
         asked: Any = self.candidates
         return thresholds.keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
 

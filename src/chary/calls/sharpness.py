@@ -38,7 +38,7 @@ Width = Callable[[SharpTest, float], float]
 
 
 def chance_of_each(sure: Number, tests: int) -> Fraction:
-    """The chance of a false alarm, or of a miss, from where on each of so many tests counts as right.
+    """The probability of a false alarm, or of a miss, from where on each of this many tests counts as right.
 
     >>> chance_of_each("0.95", 100)
     Fraction(1, 4000)
@@ -53,7 +53,7 @@ def rho_of(price: Fraction, order: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How sharply: by `hits`, or `price`, or `within` for so many `tests` together; see `HowSharply`."""
+    """How accurately: by `hits`, or `price`, or `within` for this many `tests` together; see `HowSharply`."""
 
     hits: int | None
     price: Number | None
@@ -75,9 +75,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Sharpness:
-    """A sharp test of values that move by at most so many steps: its law, its bar, and the rho of the value of a hit.
+    """An optimal test of values that move by at most this many steps: its distribution, its threshold, and the rho of
+    the value of a hit.
 
-    `event` is the price of a hit with its value; `bar` is added to the steps above the threshold.
+    `event` is the cost of a hit with its value; `bar` is added to the steps above the threshold.
     """
 
     event: SharpTest
@@ -88,7 +89,7 @@ class Sharpness:
 
     @property
     def tails(self) -> SharpTails:
-        """How often such tests report a truth below the bar, and miss one above it."""
+        """How often such tests report a truth below the threshold, and miss one above it."""
         return SharpTails(self.sampler.table, self.bar)
 
     def value_noise(self, sensitivity: int) -> Gaussian:
@@ -96,12 +97,12 @@ class Sharpness:
         return Gaussian.for_rho(self.value_rho or 0, l2_squared=sensitivity**2)
 
     def wrong_call(self, distance: int) -> float:
-        """The chance that a value so many steps above (negative: below) the threshold is called wrongly."""
+        """The probability that a value this many steps above (negative: below) the threshold is called wrongly."""
         hit = self.sampler.table.hit_chance(distance + self.bar)
         return float(hit if distance < 0 else 1 - hit)
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off so many tests may be together; the bar is placed for as many as the call names."""
+        """How far off this many tests may be together; the threshold is placed for as many as the call names."""
         table, chance = self.sampler.table, chance_of_each(confidence, tests)
         steps = max(table.false_alarm_reach(chance) + self.bar, table.miss_reach(chance) - self.bar)
         return forecast.Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)
@@ -111,9 +112,9 @@ class Sharpness:
 def sharpness_at(
     filter_: RenyiFilter, price: Fraction, share: Fraction, chance: Fraction | None, sensitivity: int, grid: Fraction
 ) -> Sharpness:
-    """The test of a hit at this price, of which the part `share` is for its value, and where its bar lies.
+    """The test of a hit at this cost, of which the part `share` is for its value, and where its threshold lies.
 
-    Without a chance, of errors of either kind, a value at the bar hits with one half.
+    Without a probability, of errors of either kind, a value at the threshold hits with one half.
     """
     event = SharpTest(filter_.order, price)
     tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
@@ -161,14 +162,14 @@ def price_of(
 
 @dataclass(frozen=True)
 class _Near:
-    """A test that is right within so many sensitivities, but for this chance."""
+    """A test that is right within this many sensitivities, but for this probability."""
 
     wanted: float
     chance: float
     width: Width
 
     def reached(self, order: Fraction, price: Fraction) -> bool:
-        """Whether the test of this price is so near, and has a table."""
+        """Whether the test of this cost is so near, and has a table."""
         if price < least_price(order, LEAST_SPEED):
             return False
         try:
@@ -177,14 +178,15 @@ class _Near:
             return False
 
     def around(self, order: Fraction, unit: float) -> tuple[int, int]:
-        """A fourth and four times of what the test of small losses takes, whose half-width is known (theory 10)."""
+        """A fourth and four times of what the test of small losses takes, half of whose width is known (theory 10)."""
         speed = math.acosh(self.chance**-0.5) / (math.sqrt(2) * self.wanted)
         guess = float(order * (order - 1)) * speed**2 * unit
         return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
 
 
 def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fraction | None:
-    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its bar."""
+    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its
+    threshold."""
     for part in _GRAINS:
         grain = filter_.budget.exact[0] / part
         other = RenyiFilter.best(filter_.budget, grain=grain, approximate_delta=filter_.approximate_delta)
@@ -206,7 +208,8 @@ _BITS: Final = 8
 
 @dataclass(frozen=True)
 class HitTerms:
-    """The price of a hit, the part of it that its value takes, and the chance of an error for which bars are placed."""
+    """The cost of a hit, the part of it that its value takes, and the probability of an error for which thresholds are
+    placed."""
 
     filter: RenyiFilter
     price: Fraction
@@ -226,7 +229,7 @@ class HitTerms:
         return SharpTest(self.filter.order, self.price)
 
     def slower(self, part: Fraction) -> Self:
-        """Tests that climb with this part of the speed, at most 1: their price is its square.
+        """Tests that climb with this part of the speed, at most 1: their cost is its square.
 
         It never falls below that of the slowest test that has a table.
         """
@@ -234,7 +237,7 @@ class HitTerms:
         return replace(self, price=min(self.price, max(self.price * part**2, least)))
 
     def sharpness(self, sensitivity: int = 1, grid: Fraction = Fraction(1)) -> Sharpness:
-        """The test of values that one unit moves by so many steps of the grid."""
+        """The test of values that one unit moves by this many steps of the grid."""
         return sharpness_at(self.filter, self.price, self.share, self.chance, sensitivity, grid)
 
     def noise(self, sensitivity: int = 1) -> Gaussian:
@@ -263,10 +266,10 @@ _LAPLACE: Final = "ask with epsilon= for Laplace noise"
 class HowSharply(Call[plan.AnswerT]):
     """A call that tests.
 
-    How sharply is said in one of four ways: `hits`, so many must fit into the whole budget; `price`, the share of the
-    whole budget that a hit may take; `within` with `tests`, all of so many tests must be right, with probability `sure`
-    (default 0.95), for values farther than that from the bar; or `epsilon`, a test by Laplace noise. The first three
-    are the sharpest test there is for its price (docs/theory/theory.md) and need a session with a delta.
+    How accurately is said in one of four ways: `hits`, this many must fit into the whole budget; `price`, the share of
+    the whole budget that a hit may take; `within` with `tests`, all of this many tests must be right, with probability
+    `sure` (default 0.95), for values farther than that from the threshold; or `epsilon`, a test by Laplace noise. The
+    first three are the sharpest test there is for its cost (docs/theory/theory.md) and need a session with a delta.
     """
 
     # Whether so many hits of groups are those of sharp tests where a command does not say how sharply.
@@ -285,22 +288,22 @@ class HowSharply(Call[plan.AnswerT]):
 
     @property
     def ways(self) -> dict[str, Any]:
-        """What was said of how sharply, and of values and bars, for another call."""
+        """What was said of how accurately, and of values and thresholds, for another call."""
         said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "sure", "below_margin", "value")}
         return {name: value for name, value in said.items() if value is not None}
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
-        """The sharp test under this filter, of a call without epsilon; `NotPriced` but under a Renyi filter."""
+        """The optimal test under this filter, of a call without epsilon; `NotPriced` but under a Renyi filter."""
         terms = HitTerms.found(Wanted.said(self), filter_.for_sharp_tests(_LAPLACE), sensitivity * grid, value_share)
         return terms.sharpness(sensitivity, grid)
 
     def clear_terms(self, filter_: Filter, sensitivity: Fraction, width: Width) -> HitTerms:
-        """The price of an unclear answer under this filter, of a call without epsilon; `width` says what is right."""
+        """The cost of an unclear answer under this filter, of a call without epsilon; `width` says what is right."""
         return HitTerms.found(Wanted.said(self), filter_.for_sharp_tests(_LAPLACE), sensitivity, Fraction(0), width)
 
 
 def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
-    """Refuse a call that does not say how sharply it tests in exactly one of these ways, which `told` shows."""
+    """Refuse a call that does not say how accurately it tests in exactly one of these ways, which `told` shows."""
     said = [way for way in ways if getattr(call, way) is not None]
     if not said:
         raise InvalidParameter(f"say how sharply: {told}")
@@ -309,7 +312,7 @@ def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
 
 
 def check_tests(call: Any) -> None:
-    """Refuse what is said of so many tests together without their number, and of sharp tests beside `epsilon`."""
+    """Refuse what is said of this many tests together without their number, and of optimal tests next to `epsilon`."""
     if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
         raise InvalidParameter(f"{alone}= is for so many tests together: give tests= as well, such as tests=1000")
     if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
@@ -321,26 +324,26 @@ def _says(call: Any, name: str) -> bool:
 
 
 def value_part(said: Number | None) -> Fraction:
-    """The part of the price of a hit that its value takes."""
+    """The part of the cost of a hit that its value takes."""
     return VALUE_SHARE if said is None else exact(said, "value")
 
 
 @dataclass(frozen=True)
 class FreshlyValued(HowSharply[plan.AnswerT]):
-    """A test whose hit comes with a value, for the part `value` of the price of a hit (default: a quarter)."""
+    """A test whose hit comes with a value, for the part `value` of the cost of a hit (default: a quarter)."""
 
     _: KW_ONLY
     value: Probability | None = None
 
     @property
     def value_share(self) -> Fraction:
-        """The part of the price of a hit that its value takes."""
+        """The part of the cost of a hit that its value takes."""
         return value_part(self.value)
 
 
 @dataclass(frozen=True)
 class Threshold(HowSharply[plan.AnswerT]):
-    """A call that tests against a bar, from which on values are hits.
+    """A call that tests against a threshold, from which on values are hits.
 
     Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
     are the least they can be, 0 for counts and sums of values from 0 on, would mostly buy false alarms: they raise
@@ -353,7 +356,7 @@ class Threshold(HowSharply[plan.AnswerT]):
     below_margin: BelowMargin | None = None
 
     def law(self, spine: Spine, query: Query) -> "TestLaw":
-        """How a query, or each key of it, is tested; refuses noise out of range, and what has no sharp test."""
+        """How a query, or each key of it, is tested; refuses noise out of range, and what has no optimal test."""
         change = query.sensitivity(spine.rows.neighbor_relation)
         if self.epsilon is not None:
             return TestLaw.laplace(Laplace.for_epsilon(self.epsilon, sensitivity=change), self.epsilon)
@@ -361,7 +364,7 @@ class Threshold(HowSharply[plan.AnswerT]):
         return TestLaw.sharp(found, None if found.value_rho is None else found.value_noise(change))
 
     def sharply(self, spine: Spine, query: Query) -> Sharpness:
-        """The sharp test of it, with a value at a hit where the call has one."""
+        """The optimal test of it, with a value at a hit where the call has one."""
         share = self.value_share if isinstance(self, FreshlyValued) else Fraction(0)
         return self.sharpness(spine.filter, query.sensitivity(spine.rows.neighbor_relation), query.grid, share)
 
@@ -385,10 +388,10 @@ class TestLaw:
 
     - `event` is what a test may reveal, with the value of its hit; `tails` how often it reports.
     - `noise` is that of the value of a hit, None where there are none. It `decides` what is a hit in tests by Laplace
-      noise; after a sharp test it is drawn for the value alone.
-    - `machine` makes the tests of a threshold in steps, halting after so many hits where a number is given.
-    - `wrong` is the chance that a value so many steps above the threshold (negative: below) is called wrongly, and
-      `within` how far off so many sharp tests may be together.
+      noise; after an optimal test it is drawn for the value alone.
+    - `machine` makes the tests of a threshold in steps, halting after this many hits where a number is given.
+    - `wrong` is the probability that a value this many steps above the threshold (negative: below) is called wrongly,
+      and `within` how far off this many optimal tests may be together.
     """
 
     # A module of tests that imports it must not have it collected.
@@ -409,7 +412,7 @@ class TestLaw:
 
     @classmethod
     def sharp(cls, found: Sharpness, noise: Additive | None) -> Self:
-        """By sharp tests, with this noise for the value of a hit."""
+        """By optimal tests, with this noise for the value of a hit."""
 
         def machine(threshold: int, most_hits: int | None) -> SharpTests:
             return SharpTests(found.sampler, threshold - found.bar, noise, most_hits)

@@ -32,12 +32,13 @@ from chary.numbers import CONFIDENT, Number, exact, plain
 
 @dataclass(frozen=True)
 class DistinctEstimate(answers.NumberOrNothing):
-    """What a question to a sketch published: an estimate of the distinct elements, if it reached the bar; otherwise
-    nothing (`value` is None). Only the first that is published is charged.
+    """What a question to a sketch published: an estimate of the distinct elements, if it reached the threshold;
+    otherwise nothing (`value` is None). Only the first that is published is charged.
 
-    With 95 % confidence an estimate is within `error_bar`, published or not. Where the bar is 0, so that every estimate
-    reaches it, that is its `interval`; one that was published because it reached a bar has none. The dummy elements
-    count in the error: where they outnumber the elements, an estimate may be twice the truth, or half of it.
+    With 95 % confidence an estimate is within `error_bar`, published or not. Where the threshold is 0, so that every
+    estimate reaches it, that is its `interval`; one that was published because it reached a threshold has none. The
+    dummy elements count in the error: where they outnumber the elements, an estimate may be twice the truth, or half of
+    it.
     """
 
     value: int | None
@@ -64,7 +65,7 @@ class SketchState:
     paid: bool
 
     def error_bar(self, n: int, *, veils: int = 1) -> float:
-        """The half-width of the 95 % interval for n elements, after `veils - 1` growths between questions."""
+        """Half the width of the 95 % interval for n elements, after `veils - 1` growths between questions."""
         return self.distinct.error_bar(n, veils=veils)
 
 
@@ -87,7 +88,7 @@ class Line:
         return replace(self, sketch=sketch.update(words), seen=version, mark=mark)
 
     def error_bar(self, estimate: int) -> float:
-        """The half-width of the 95 % interval of its estimate."""
+        """Half the width of the 95 % interval of its estimate."""
         return self.sketch.distinct.error_bar(estimate, veils=len(self.sketch.veils))
 
     def dump(self) -> bytes:
@@ -117,7 +118,7 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
 
     With `of`, the number of distinct values of that column; one unit has at most r of them: `max_groups_per_unit=r`
-    (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you vouch for it, for all rows to come).
+    (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you assert it, for all rows to come).
 
     Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit, and
     cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/theory/growing.md);
@@ -177,11 +178,12 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
 
 
 class SketchRun(RunKind[DistinctEstimate, SketchState]):
-    """`run.ask(above=500)`: the estimate if it is at or above the bar, otherwise nothing. Bars may come in any order.
+    """`run.ask(above=500)`: the estimate if it is at or above the threshold, otherwise nothing. Bars may come in any
+    order.
 
-    Without `above`, the estimate, whatever it is. Rows that were appended by `Session.append` since the last question
-    are read first, under fresh phantoms of which a further `Distinct.phantoms` in each register lie in the error bar.
-    Otherwise no row is read.
+    Without `above`, the estimate, whatever it is. Rows that were appended by `Session.append` since the last
+    question are read first, under fresh dummy elements of which a further `Distinct.phantoms` in each register lie
+    in the error threshold. Otherwise no row is read.
     """
 
     kind = DistinctSketch.kind
@@ -208,7 +210,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         return self._estimate(exact(body["above"], "above"), 0, False)
 
     def _estimate(self, above: Fraction, version: int, paid: bool) -> Plan[DistinctEstimate]:
-        """Publish the estimate if it reaches a bar, otherwise nothing.
+        """Publish the estimate if it reaches a threshold, otherwise nothing.
 
         Guarantee: all questions to one sketch together, before and after the table grows, are the parts in which one
         epsilon-DP outcome is published (`Extendable`): the first that hits is charged, none after it, misses are free

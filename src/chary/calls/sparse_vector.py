@@ -38,7 +38,7 @@ class SparseWatch(TestedKeys):
     """What a sparse vector found among keys, in the order they were listed.
 
     `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
-    were tested, the rest are `untested` because the hits were used up. `hits_left` hits were left after it.
+    were tested, the rest are `untested` because the hits were exhausted. `hits_left` hits were left after it.
     """
 
     hits_left: int
@@ -96,7 +96,7 @@ class SparseLaw:
         return 1 if isinstance(noise, sparse_vector.OneSidedNoise) else noise.thresholds
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off so many tests may be, in the units of the questions; `published` for the published form."""
+        """How far off this many tests may be, in the units of the questions; `published` for the published form."""
         call, published = self.call, None
         steps = self.machine.error_up(tests, confidence)
         if call.mechanism == "published":
@@ -164,17 +164,18 @@ class SparseState:
     left: int
 
     def accuracy(self, *, tests: int, confidence: Number = "0.95") -> forecast.Within:
-        """How far off it may be over so many tests from its opening on; nothing is read."""
+        """How far off it may be over this many tests from its opening on; nothing is read."""
         return self.law.within(whole(tests, "tests"), confidence)
 
 
 class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
-    """`run.ask(query)`: is it at or above the threshold, up to noise? Of a keyed query each key in order, in one scan.
+    """`run.ask(query)`: is it at or above the threshold, up to noise? Of a grouped query each key in order, in one
+    scan.
 
     Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
-    of keys, since only how far it can move each single one matters; a keyed question ends at the last hit, and later
-    keys are `untested`. Errors: `BudgetExceeded` when all hits are used up, `InvalidQuery` for a mean, another grid, a
-    larger sensitivity or a question that is not monotone where that was declared."""
+    of keys, since only how far it can move each single one matters; a grouped question ends at the last hit, and later
+    keys are `untested`. Errors: `BudgetExceeded` when all hits are exhausted, `InvalidQuery` for a mean, another grid,
+    a larger sensitivity or a question that is not monotone where that was declared."""
 
     kind = "sparse_vector"
     names = "sparse_vector"
@@ -247,11 +248,11 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
     Guarantee: epsilon-DP for all of it, charged now and whole; (epsilon, delta)-DP in the published form with a
     `delta`. Afterwards questions are free, also those that hit. `values` publishes a noisy value with each hit, for
-    which part of epsilon is kept, with noise of its own. `mechanism` is one-sided where none is said; its bar is placed
-    so that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says that
-    adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and sums
-    of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid` their
-    common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
+    which part of epsilon is kept, with noise of its own. `mechanism` is one-sided where none is said; its threshold is
+    placed so that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says
+    that adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and
+    sums of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid`
+    their common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
 
     Errors: `InvalidParameter` for a form without a proof, `BudgetExceeded` if it does not fit.
 

@@ -52,9 +52,9 @@ class MeasuredQuery(NamedTuple):
 class SyntheticHistogram(Answer):
     """A histogram over all cells of a universe that was made for a list of queries. It was paid for: all use is free.
 
-    It is that of the round `kept`, counted from 0, which missed the count measured then by least; `rounds` tells of
-    all. With probability 0.95 the answers to all queries it was made for are within `error_bar` of the shares of the
-    `size` rows then, whatever these were; nothing is promised for other conditions.
+    It is that of the round `kept`, counted from 0, which missed the count measured then by least; `rounds` says
+    something of all. With probability 0.95 the answers to all queries it was made for are within `error_bar` of the
+    shares of the `size` rows then, whatever these were; nothing is promised for other conditions.
     """
 
     universe: axes.Universe
@@ -98,7 +98,7 @@ class SyntheticHistogram(Answer):
         return {"shares": self.histogram().tolist()} | super().figures()
 
     def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
-        """A made-up table of that many rows drawn from the histogram.
+        """A synthetic table of that many rows drawn from the histogram.
 
         Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
         """
@@ -331,12 +331,12 @@ class Workload:
         ]
 
     def quick(self, rows: int, measure: small_database.Measure) -> bool:
-        """Whether all databases of so many rows can be gone through in a few seconds."""
+        """Whether all databases of this many rows can be gone through in a few seconds."""
         light = rows <= LONGEST and self.classes.light(rows, measure, QUICK_BITS)
         return light and len(self.queries) * rows * self.grid <= QUICK and self.classes.feasible(rows, QUICK)
 
     def check(self, rows: int, measure: small_database.Measure) -> None:
-        """Refuse so many rows where they cannot be, and say how many databases there would be."""
+        """Refuse this many rows where they cannot be, and say how many databases there would be."""
         if rows > LONGEST:
             raise InvalidQuery(f"a small database has at most {LONGEST:,} rows; or use {INSTEAD}")
         if len(self.queries) * rows * self.grid > MOST_SCORES:
@@ -359,7 +359,7 @@ class Workload:
             )
 
     def law(self, rows: int, measure: small_database.Measure, concentrated: bool = False) -> schedules.Law:
-        """How accurate SmallDB with so many rows is."""
+        """How accurate SmallDB with this many rows is."""
         return synthesis.small_database_law(
             rows=rows,
             queries=len(self.queries),
@@ -449,8 +449,8 @@ class SmallDatabase(Call[SyntheticDatabase]):
     the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
     most.
 
-    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/theory/linear.md); always charged, at the
-    lower price of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published law, in which
+    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/theory/linear.md); always charged, at the lower
+    cost of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published distribution, in which
     every multiset of cells is a candidate; with "classes" those with the same number of rows in each class of cells
     that the queries cannot tell apart are one, so that the error does not depend on the universe.
 

@@ -126,14 +126,14 @@ def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
 class OnChange(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
-    With `hits`, `price` or `within` (as for `ThresholdTest`) the answer is told again when it is `step` or more from
-    the one told last, with noise of its own, for the part `value` of the price of a change. With `epsilon` it is a
+    With `hits`, `price` or `within` (as for `ThresholdTest`) the answer is replayed when it is `step` or more from
+    the one published last, with noise of its own, for the part `value` of the cost of a change. With `epsilon` it is a
     noisy value rounded to a multiple of `step` (without rounding, noise would change every answer: take a step of
     several error bars). An `Algorithm` brings its own epsilon.
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
     question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
-    (docs/theory/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value
+    (docs/theory/theory.md), and at a change a fresh value. The first answer is charged: by optimal tests as a value
     alone. Once there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
@@ -184,7 +184,7 @@ class OnChange(FreshlyValued[Tracked]):
 
 
 def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]:
-    """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
+    """The same algorithm once more; which outcome was the prior is reported by the answer, not by the question."""
     work_out(algorithm.size)  # refuses a rho, which the second time could have no prior
     target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
@@ -292,7 +292,7 @@ def against_threshold(
     at_once: int = 1,
     kind: str | None = None,
 ) -> Plan[AnswerT]:
-    """Tests of a query by this law, `at_once` of them, against a threshold in steps.
+    """Tests of a query by this distribution, `at_once` of them, against a threshold in steps.
 
     Many tests that are expected to report a truth where none is above are refused before anything is reserved, unless
     the call says `below_margin`. The noise of a mean depends on the data, so nothing is foretold of that.
@@ -340,15 +340,14 @@ FINER: Final = 10**6
 
 @call("release_if", subject="thresholds", publishes=True, by_hits=True)
 class ReleaseIf(Valued[AnsweredT]):
-    """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Widen`. Of a query with
-    keys the values of all keys that are, in order and in one scan.
+    """The noisy value if it is at or above the threshold, otherwise nothing, which is free; see `Widen`. Of a query
+    with keys the values of all keys that are, in order and in one scan.
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
-    costs no more than the bare answer "above"; an outcome below the bar becomes secret state. With `hits`, `price` or
-    `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with Gaussian noise of its own, for
-    the part `value` of the price of a hit (a quarter); nothing is withheld. Each key is such
-    a call of its own, of which nothing is held; for how many of them are charged, and where it halts, see
-    `ThresholdTest`.
+    costs no more than the bare answer "above"; an outcome below the threshold becomes secret state. With `hits`,
+    `price` or `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with Gaussian noise of its
+    own, for the part `value` of the cost of a hit (a quarter); nothing is withheld. Each key is such a call of its own,
+    of which nothing is held; for how many of them are charged, and where it halts, see `ThresholdTest`.
 
     >>> from chary import count
     >>> ReleaseIf(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").epsilon
@@ -402,8 +401,8 @@ class ReleaseIf(Valued[AnsweredT]):
 
 
 def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Conditional]:
-    """By Laplace noise the noisy value, which is held below the bar; by a sharp test at a hit a value that is drawn for
-    that purpose alone, so that it is unbiased and its interval is an ordinary one."""
+    """By Laplace noise the noisy value, which is held below the threshold; by an optimal test at a hit a value that is
+    drawn for that purpose alone, so that it is unbiased and its interval is an ordinary one."""
     query, law, threshold = call.query, asked.law, asked.threshold
     tests = law.machine(threshold, None)
 
@@ -445,13 +444,14 @@ def _body(query: Question, above: Number, epsilon: Number, bar: float | None) ->
 
 
 def step_of(query: Question) -> Fraction:
-    """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
+    """What scores and thresholds are counted in: the grid, or for a mean, which lies between its points, a
+    millionth."""
     return query.grid / FINER if isinstance(query, Mean) else query.grid
 
 
 def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> Result:
     """The public answer and the secret state after a conditional release, or after a revision of call `replaces`, whose
-    last bar was `below`: what it published lies below that."""
+    last threshold was `below`: what it published lies below that."""
     hit = isinstance(outcome, Published)
     secret = outcome.dump() if isinstance(outcome, Held) else None
     answer: Json = {"value": outcome.value if hit else None}
@@ -479,7 +479,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
         return settled(revise(held, threshold), replaces=widen.held, below=held.floor)
 
     def told(below: int | None) -> intervals.Publication | None:
-        """A value is told from this bar on, where it is below the last one tried."""
+        """A value is published from this threshold on, where it is below the last one tried."""
         query = query_of(current(original["query"]))
         if below is None or isinstance(query, Mean):
             return None
@@ -499,7 +499,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
 
 @dataclass(frozen=True)
 class Tested(YesOrNo):
-    """Whether the query is at or above the bar, up to noise; as a condition it is its `value`."""
+    """Whether the query is at or above the threshold, up to noise; as a condition it is its `value`."""
 
     @property
     def hit(self) -> bool:
@@ -517,8 +517,8 @@ class ThresholdTest(Threshold[AnsweredT]):
 
     Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 4); otherwise
     `SharpTest` at the order of the session's filter. A mean is tested through the sum of its differences from the
-    threshold, which needs no count. With `tests` the bar lies half way between false alarms and misses; without, a
-    value at the bar hits with one half. Each key is such a call of its own: one unit can be in only so many
+    threshold, which needs no count. With `tests` the threshold lies half way between false alarms and misses; without,
+    a value at the threshold hits with one half. Each key is such a call of its own: one unit can be in only this many
     (`max_groups_per_unit`, `assumed_groups_per_unit`, or all of them), and at most that many hits are charged (theory
     1.6). When the budget cannot pay for that many, it halts at the last hit that fits; later keys are `untested`.
 
@@ -599,7 +599,8 @@ _WATCH: Final = "watch"
 
 
 def tested_keys(call: Threshold[Any], spine: Spine, query: Query, law: TestLaw | None = None) -> Plan[Any]:
-    """Each key by the law of the call, or another: a `WatchResult` where hits come with values, else `TestedKeys`."""
+    """Each key by the distribution of the call, or another: a `WatchResult` where hits come with values, else
+    `TestedKeys`."""
     neighbor_relation, keys = spine.rows.neighbor_relation, tuple(query.keys or ())
     threshold, valued = steps_at_least(call.above, query.grid), isinstance(call, Valued)
     own = call.law(spine, query) if law is None else law
@@ -634,7 +635,7 @@ def in_order(
     at_once: int,
     kind: str | None = None,
 ) -> Plan[AnswerT]:
-    """So many tests by one law, of what is read, in order; neighbours differ in so many `parts`.
+    """This many tests by one distribution, of what is read, in order; neighbours differ in this many `parts`.
 
     `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. Noise that decides
     what is a hit is no value of a call that asks for none: it is not told.

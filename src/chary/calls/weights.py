@@ -63,7 +63,7 @@ class WeightedAnswer(Answer):
     `error_bar` is 1 at most, which says nothing. Of an easy answer, which has no `interval`, it is 2 alpha/3 and how
     far beyond the noise may have missed a count: with 95 % confidence, all easy answers of a run together are within
     theirs, however many they are and however they were chosen. It is alpha or less only if the noise is small. Of
-    a hard answer it is the half-width of the interval, where that has noise of its own; of one that was published
+    a hard answer it is half the width of the interval, where that has noise of its own; of one that was published
     because its noise took it away from the histogram's it is None, and the interval is true given that it was
     published.
     """
@@ -119,10 +119,10 @@ class WeightsQuote:
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
-    sharp tests, `alpha` the error that is wanted, `reached` the error that holds for all of the first `queries` answers
-    together, with 95 % confidence: 2 alpha/3 and what the noise of a question now leaves (see `WeightedAnswer`),
-    or the noise of the values if that is more; infinite where no hard answer is left, since the histogram alone may be
-    off by anything; above 1 it is no promise.
+    optimal tests, `alpha` the error that is wanted, `reached` the error that holds for all of the first `queries`
+    answers together, with 95 % confidence: 2 alpha/3 and what the noise of a question now leaves (see
+    `WeightedAnswer`), or the noise of the values if that is more; infinite where no hard answer is left, since the
+    histogram alone may be off by anything; above 1 it is no promise.
     """
 
     hard: int
@@ -187,10 +187,10 @@ class HistogramState(ABC):
 
     @abstractmethod
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
-        """How many hard queries are left, and how accurate so many answers are now."""
+        """How many hard queries are left, and how accurate this many answers are now."""
 
     def _figures(self, held: Held, size: int, queries: int, left: int | None) -> dict[str, Any]:
-        """What both forms tell, with so many hard queries left."""
+        """What both forms tell, with this many hard queries left."""
         law, epsilon = self._law, self._law.now(held, size)[0].get("epsilon")
         return {
             "hard": held.hard,
@@ -207,7 +207,7 @@ class HistogramState(ABC):
         return self._law.promised(self._held(), self._size())
 
     def _held(self) -> Held:
-        """What is kept beside the opening."""
+        """What is kept next to the opening."""
         return self._law.kept.load(self._secret())
 
     def _size(self) -> int:
@@ -243,7 +243,7 @@ class HistogramState(ABC):
             return weights.shares(self.size).reshape(self.universe.shape)
 
     def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
-        """A made-up table of that many rows drawn from the histogram: free, since nothing private is read.
+        """A synthetic table of that many rows drawn from the histogram: free, since nothing private is read.
 
         Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
         """
@@ -282,7 +282,7 @@ class SparseWeightsState(HistogramState):
 
 class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row. A linear query,
-    `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same price.
+    `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same cost.
 
     When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
     or recorded; with `must_verify` that is a `BudgetExceeded`. Errors: `InvalidQuery` for a condition that the
@@ -451,7 +451,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
 
 def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, float]:
-    """The shares of so many rows between which an answer, or two ends, tell that the truth lies.
+    """The shares of this many rows between which an answer, or two ends, tell that the truth lies.
 
     Errors: `InvalidParameter` for an answer without an interval, or ends that are no shares.
 
@@ -554,16 +554,16 @@ class PMW(Opening[HistogramRun]):
     """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
 
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is how far answers may be off.
-    How sharply hard is told from easy is said in one way: `hits`, so many hard answers fit into the whole budget;
-    `price`, the share of the whole budget that one may take; `tests` alone, the least price at which so many queries
-    are told rightly within alpha/3, with probability `sure` (0.95); or `epsilon`, that of a call. The first three are
-    `SharpTest`, with an unbiased value for the part `value` (a quarter) of the price; with `tests` the bar lies half
-    way between false alarms and misses. They need a session with a delta and the Renyi filter, but for `hits`, which
-    under other filters is the largest call by Laplace noise of which so many fit. A call of that form is epsilon-DP
-    with the NotPrior target "hard".
+    How accurately hard is told from easy is said in one way: `hits`, this many hard answers fit into the whole budget;
+    `price`, the share of the whole budget that one may take; `tests` alone, the least cost at which this many queries
+    are reported rightly within alpha/3, with probability `sure` (0.95); or `epsilon`, that of a call. The first three
+    are `SharpTest`, with an unbiased value for the part `value` (a quarter) of the cost; with `tests` the threshold
+    lies half way between false alarms and misses. They need a session with a delta and the Renyi filter, but for
+    `hits`, which under other filters is the largest call by Laplace noise of which this many fit. A call of that form
+    is epsilon-DP with the NotPrior target "hard".
 
     Where the number of rows is secret, `rows` states a public number near it, such as that of a release: shares are of
-    so many rows then, for good. Guarantee: the same, whatever it is; accuracy is that of counts of rows, within alpha
+    this many rows then, for good. Guarantee: the same, whatever it is; accuracy is that of counts of rows, within alpha
     times `rows`. `warm_start` is the call of another histogram of the same cells, in whatever blocks: this one starts
     as it is now, mixed with the part `mixing` of the uniform one. That is free, since all of it was published.
 
@@ -574,7 +574,7 @@ class PMW(Opening[HistogramRun]):
     Guarantee if `prepaid`: epsilon-DP, or rho-zCDP (for sessions with a delta; more accurate), for all answers
     together, however far the table grows; all is paid now, for ever. Hard queries are found by rounds of sparse vector
     with one hit each ([GROW] Algorithm 3); as many may begin as the theorem allows hard answers, more as the table
-    grows, and then the histogram answers alone. `rounds` foresees so many at the start instead, which is far more
+    grows, and then the histogram answers alone. `rounds` foresees this many at the start instead, which is far more
     accurate where fewer suffice. A larger `exponent`, below 1, favours late rounds over early ones. With
     `constants="published"`, and `update` and `mixing` as above, all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
     `chary.accounting.weights` has calculators of the accuracy.
@@ -625,7 +625,7 @@ class PMW(Opening[HistogramRun]):
         return _OF_HITS if self.prepaid else _OF_ROUNDS
 
     def prepaid_law(self, neighbor_relation: NeighborRelation, size: int) -> PrepaidPMWLaw:
-        """The terms of a histogram that is prepaid, and opened at so many rows."""
+        """The terms of a histogram that is prepaid, and opened at this many rows."""
         universe, rule = self._ruled
         terms: Json = {name: getattr(self, name) for name in ("alpha", "epsilon", "update", "mixing", *_OF_ROUNDS)}
         rounds = pmw.weight_rounds(cells=universe.cells, start=size, **terms)
@@ -639,7 +639,7 @@ class PMW(Opening[HistogramRun]):
         return self._law(LaplaceHits(neighbor_relation, Fraction(usual)), size)
 
     def sharply(self, terms: sharp.HitTerms, size: int) -> PMWLaw:
-        """The same with a price that is known: it may have been found in floats, so it is never found anew."""
+        """The same with a cost that is known: it may have been found in floats, so it is never found anew."""
         return self._law(SharpHits(terms, sharp.Wanted.said(self)), size)
 
     def _law(self, hits: Hits, size: int) -> PMWLaw:
@@ -689,7 +689,7 @@ class PMW(Opening[HistogramRun]):
         return super().recorded({"epsilon": body.get("epsilon_per_call")} | body | said)
 
     def terms(self, filter_: RenyiFilter, size: int) -> sharp.HitTerms:
-        """The sharp tests that are asked for, of a table of this size."""
+        """The optimal tests that are asked for, of a table of this size."""
         alone = self.hits is None and self.price is None
         within = Fraction(self.alpha) / 3 * size if alone else None
         wanted = sharp.Wanted.said(self, within=within)
@@ -697,12 +697,12 @@ class PMW(Opening[HistogramRun]):
 
     @property
     def value_share(self) -> Fraction:
-        """The part of the price of a hard answer that its count takes."""
+        """The part of the cost of a hard answer that its count takes."""
         return sharp.value_part(self.value)
 
     @property
     def _only_sharp(self) -> bool:
-        """Whether something was said that only a sharp test has."""
+        """Whether something was said that only an optimal test has."""
         return any(said is not None for said in (self.price, self.tests, self.value))
 
 
@@ -764,7 +764,7 @@ class PMWRun(HistogramRun):
 
 
 def _fitting(filter_: Filter, hits: int) -> Fraction:
-    """The largest call by Laplace noise of which so many hits fit into the whole budget."""
+    """The largest call by Laplace noise of which this many hits fit into the whole budget."""
 
     def fits(size: float) -> bool:
         try:

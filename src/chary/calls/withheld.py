@@ -25,9 +25,9 @@ class Widen(Call[Any]):
     """Publish what an earlier call withheld if it meets another condition; no data are read, also after a restart.
 
     The condition is a threshold `above`, lower than before, for the value that a `ReleaseIf` with `epsilon` withheld,
-    or for the scores of a `Select` with `room`. Or it is `when`, for the outcome of a `PublishIf`, or for each
-    [score, solution] of a `Select`. Candidates come in the order they were listed. What was published before is told
-    no more, and what still does not meet the condition stays withheld.
+    or for the scores of a `Select` with `room`. Or it is `when`, for the outcome of a `PublishIf`, or for each [score,
+    solution] of a `Select`. Candidates come in the order they were listed. What was published before is reported no
+    more, and what still does not meet the condition stays withheld.
 
     Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet this
     condition and none before: that call and all that widen it hit at most once together, a selection once for each

@@ -8,7 +8,7 @@ __all__ = ["main", "run"]
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code; the version is told without loading an engine."""
+    """Run the command line and leave with its exit code; the version is reported without loading an engine."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"chary {version('chary')}\n")
         return

@@ -100,9 +100,9 @@ def interval(epsilon: str, above: int, value: int, below: int | None = None, con
     """Interval and p-value of a count given that it was published; no lower end means it may be a false alarm.
 
     epsilon: Epsilon of the test: of its discrete Laplace noise.
-    above: The bar: values from here on were published.
+    above: The threshold: values from here on were published.
     value: The value that was published.
-    below: The bar it had failed before, if this one was lowered.
+    below: The threshold it had failed before, if this one was lowered.
     confidence: How sure the interval is.
     """
     if below is not None and below <= above:
@@ -121,15 +121,16 @@ MOST_TESTS: Final = 10**12
 
 @calculator()
 def sharp(order: str, price: str, p: str, miss_price: str = "0") -> Figures:
-    """The least chance of a miss beside a chance p of a hit that the price of a hit allows, and the growth near 0.
+    """The least probability of a miss next to a probability p of a hit that the cost of a hit allows, and the growth
+    near 0.
 
-    `next_miss` is rounded up; `tail`, the factor by which small chances may grow, is rounded down. Where misses have a
-    price there is no such factor.
+    `next_miss` is rounded up; `tail`, the factor by which small probabilities may grow, is rounded down. Where misses
+    have a cost there is no such factor.
 
     order: Renyi order, greater than 1.
-    price: Log-moment price of one hit at this order.
-    p: Chance of a hit where a value is one sensitivity lower.
-    miss_price: Log-moment price of one miss.
+    cost: Log-moment cost of one hit at this order.
+    p: Probability of a hit where a value is one sensitivity lower.
+    miss_price: Log-moment cost of one miss.
     """
     miss = accounting.next_miss_up(p, order=order, price=price, miss_price=miss_price)
     tail = None if exact(miss_price, "miss_price") else float_down(accounting.tail_down(order=order, price=price))
@@ -140,7 +141,8 @@ def sharp(order: str, price: str, p: str, miss_price: str = "0") -> Figures:
 def within(
     budget_epsilon: str, budget_delta: str, tests: int, hits: int, misses_share: str = "0", sure: str = "0.95"
 ) -> Figures:
-    """How near to the bar all tests are right, in sensitivities: the sharp test, Laplace noise, a sparse vector.
+    """How near to the threshold all tests are right, in sensitivities: the optimal test, Laplace noise, a sparse
+    vector.
 
     The sparse vector, for counts that all move one way, has the same epsilon and no delta.
     """
@@ -165,7 +167,7 @@ def tests(
 
     To a part in a thousand, rounded down; at most a million million. Nothing where not even the hits alone are so near.
 
-    within: How near to the bar all tests are to be right, in sensitivities.
+    within: How near to the threshold all tests are to be right, in sensitivities.
     """
     near, size = float(positive(within, "within")), largest_call(Budget(budget_epsilon, budget_delta), hits, "renyi")
     asked: dict[str, Any] = {"epsilon": budget_epsilon, "hits": hits, "sure": sure}
@@ -187,7 +189,7 @@ def hits(overhead: str, delta: str, epsilon: str = "0.01", q: str | None = None)
     """The fewest hits for which charging pays (1 + overhead) hits/q calls: exact tail, two Chernoff bounds.
 
     overhead: Calls paid for beyond the mean number, as a part of it: alpha.
-    delta: Chance that more are needed.
+    delta: Probability that more are needed.
     """
     rate = accounting.not_prior_q(composition.moderate_up(epsilon)) if q is None else q
     return charging_curve.hits_needed(overhead=overhead, delta=delta, q=rate)._asdict()
@@ -220,7 +222,7 @@ def unbiased(epsilon: str, change: str = "1", units: int = 1000) -> Figures:
 
     epsilon: Epsilon of the answer.
     change: How far one unit moves the true answer; k units move it k times as far.
-    units: So many units at most move it.
+    units: This many units at most move it.
     """
     step = exact(change, "change")
     known: dict[str, Any] = {"epsilon": epsilon, "changes": [k * step for k in range(1, whole(units, "units") + 1)]}
@@ -248,7 +250,7 @@ def charging(epsilon: str, budget_delta: str, hits: int, q: str | None = None, t
 
 @calculator()
 def price(order: str, epsilon: str, q: str | None = None) -> Figures:
-    """Log-moment price of one hit at a Renyi order; null where none exists."""
+    """Log-moment cost of one hit at a Renyi order; null where none exists."""
     return {"price": accounting.hit_price_up(accounting.Targeted(epsilon, q), _order(order))}
 
 
@@ -256,7 +258,7 @@ def price(order: str, epsilon: str, q: str | None = None) -> Figures:
 def between(sensitivity: int = 1, **known: Any) -> Figures:
     """The q of the target "between two bars", for discrete Laplace noise.
 
-    width: Steps between the two bars.
+    width: Steps between the two thresholds.
     sensitivity: Steps by which one unit moves the value.
     """
     return {"q": accounting.between_q_down(sensitivity=sensitivity, **known)}
@@ -264,7 +266,7 @@ def between(sensitivity: int = 1, **known: Any) -> Figures:
 
 @calculator()
 def boundary(epsilon: str, outcomes: int | None = None, order: str | None = None) -> Figures:
-    """The boundary wrapper around an epsilon-DP mechanism: its epsilon, the q of the boundary, the price of a hit.
+    """The boundary wrapper around an epsilon-DP mechanism: its epsilon, the q of the boundary, the cost of a hit.
 
     outcomes: Outcomes of the wrapped mechanism (default: any).
     """
@@ -281,7 +283,7 @@ def unanimous(epsilon: str, order: str, unclear: str, most: int = 12) -> Figures
 
     epsilon: Epsilon of one run.
     unclear: How likely one run is of another outcome than the usual one.
-    most: At most so many runs.
+    most: At most this many runs.
     """
     at = _order(order)
 
@@ -311,7 +313,7 @@ def compose(epsilon: str, times: int, budget_delta: str) -> Figures:
 
 @calculator()
 def group(units: int, epsilon: str = "1", delta: str = "0") -> Figures:
-    """Epsilon and delta of neighbours that differ in so many units; delta is rounded up.
+    """Epsilon and delta of neighbours that differ in this many units; delta is rounded up.
 
     units: How many units change together, such as the people of a household.
     epsilon: Epsilon for one unit.
@@ -323,9 +325,9 @@ def group(units: int, epsilon: str = "1", delta: str = "0") -> Figures:
 
 @calculator()
 def sampler(distance: str, epsilon: str = "1", delta: str = "0") -> Figures:
-    """Delta of a mechanism that is drawn so far from its law; rounded up. The distance of chary's noise is 0.
+    """Delta of a mechanism that is drawn so far from its distribution; rounded up. The distance of chary's noise is 0.
 
-    distance: Total variation distance of what is drawn from its law, at most.
+    distance: Total variation distance of what is drawn from its distribution, at most.
     epsilon: Epsilon for one unit.
     delta: Delta for one unit.
     """
@@ -394,11 +396,11 @@ def budget(
     growth: str | None = None,
     beta: str = "0.05",
 ) -> Figures:
-    """Epsilon that an accuracy takes at so many rows: in one run, and in a schedule in epochs, for ever.
+    """Epsilon that an accuracy takes at this many rows: in one run, and in a schedule in epochs, for ever.
 
     size: Rows there are, at the start of a schedule.
     base: An error that no budget improves.
-    delta: Delta of a schedule by zCDP: cheaper for small epsilons, dearer for large ones.
+    delta: Delta of a schedule by zCDP: cheaper for small epsilons, more expensive for large ones.
     """
     law, asked = schedules.Law(power, factor, choices, base=base), {"accuracy": accuracy, "beta": beta}
     return {
@@ -409,9 +411,10 @@ def budget(
 
 @calculator(weights.published_weights_alpha)
 def weights_rows(alpha: str, epsilon: str, delta: str = "0", **known: Any) -> Figures:
-    """Rows that multiplicative weights in rounds take for an accuracy, as published and by the exact law of the noise.
+    """Rows that multiplicative weights in rounds take for an accuracy, as published and by the exact distribution of
+    the noise.
 
-    The exact law is that of the epsilon-DP form, or of the zCDP form that fits into (epsilon, delta).
+    The exact distribution is that of the epsilon-DP form, or of the zCDP form that fits into (epsilon, delta).
 
     epsilon: Total epsilon.
     delta: Total delta, if any.
@@ -446,12 +449,12 @@ def queries(start: int, size: int, **known: Any) -> Figures:
 def population(beta: str = "0.05", **known: Any) -> Figures:
     """The excess risk on the population, from that on the rows at hand.
 
-    excess: Excess of the mean loss on the rows, such as a law promises.
+    excess: Excess of the mean loss on the rows, such as a distribution promises.
     size: Rows, drawn independently from the population.
     lam: Strong convexity of the losses, or, with --radius, of the penalty.
     lipschitz: Lipschitz constant of the losses.
     radius: Losses are convex only, weights no longer than this.
-    beta: Chance over the rows that the bound is exceeded.
+    beta: Probability over the rows that the bound is exceeded.
     """
     return {"population": schedules.population_risk_up(beta=beta, **known)}
 
@@ -487,11 +490,11 @@ def above_threshold(running: bool = False, **known: Any) -> Figures:
 def runs(
     budget_epsilon: str, budget_delta: str, order: str | None = None, monotone: bool = False, **known: Any
 ) -> Figures:
-    """How many runs of any length are (epsilon, delta)-DP together; the price of one at an order.
+    """How many runs of any length are (epsilon, delta)-DP together; the cost of one at an order.
 
     hits: Hits after which a run ends.
     monotone: One unit moves all queries in one direction.
-    order: Renyi order at which to price one run, greater than 1.
+    order: Renyi order at which to cost one run, greater than 1.
     """
     known["monotone"] = monotone
     figures: dict[str, Any] = {"runs": gaussian_runs.runs_within(budget_epsilon, budget_delta, **known)}
@@ -504,7 +507,7 @@ def runs(
 @calculator(gaussian_runs.run_pdp_epsilon_up)
 def run_pdp(stopping: str | None = None, **known: Any) -> Figures:
     """The epsilon that the loss of one run exceeds with probability at most delta: for any number of tests, and by the
-    law of their number (Zhu and Wang).
+    distribution of their number (Zhu and Wang).
 
     delta: Delta of the run.
     stopping: How likely each number of tests is, for all data: 1:0.5,10:0.49,1000:0.01.
@@ -517,7 +520,7 @@ def run_pdp(stopping: str | None = None, **known: Any) -> Figures:
 
 
 def _law(text: str) -> dict[int, float]:
-    """The law that is typed.
+    """The distribution that is typed.
 
     >>> _law("1:0.5,10:1/2")
     {1: 0.5, 10: 0.5}

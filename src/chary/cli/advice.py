@@ -1,4 +1,4 @@
-"""The command of advice: which mechanism for so many threshold tests, and the call to write."""
+"""The command of advice: which mechanism for this many threshold tests, and the call to write."""
 
 import json
 from functools import partial
@@ -32,7 +32,7 @@ def advise(
     analyst: str = "analyst",
     **terms: Any,
 ) -> commands.Found:
-    """Every way to run so many threshold tests, with its error, its price and the call to write; best first.
+    """Every way to run this many threshold tests, with its error, its cost and the call to write; best first.
 
     hits: How many of them are expected to be above.
     tests: How many tests.

@@ -49,7 +49,7 @@ class Lazy(TyperCommand):
 
 
 class _Behind(Mapping[str, _Found]):
-    """The commands behind doors; names are told without opening any."""
+    """The commands behind doors; names are reported without opening any."""
 
     def __init__(self, doors: Mapping[str, Lazy]) -> None:
         self._doors = doors

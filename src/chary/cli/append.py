@@ -69,8 +69,8 @@ def _append(
     """Add batches of rows to a table of a DuckDB file or a server; contents that came before are not added twice.
 
     A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
-    the same file under another name is the same batch. What fails is told, and batches before it stay; a folder that
-    is watched goes on, and takes a file again once it is another one.
+    the same file under another name is the same batch. What fails is reported, and batches before it stay; a folder
+    that is watched goes on, and takes a file again once it is another one.
 
     Example: chary append meters.duckdb week-*.csv --table readings --unit home --budget-epsilon 1 --budget-delta 1e-6
     """
@@ -112,7 +112,8 @@ def _told(stated: Stated, added: list[dict[str, Any]], alerts: bool) -> commands
 
 
 def _asked(session: Session, number: int) -> Iterator[dict[str, Any]]:
-    """What an alert tells of versions that it has not looked at; a refusal is told too, since the rows are there."""
+    """What an alert says of versions that it has not looked at; a refusal is reported too, since the rows are
+    there."""
     alert, refused = session.resume(number), None
     before = len(alert.state.results)
     try:
@@ -126,8 +127,8 @@ def _asked(session: Session, number: int) -> Iterator[dict[str, Any]]:
 
 
 def _taken(stated: Stated, file: Path, again: str | None) -> list[dict[str, Any]]:
-    """A file of a folder that is watched, as it was added; it waits for whoever holds the table, and what is wrong with
-    it stops no other file."""
+    """A file of a folder that is watched, as it was added; it waits for anyone who holds the table, and what is wrong
+    with it stops no other file."""
     waiting = False
     while True:
         try:
@@ -209,7 +210,7 @@ def _named(batches: Sequence[str]) -> Iterator[str]:
 @contextmanager
 def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
     """The file of a batch, and the key of its contents; a guess of the rows could be checked by the key, so it stays
-    beside them in the DuckDB file."""
+    next to them in the DuckDB file."""
     with ExitStack() as held:
         file = Path(name)
         if name == "-":

@@ -1,4 +1,4 @@
-"""`chary audit`: lower bounds on the epsilon of every kind of call, beside what it claims."""
+"""`chary audit`: lower bounds on the epsilon of every kind of call, next to what it claims."""
 
 import os
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ def audit(
     """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
 
     Each is asked about two neighbours on which most shows: exactly where its outcomes can be enumerated, otherwise by
-    a lower bound from transcripts that is wrong once in a million. Beside it stands what the same audit shows of half
-    the noise. "a hit" is the price of a hit, in log-moment, which is audited at the filter's order.
+    a lower bound from transcripts that is wrong once in a million. Next to it stands what the same audit shows of half
+    the noise. "a hit" is the cost of a hit, in log-moment, which is audited at the filter's order.
 
     quick: One kind of each sort, in a minute.
     transcripts: Transcripts on each neighbour, where outcomes are sampled.

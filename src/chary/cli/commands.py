@@ -24,7 +24,7 @@ EMPTY: Final = inspect.Parameter.empty
 
 
 class Shown(NamedTuple):
-    """Figures to be told, and how people are told them."""
+    """Figures to be shown, and how people read them."""
 
     figures: Any
     people: Callable[[Any], None] = show_tables
@@ -78,7 +78,7 @@ def described(
 
 
 def _option(parameter: inspect.Parameter, told: str | None) -> inspect.Parameter | None:
-    """Whole numbers and flags as they are; every other number as it is typed, so that it is read exactly."""
+    """Integers and flags as they are; every other number as it is typed, so that it is read exactly."""
     hint, usual = parameter.annotation, parameter.default
     if get_origin(hint) is Annotated:
         return parameter.replace(kind=_KEYWORD)
@@ -172,7 +172,7 @@ class SourceOptions:
 
     @property
     def shown(self) -> str:
-        """What is told of where the rows are: of a server no more than its database, since a URL may hold a password.
+        """What is said of where the rows are: of a server no more than its database, since a URL may hold a password.
 
         >>> SourceOptions(file="postgresql://ann:pw@db.example/clinic").shown, SourceOptions(file="visits.csv").shown
         ('clinic', 'visits.csv')
@@ -237,7 +237,7 @@ class CallOptions(SizeOptions):
 
 @dataclass(kw_only=True)
 class SharpOptions(CallOptions):
-    """How precise one call is that tests against a bar: by sharp tests, unless an epsilon is said."""
+    """How precise one call is that tests against a threshold: by optimal tests, unless an epsilon is said."""
 
     hits: Annotated[
         int | None,
@@ -319,7 +319,7 @@ class SettingsOptions:
 
 @dataclass(kw_only=True)
 class OutputOptions:
-    """How the answer is told."""
+    """How the answer is reported."""
 
     panel: ClassVar[str] = "Output"
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False

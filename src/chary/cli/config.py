@@ -49,7 +49,7 @@ class Said:
 
 
 def said(config: Path | None, file: str, *, off: bool) -> Said:
-    """What is said of a file: in `config`, or else in the chary.toml of the working directory, or beside the file.
+    """What is said of a file: in `config`, or else in the chary.toml of the working directory, or next to the file.
 
     Errors: `InvalidParameter` for a chary.toml that is none, or has unknown options.
     """

@@ -188,7 +188,7 @@ def _joined(kind: typed.FieldType, said: list[Any], beside: typed.Beside) -> Any
 
 
 def _read(kind: typed.FieldType, said: Any, beside: typed.Beside) -> Any:
-    """What was typed, read; the shell has read whole numbers and flags."""
+    """What was typed, read; the shell has read integers and flags."""
     return (
         kind.read(session.listed_lines(said) if kind.lines else said, beside) if isinstance(said, (str, list)) else said
     )
@@ -240,7 +240,7 @@ class Form:
     """One kind of call with the options of its command.
 
     `changed` has the options that this command has for some fields instead of the usual ones; `earlier` names an option
-    that goes on with a run, so that nothing else need be said; `keyed` is what requests call the opening of a run.
+    that continues a run, so that nothing else need be said; `keyed` is what requests call the opening of a run.
     """
 
     kind: type[Call[Any]]
@@ -331,7 +331,7 @@ class Form:
         return self.kind(**made | brought)
 
     def _tested_sharply(self, made: dict[str, Any], asked: session.Opened) -> bool:
-        """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
+        """Whether hits are those of optimal tests, as in a program: under the filter that has costs for them, or where
         something was said that only they have."""
         if not issubclass(self.kind, sharpness.HowSharply):
             return False

@@ -1,8 +1,9 @@
-"""`chary rerun`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start.
+"""`chary rerun`: counts on a growing file, told again whenever it has grown enough, for one cost paid at the start.
 
-A command that was interrupted goes on when it is repeated: the same words go on with the same schedule, and a file that
-is appended has a request key made of its place, its contents, and how many times the command named such a file before.
-Whoever guesses the rows could check the guess by the key, so it is kept beside the rows alone, in the DuckDB file.
+A command that was interrupted goes on when it is repeated: the same words continue the same schedule, and a file that
+is appended has an idempotency key made of its place, its contents, and how many times the command named such a file
+before. Anyone who guesses the rows could check the guess by the key, so it is kept next to the rows alone, in the
+DuckDB file.
 """
 
 import hashlib
@@ -70,7 +71,7 @@ def _grow(
 ) -> commands.Found:
     """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
 
-    The number of rows must be public: --each-row --neighbors replace. The same options go on with the same schedule.
+    The number of rows must be public: --each-row --neighbors replace. The same options continue the same schedule.
 
     Example: chary rerun visits.csv --each-row --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv

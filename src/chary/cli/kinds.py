@@ -58,7 +58,7 @@ class KindGroup(app.DoorGroup):
 
 
 def _unknown(name: str) -> str:
-    """What is told of a kind that has no command here."""
+    """What is said of a kind that has no command here."""
     known = next((kind for kind in kinds().values() if kind.name.replace("_", "-") == name.replace("_", "-")), None)
     if known is None:
         return f"there is no kind of call named {name!r}; chary ask --help lists all"
@@ -104,7 +104,7 @@ def _release_if(stated: Stated, *, individual: Each = None, plot: Picture = None
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:
-    """Ask whether it is above the bar, or for the value if it is."""
+    """Ask whether it is above the threshold, or for the value if it is."""
     if value:
         stated.form = replace(TEST, kind=ReleaseIf, changed={"value": USUAL_SHARE})
     yield from asked(stated)
@@ -113,7 +113,7 @@ def _test(stated: Stated, *, value: Value = False) -> Found:
 def quoted(
     stated: Stated, *, distance: Distance = None, truth: Truth = None, over: Over = None, expected: Expected = None
 ) -> Found:
-    """Price the call that is stated."""
+    """Cost the call that is stated."""
     terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
     yield _quote(stated.session.quote(stated.call(), **terms))
 
@@ -147,7 +147,7 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
 
 
 def _quote(found: Quote) -> Shown:
-    """The figures of a quote, and for people sentences; red is what is paid for nothing."""
+    """The figures of a quote, and for people sentences; red is what is paid at no cost."""
 
     def people(figures: dict[str, Any]) -> None:
         if output.VERBOSE.get():

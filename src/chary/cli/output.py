@@ -153,7 +153,7 @@ def check_csv(file: Path | None) -> None:
 
 
 def show_tables(found: Mapping[str, Any]) -> None:
-    """An answer for people: its rows as tables, the rest by names, and its price in words."""
+    """An answer for people: its rows as tables, the rest by names, and its cost in words."""
     tables = {name: narrow([for_people(row) for row in rows]) for name, rows in found.items() if is_table(rows)}
     for name, rows in tables.items():
         columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]

@@ -31,16 +31,16 @@ def plan(
 ) -> commands.Found:
     """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
 
-    With --tests the table tells for several numbers of hits how near to their bar all tests are right, in
-    sensitivities: by a sparse vector, by Laplace noise, by sharp tests (without values, for an agreed number, and with
-    values), and how far off values may be.
+    With --tests the table tells for several numbers of hits how near to their threshold all tests are right, in
+    sensitivities: by a sparse vector, by Laplace noise, by optimal tests (without values, for an agreed number, and
+    with values), and how far off values may be.
 
     budget_epsilon: Total epsilon.
     budget_delta: Total delta.
     hits: Hits to pay for.
     epsilon: Epsilon of each call.
-    tests: Tests in all: how near to a bar they are right.
-    value: With --tests: of the price of a hit, the part for its value.
+    tests: Tests in all: how near to a threshold they are right.
+    value: With --tests: of the cost of a hit, the part for its value.
     """
     if budget_epsilon is not None and budget_delta is not None and hits is None and epsilon is None:
         whole = (budget_epsilon, budget_delta)

@@ -58,7 +58,7 @@ def report(
     force: Force = False,
     as_json: commands.AsJson = False,
 ) -> None:
-    """What was revealed, for everybody: each question with its answer and interval, when, by whom, at what price.
+    """What was revealed, for everybody: each question with its answer and interval, when, by whom, at what cost.
 
     It needs the ledger alone. A ledger that does not verify is refused. Nothing secret is looked at.
 
@@ -104,7 +104,7 @@ def _free(target: Path, ledger: str | Path, *, force: bool) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Tell]:
-    """A bar on the terminal; nothing where there is none."""
+    """A threshold on the terminal; nothing where there is none."""
     with Progress(console=output.errors, transient=True, disable=not output.errors.is_terminal) as shown:
         tasks: dict[str, Any] = {}
 
@@ -155,7 +155,7 @@ def _synthetic(
     plot: commands.Picture = None,
     force: Force = False,
 ) -> commands.Found:
-    """A made-up table drawn from a public histogram that `chary pmw` opened. Free: no row is looked at for it.
+    """A synthetic table drawn from a public histogram that `chary pmw` opened. Free: no row is looked at for it.
 
     Example: chary export synthetic visits.csv made.csv --each-row --neighbors replace --rows 1000
     """

@@ -75,7 +75,7 @@ class Stated:
 
     @property
     def earlier(self) -> int | None:
-        """The run that is gone on with, where one is named."""
+        """The run that is continued, where one is named."""
         return None if self.form is None or self.form.earlier is None else self.said[self.form.earlier]
 
     @cached_property
@@ -119,7 +119,7 @@ class Stated:
         return self.form.call(self.asked, self.size, self.said, brought)
 
     def run(self) -> Run[Any, Any]:
-        """The run that is gone on with, or a new one of the call that is stated."""
+        """The run that is continued, or a new one of the call that is stated."""
         assert self.form is not None
         if self.earlier is None:
             call = self.call()

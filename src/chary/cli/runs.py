@@ -120,7 +120,7 @@ def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> in
 
 
 def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
-    """Open a sketch, or go on with one, and publish its estimate if it is at or above a bar."""
+    """Open a sketch, or continue one, and publish its estimate if it is at or above a threshold."""
     run = stated.run()
     found = run.ask(above=above, request=stated.request)
     more = {"sketch": run.call, "paid": run.state.paid}
@@ -206,7 +206,7 @@ def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Fi
 
 
 def _said(above: str | None, at: str | None, learn: str | None) -> dict[str, str]:
-    """What is said beside the question."""
+    """What is said next to the question."""
     return {name: value for name, value in (("above", above), ("at", at), ("learn", learn)) if value is not None}
 
 
@@ -318,9 +318,9 @@ SHARP: Final = ("price", "tests", "sure", "value")
 
 
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
-    """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one.
+    """Shares of rows from a public histogram; charged where it was off. The same options continue the same one.
 
-    Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --price, --tests
+    Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --cost, --tests
     or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
     Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1

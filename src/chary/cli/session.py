@@ -53,12 +53,12 @@ class Opened:
 
     @property
     def sharp(self) -> bool:
-        """Whether so many hits are those of sharp tests, as in a program: whether the filter has prices for them."""
+        """Whether this many hits are those of optimal tests, as in a program: whether the filter has costs for them."""
         return isinstance(self.session.spine.filter, RenyiFilter)
 
     @property
     def labels(self) -> tuple[Any, ...] | None:
-        """What is printed beside the positions of a series."""
+        """What is printed next to the positions of a series."""
         rows = self.session.spine.rows
         return rows.labels if isinstance(rows, Series) else None
 
@@ -107,7 +107,7 @@ def budget_unsaid(source: SourceOptions, budget: BudgetOptions) -> str:
 
 
 def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
-    """Where the ledger is: beside the file, if it is not said; `InvalidParameter` where there is no file."""
+    """Where the ledger is: next to the file, if it is not said; `InvalidParameter` where there is no file."""
     if budget.ledger is None and source.on_server:
         raise InvalidParameter(
             "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
@@ -252,7 +252,7 @@ def _pair(text: str, option: str, example: str) -> tuple[str, str]:
 def lines_of(place: str) -> Iterator[str]:
     """The lines of a file that are not empty, as they come; `-` is the standard input.
 
-    Errors: `InvalidParameter` for a file that is no text; the message tells nothing that is in it.
+    Errors: `InvalidParameter` for a file that is no text; the message says nothing that is in it.
     """
     try:
         with nullcontext(sys.stdin) if place == "-" else Path(place).open(encoding="utf-8") as opened:
@@ -262,7 +262,7 @@ def lines_of(place: str) -> Iterator[str]:
 
 
 def listed_lines(texts: Sequence[str]) -> list[str]:
-    """Texts as they were typed, where @FILE stands for the lines of a file."""
+    """Strings as they were typed, where @FILE stands for the lines of a file."""
     return [line for text in texts for line in (lines_of(text[1:]) if text[:1] == "@" else [text])]
 
 

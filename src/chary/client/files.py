@@ -57,7 +57,8 @@ class RowFile:
                 yield part
 
     def key(self, secret: bytes) -> str:
-        """A request key of the name and the contents: the same for the same file, and nothing to who lacks the secret.
+        """An idempotency key of the name and the contents: the same for the same file, and nothing to who lacks the
+        secret.
 
         The name is in it so that two batches of one content are two: that they are alike shows nowhere.
         """

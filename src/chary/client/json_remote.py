@@ -23,7 +23,7 @@ def connect_json(
 ) -> "JSONRemote":
     """Ask a service in JSON: `connect_json("http://127.0.0.1:8321", token).ask({"kind": "release", ...})`.
 
-    Options and errors are those of `chary.connect`, and so are request keys: nothing is paid twice.
+    Options and errors are those of `chary.connect`, and so are idempotency keys: nothing is paid twice.
     """
     transport = Transport(url, token, patience=patience, on_step=on_step, client=client, typed=False)
     return JSONRemote(transport, transport.chosen(dataset))
@@ -41,11 +41,11 @@ class JSONRemote:
     dataset: str
 
     def ask(self, call: Mapping[str, Any], *, request: str | None = None) -> dict[str, Any]:
-        """Ask a call: the figures of its answer and their price, as the command prints them with --json."""
+        """Ask a call: the figures of its answer and their cost, as the command prints them with --json."""
         return self._transport.keyed(self._at("calls"), request, json=dict(call))
 
     def quote(self, call: Mapping[str, Any], **terms: Any) -> dict[str, Any]:
-        """What a call would cost and how accurate it would be; `terms` as in `Session.quote`, numbers as texts."""
+        """What a call would cost and how accurate it would be; `terms` as in `Session.quote`, numbers as strings."""
         found: dict[str, Any] = self._transport.once("POST", self._at("quotes"), {"call": dict(call)} | terms)
         return found
 

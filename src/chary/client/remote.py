@@ -212,8 +212,8 @@ def connect(
     """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
 
     `dataset` is needed where the token is for several. A request is sent again for `patience` seconds while the service
-    does not answer; since each goes under a request key, nothing is paid twice. `on_step` is told the steps of calls
-    that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
+    does not answer; since each goes under an idempotency key, nothing is paid twice. `on_step` is reported the steps of
+    calls that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
 
     Errors: those of sessions; `CharyError` for a token that is not valid.
     """
@@ -279,7 +279,7 @@ class Remote(Verbs, RemoteFigures):
 
     @property
     def runs(self) -> list[OpenRun]:
-        """The runs that can be gone on with, oldest first."""
+        """The runs that can be continued, oldest first."""
         found = self._transport.pages(self._at("runs"))
         return [OpenRun(each["run"], each["kind"]) for each in found]
 
@@ -297,11 +297,11 @@ class Remote(Verbs, RemoteFigures):
     ) -> dict[str, Any]:
         """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
 
-        An `Alert` is opened as well, which is free: what stands is the question to its run.
-        `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
-        and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
-        finds is in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names.
-        Under a `request` that came before, nothing is made: what stands under it is told again.
+        An `Alert` is opened as well, which is free: what stands is the question to its run. `every` is "append" or a
+        crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows, and all its calls
+        together are charged at most `share` of the budget. `tell="all"` reports misses too. What it finds is
+        in `news`, and is sent to a `webhook`, which is one, or a mail, that the service's chary.toml names. Under a
+        `request` that came before, nothing is made: what stands under it is replayed.
         """
         if self._ends is not None:
             raise InvalidParameter("what stands reads all blocks up to today's: stand it in the session of all")
@@ -314,16 +314,17 @@ class Remote(Verbs, RemoteFigures):
         return found
 
     def silence(self, standing: str, *, hours: Number | None = None, until: str | None = None) -> dict[str, Any]:
-        """Send nothing of what a standing question of your own finds, for so many hours or until a time in UTC.
+        """Send nothing of what a standing question of your own finds, for this many hours or until a time in UTC.
 
-        It is asked and charged, and its news are told in `news`, all the same; `hours=0` ends a silence.
+        It is asked and charged, and its events are reported in `news`, all the same; `hours=0` ends a silence.
         """
         body = {"silence_until": until} if hours is None else {"silence_hours": str(hours)}
         found: dict[str, Any] = self._transport.once("PUT", self._at(f"standing/{in_path(standing, safe='')}"), body)
         return found
 
     def acknowledge(self, number: int) -> dict[str, Any]:
-        """Say that you take care of news that fired, by their `number`: they are sent no more; the news as they are."""
+        """Say that you take care of events that fired, by their `number`: they are sent no more; the events as they
+        are."""
         told: dict[str, Any] = self._transport.once("PUT", self._at(f"feed/{number}"), {"acknowledged": True})
         return told
 
@@ -335,7 +336,7 @@ class Remote(Verbs, RemoteFigures):
         """Add a batch of rows: a frame, an Arrow table, or a file by its path (CSV, TSV, Parquet, Arrow). Its version.
 
         A file is sent while it is read. Without `request` its key is made of its name, its contents and the token: the
-        same file under the same token is added once, and the version of then is returned. Whoever lacks the token
+        same file under the same token is added once, and the version of then is returned. Anyone who lacks the token
         learns nothing of the rows from that key, which a ledger may show. To add the same file once more, say a
         `request` of your own; frames have a new key each time. For custodians; as `Session.append`.
 
@@ -404,7 +405,7 @@ class _RemoteCashier:
     session: Remote
 
     def charged(self, calls: Sequence[int]) -> Spending:
-        """What was told with the answer: it never changes."""
+        """What was reported with the answer: it never changes."""
         return self.paid
 
     def remaining(self) -> Spending:
@@ -456,7 +457,7 @@ class AsyncRemote:
     """Questions to one dataset of a service, each awaited; see `Remote`.
 
     Requests run in threads: many may be under way at once, and one that is cancelled goes on in the service, where its
-    request key finds the answer.
+    idempotency key finds the answer.
     """
 
     session: Remote

@@ -22,8 +22,8 @@ _WAIT: Final = 20
 class Transport:
     """A connection to a service under one token.
 
-    Guarantee: what could be charged twice is sent under a request key, again and again under the same one until it is
-    answered or `patience` seconds have passed: then `LedgerLocked`, and the same key goes on later. Nothing else is
+    Guarantee: what could be charged twice is sent under an idempotency key, again and again under the same one until it
+    is answered or `patience` seconds have passed: then `LedgerLocked`, and the same key goes on later. Nothing else is
     repeated but reading.
     """
 
@@ -70,7 +70,7 @@ class Transport:
         return self._repeated(method, path, {}, {}, patience=0, **({} if body is None else {"json": body}))
 
     def keyed(self, path: str, request: str | None, **body: Any) -> dict[str, Any]:
-        """Send a body under a request key, one of its own where none is given, until there is an answer."""
+        """Send a body under an idempotency key, one of its own where none is given, until there is an answer."""
         key = f"client {secrets.token_hex(16)}" if request is None else request
         headers = {"Idempotency-Key": _key(key), "Prefer": f"wait={_WAIT}"} | body.pop("headers", {})
         until = time.monotonic() + self._patience
@@ -83,7 +83,7 @@ class Transport:
                 raise errors.LedgerLocked("the call was interrupted again and again: ask again under its request key")
 
     def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
-        """Send rows, and say their version: a file without a request key under one of its name and contents."""
+        """Send rows, and say their version: a file without an idempotency key under one of its name and contents."""
         if request is None and isinstance(rows, RowFile):
             request = rows.key(self._secret)
         return int(self.keyed(path, request, content=rows, headers={"Content-Type": media})["version"])

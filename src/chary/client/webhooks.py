@@ -25,8 +25,9 @@ def signed(secret: bytes, number: str, moment: int, body: bytes) -> dict[str, st
 def check_webhook(secret: bytes, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> str:
     """The number of a message that a service has signed within the last five minutes.
 
-    Whoever gets messages keeps the numbers of that time and leaves out what came before: then nothing can be replayed.
-    Errors: `InvalidParameter` for another signature, a message that is older or from the future, and missing headers.
+    Anyone who gets messages keeps the numbers of that time and leaves out what came before: then nothing can be
+    replayed. Errors: `InvalidParameter` for another signature, a message that is older or from the future, and missing
+    headers.
 
     >>> check_webhook(b"s", signed(b"s", "7", 1000, b"{}"), b"{}", now=1100.0)
     '7'

@@ -90,7 +90,7 @@ NEW_LEDGER = (
 
 
 def needed(plan: Plan[Any], filter_: Filter) -> tuple[Amount, int]:
-    """The least room in which it can start: one hit if it can halt, otherwise its worst price; and what it
+    """The least room in which it can start: one hit if it can halt, otherwise its worst cost; and what it
     adds to the basic account."""
     price = plan.price(filter_)
     least = plan.worst(price, 1 if plan.may_halt(price) else None)

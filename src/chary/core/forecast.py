@@ -21,9 +21,9 @@ from chary.numbers import Number, exact, natural_number, plain, probability, sur
 class Within:
     """How far off many tests may be: with probability `confidence`, over `tests` tests, by at most `error`.
 
-    Each test is then answered rightly for a value that is farther from its bar than that; a published value whose noise
-    decided the test is off by at most that much. `published` is what the published theorem says, None for a form that
-    it does not know.
+    Each test is then answered rightly for a value that is farther from its threshold than that; a published value whose
+    noise decided the test is off by at most that much. `published` is what the published theorem says, None for a form
+    that it does not know.
     """
 
     tests: int
@@ -84,17 +84,17 @@ def _few(expected: float) -> str:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What so many tests against a bar will report, in the units of the question. Nothing depends on the data.
+    """What this many tests against a threshold will report, in the units of the question. Nothing depends on the data.
 
-    With probability `confidence`: no truth that lies `margin` or more below the bar is reported, by none of `tests`
-    tests; and where values are published because their own noise lifted them over the bar, all are within `value_error`
-    of the truth (None where they have fresh noise, so that their ordinary error holds, or where there are none). A
-    value below `clear_from` may be a false alarm: its interval has no lower end.
+    With probability `confidence`: no truth that lies `margin` or more below the threshold is reported, by none of
+    `tests` tests; and where values are published because their own noise lifted them over the threshold, all are within
+    `value_error` of the truth (None where they have fresh noise, so that their ordinary error holds, or where there are
+    none). A value below `clear_from` may be a false alarm: its interval has no lower end.
 
     `false_alarms` is the expected number of reports if all truths are at most `truth`, at most; `least_bar` the
-    smallest bar at which none comes, with `confidence`. Both are None where nobody said what ordinary truths are and
-    the question does not bound them (a count is at least 0), and `false_alarms` where a truth of `truth` is no false
-    alarm. `bar` is None where each question brings its own.
+    smallest threshold at which none comes, with `confidence`. Both are None where nobody said what ordinary truths are
+    and the question does not bound them (a count is at least 0), and `false_alarms` where a truth of `truth` is no
+    false alarm. `bar` is None where each question brings its own.
     """
 
     tests: int
@@ -109,7 +109,7 @@ class Outlook:
 
     @property
     def below_margin(self) -> bool:
-        """Whether false alarms are to be expected: the bar lies nearer to ordinary truths than the margin."""
+        """Whether false alarms are to be expected: the threshold lies nearer to ordinary truths than the margin."""
         return None not in (self.bar, self.least_bar) and (self.bar or 0) < (self.least_bar or 0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class TestForecast:
-    """A bar in grid steps, how often truths below it are reported, and in how many tests.
+    """A threshold in grid steps, how often truths below it are reported, and in how many tests.
 
     `bar` is None where each question brings its own. `least` is what a truth is at least, whatever the data, None where
     nothing is known. `shared` is the noise of published values where it is that of the test. `most` reports at most are
@@ -158,7 +158,7 @@ class TestForecast:
     def outlook(
         self, *, tests: int | None = None, truth: Number | None = None, confidence: Number = Fraction(19, 20)
     ) -> Outlook:
-        """For so many tests (default: those of the call) of truths up to `truth` (default: the least)."""
+        """For this many tests (default: those of the call) of truths up to `truth` (default: the least)."""
         count, grid = self.tests if tests is None else whole(tests, "tests"), self.grid
         wanted = probability(confidence, "confidence")
         ordinary = self.least if truth is None else -int(-exact(truth, "truth") // grid)
@@ -203,7 +203,7 @@ class TestForecast:
         return least(few, *doubled(few, 0, 1))
 
     def alarms(self, truth: int | None, tests: int) -> float | None:
-        """Expected reports of so many truths, at most; None where they are no false alarms, or not known."""
+        """Expected reports of this many truths, at most; None where they are no false alarms, or not known."""
         if truth is None or self.bar is None or self.bar <= truth:
             return None
         found = false_alarms_up(self.tails, bar=self.bar, truth=truth, tests=tests)
@@ -237,14 +237,14 @@ Accuracy = tuple[Additive, Fraction]
 
 @dataclass(frozen=True)
 class Forecast:
-    """All that a quote tells of accuracy; what is left out is not known, or there is none.
+    """All that a quote says of accuracy; what is left out is not known, or there is none.
 
-    `error_bar` is the half-width of the 95 % interval of a value; `decides` says that the noise decides what is
+    `error_bar` is half the width of the 95 % interval of a value; `decides` says that the noise decides what is
     published, so that it is not that of what is. Distances from a threshold are counted in steps of `step`, and `wrong`
-    is the chance that a value so many steps above it (negative: below) is called wrongly.
+    is the probability that a value this many steps above it (negative: below) is called wrongly.
 
-    `tests` is the threshold and how often truths below it are reported. `within` tells how far off so many tests may be
-    together with some confidence, `foreseen` the same for as many as were agreed on, with the confidence that was.
+    `tests` is the threshold and how often truths below it are reported. `within` says how far off this many tests may
+    be together with some confidence, `foreseen` the same for as many as were agreed on, with the confidence that was.
 
     `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
     the rank of a quantile is off 95 times in 100, at most. `interval` says in words what is known of an interval whose
@@ -266,5 +266,5 @@ class Forecast:
 
 
 def error_bar(accuracy: Accuracy | None) -> float | None:
-    """The half-width of the 95 % interval in the query's own units, if there is one."""
+    """Half the width of the 95 % interval in the query's own units, if there is one."""
     return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])

@@ -29,14 +29,14 @@ KEPT = 256
 # How often what an answer says may be false.
 BETA: Final = Fraction(1, 20)
 FREE: Final = Price(Amount(0), Amount(0), 0)
-"""The price of a call whose privacy an earlier one has paid for."""
+"""The cost of a call whose privacy an earlier one has paid for."""
 # Ledgers find a repeated request by this text, so neither the order of keys nor the separators may ever change.
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class Data:
-    """What a run may use: what each plan read, the noise source, the secret state, the hits paid for, the price.
+    """What a run may use: what each plan read, the noise source, the secret state, the hits paid for, the cost.
 
     `most_hits=None` means that every hit that can be charged is reserved, so nothing needs to halt.
     """
@@ -116,17 +116,17 @@ class Cost(Protocol):
         ...
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
-        """What is charged for what came out, with hits reserved for so many; never more than what was reserved."""
+        """What is charged for what came out, with hits reserved for this many; never more than what was reserved."""
         ...
 
 
 @dataclass(frozen=True)
 class PerHit:
-    """The price of the event for each part, of a hit or of a miss.
+    """The cost of the event for each part, of a hit or of a miss.
 
     `hits` limits how many parts can hit (default: all). `bounds` are the events that each bound the call, where there
     are several: the cheapest is charged. One that `extends` an earlier call is free where that was charged hit or miss.
-    `agreed` is the price where an opening has fixed it.
+    `agreed` is the cost where an opening has fixed it.
     """
 
     parts: int = 1
@@ -153,7 +153,7 @@ class PerHit:
 
 @dataclass(frozen=True)
 class AsReported(PerHit):
-    """The price of the event is reserved, and what `of` makes of it and of what came out is charged; never more."""
+    """The cost of the event is reserved, and what `of` makes of it and of what came out is charged; never more."""
 
     adds_up: bool = False
     _: KW_ONLY
@@ -167,7 +167,7 @@ class AsReported(PerHit):
 class Prepaid:
     """Free: the opening of a run has paid for all that is asked of it, and its epsilon holds for all of that together.
 
-    The event must be one that the filter can price.
+    The event must be one that the filter can cost.
     """
 
     parts: int = 1
@@ -188,9 +188,9 @@ PREPAID: Final = Prepaid()
 
 @dataclass(frozen=True)
 class Whole:
-    """The price of a hit for each part, whatever comes out: what is asked later is charged nothing.
+    """The cost of a hit for each part, whatever comes out: what is asked later is charged nothing.
 
-    All that is told later, hit or miss, is within no number of epsilons, unless it `adds_up`. Where it never ends,
+    All that is reported later, hit or miss, is within no number of epsilons, unless it `adds_up`. Where it never ends,
     misses must be free: `endless` is what is said where they are not.
     """
 
@@ -228,7 +228,7 @@ class Plan(Generic[AnswerT]):
     - `size` is the epsilon that was said, if one was, and the same question at another.
     - `outcomes` are all results that can be stored, where they are few and the exact `law` of their places is known.
 
-    Whoever makes a plan has checked everything that can be checked without data.
+    Anyone who makes a plan has checked everything that can be checked without data.
     """
 
     kind: str
@@ -257,7 +257,7 @@ class Plan(Generic[AnswerT]):
         return self.cost.price(self.event, filter_)
 
     def worst(self, price: Price, hits: int | None = None) -> Amount:
-        """What is reserved, for so many hits or for all that can be charged."""
+        """What is reserved, for this many hits or for all that can be charged."""
         return price.total(self.cost.most if hits is None else hits, self.cost.parts)
 
     def epsilons(self, price: Price) -> int:
@@ -289,7 +289,7 @@ def laplace_for_each(query: Query, neighbor_relation: NeighborRelation, epsilon:
 
 
 def natural(steps: int, grid: Fraction) -> int | float:
-    """Grid steps in the query's own units; whole numbers stay whole."""
+    """Grid steps in the query's own units; integers stay whole."""
     whole, rest = divmod(steps * grid.numerator, grid.denominator)
     return steps * grid.numerator / grid.denominator if rest else whole
 

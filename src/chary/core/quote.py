@@ -42,7 +42,7 @@ NOT_KEPT: Final = "ALPHA IS NOT KEPT"
 
 
 class Alternative(NamedTuple):
-    """What else would do at the price of the call; `error` is that of all tests, and all values, together.
+    """What else would do at the cost of the call; `error` is that of all tests, and all values, together.
 
     `code` is the call to write, None for the call that is quoted.
     """
@@ -71,14 +71,14 @@ class Quote:
     has happened. `later_hit` and `later_miss` are the costs of each later test of the run that this call opens. If the
     opening pays for the misses, its cost includes all of them.
 
-    **Accuracy.** `error_bar` is the half-width of the 95 % confidence interval of a published value. It is None where
-    no value is published, where it depends on the data (means), and where the noise of the value decides whether it is
-    published; then `outlook` and `interval` say more. `wrong_call` is the probability that a value `distance` above
-    (negative: below) the threshold is misclassified. `outlook` says what threshold tests will report: margin, expected
-    false alarms, smallest threshold. With 95 % confidence, `shortfall` bounds how far the chosen candidate is below
-    the best, and `rank_error` how many values the ranks of quantiles are off (see `QuantileAnswers`). `within` is the
-    error of all tests together, where their number is known. `interval` describes an interval whose width depends on
-    the data.
+    **Accuracy.** `error_bar` is half the width of the 95 % confidence interval of a published value. It is None
+    where no value is published, where it depends on the data (means), and where the noise of the value decides whether
+    it is published; then `outlook` and `interval` say more. `wrong_call` is the probability that a value `distance`
+    above (negative: below) the threshold is misclassified. `outlook` says what threshold tests will report: margin,
+    expected false alarms, smallest threshold. With 95 % confidence, `shortfall` bounds how far the chosen candidate is
+    below the best, and `rank_error` how many values the ranks of quantiles are off (see `QuantileAnswers`). `within` is
+    the error of all tests together, where their number is known. `interval` describes an interval whose width depends
+    on the data.
 
     `guarantee` says what all answers together satisfy, and between which neighbours. In the steps of the filter, `most`
     is the worst outcome, `basic` the same in its basic account, and `parts` the parts of the rows it is charged in.
@@ -118,9 +118,9 @@ class Quote:
 
     @cached_property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """What would answer as many tests at the same price, this call among them, the smallest error first.
+        """What would answer as many tests at the same cost, this call among them, the smallest error first.
 
-        Worked out when it is first asked for, a second or so; empty for what is no test against a bar.
+        Worked out when it is first asked for, a second or so; empty for what is no test against a threshold.
         """
         return () if self.compared is None else tuple(self.compared())
 
@@ -161,7 +161,7 @@ class Quote:
         return lines + ([] if self.guarantee is None else [f"Guarantee: {self.guarantee}"])
 
     def compared_lines(self) -> list[str]:
-        """What else would do at the same price, best first."""
+        """What else would do at the same cost, best first."""
         shown = self.alternatives[:_SHOWN] + tuple(each for each in self.alternatives[_SHOWN:] if each.code is None)
         if len(shown) < 2:
             return []
@@ -171,7 +171,7 @@ class Quote:
         return ["Error of all answers together at the same cost:", *(f"  {line}" for line in lines)]
 
     def _repr_html_(self) -> str:
-        """The same as a list; what is paid for nothing is red."""
+        """The same as a list; what is paid at no cost is red."""
         red = ' style="color:#b00020"'
         items = "".join(f"<li{red if warns(line) else ''}>{escape(line)}</li>" for line in self.lines())
         rows = "".join(
@@ -229,7 +229,7 @@ def quote(
     confidence: Number = "0.95",
     truth: Number | None = None,
 ) -> Quote:
-    """Price a plan against what is left. Without a distance, the error bar serves as the distance.
+    """Cost a plan against what is left. Without a distance, the error bar serves as the distance.
 
     `tests` is how many are expected, with that `confidence`, of truths up to `truth`. The question is checked as if it
     were asked (`InvalidQuery`), but nothing is read.
@@ -300,7 +300,7 @@ def compared_with(quote: Quote, compared: Comparing) -> Quote:
 
 
 def warns(line: str) -> bool:
-    """Whether a sentence of a quote is about what is paid for nothing, or is not what was wanted.
+    """Whether a sentence of a quote is about what is paid at no cost, or is not what was wanted.
 
     >>> warns("Cost: 2 % of the budget for a hit; a miss is free")
     False
@@ -309,13 +309,13 @@ def warns(line: str) -> bool:
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:
-    """What a call may be charged; one that halts when the budget is used up takes no more than is left, but its delta
+    """What a call may be charged; one that halts when the budget is exhausted takes no more than is left, but its delta
     is paid whole."""
     return Amount(min(worst.main, left.main), worst.delta) if halts else worst
 
 
 def _within(forecast: Forecast, tests: int | None, confidence: Number) -> Within | None:
-    """For so many tests, or for as many as were agreed on."""
+    """For this many tests, or for as many as were agreed on."""
     if tests is None:
         return forecast.foreseen
     many = whole(tests, "tests")

@@ -74,12 +74,12 @@ _turns: WeakValueDictionary[_Held, threading.RLock] = WeakValueDictionary()
 
 @contextmanager
 def turn(dataset: str, held: int | None, patience: float, given_up: Callable[[], bool]) -> Iterator[None]:
-    """Wait until no other thread works on what that call holds, at most so many seconds and until it is given up; for
+    """Wait until no other thread works on what that call holds, at most this many seconds and until it is given up; for
     None nothing is waited for.
 
     A courtesy and no guarantee: other processes do not see it, and after that the block runs all the same. What was
-    drawn on a state that moved meanwhile is thrown away by the ledger, whoever waited for whom. To be entered where no
-    interrupt can tear it: one between taking and giving back would leave others waiting.
+    drawn on a state that moved meanwhile is thrown away by the ledger, anyone who waited for whom. To be entered where
+    no interrupt can tear it: one between taking and giving back would leave others waiting.
     """
     if held is None:
         yield
@@ -106,7 +106,7 @@ def _taken(lock: threading.RLock, until: float, given_up: Callable[[], bool]) ->
 
 
 def _turns_after_fork() -> None:
-    """Whoever had a turn in the parent is not here to give it back."""
+    """Anyone who had a turn in the parent is not here to give it back."""
     global _guard, _turns
     _guard, _turns = threading.Lock(), WeakValueDictionary()
 
@@ -130,13 +130,13 @@ WAIT: Final = 1.0
 class Spine:
     """Carries plans through the transaction on the budget.
 
-    Guarantees: nothing is read before the worst price is charged durably; no answer is handed out before its price and
-    the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
-    `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger has
-    no answer under the request key, what would be charged raises `RequestUnanswered` instead. `parts` are those whose
-    rows it reads, where these are not all: then only they are charged, and what is left is told of them. `version` is
-    that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up to today's,
-    as time goes on.
+    Guarantees: nothing is read before the worst cost is charged durably; no answer is handed out before its cost and
+    the answer itself are stored durably; a crash in between leaves the worst cost charged. `on_step` is reported each
+    of `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger
+    has no answer under the idempotency key, what would be charged raises `RequestUnanswered` instead. `parts` are those
+    whose rows it reads, where these are not all: then only they are charged, and what is left is theirs. `version`
+    is that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up to
+    today's, as time goes on.
     """
 
     rows: Rows
@@ -180,7 +180,7 @@ class Spine:
         return parts.partition == self.parts.partition
 
     def placed(self, plan: Plan[Any]) -> "Spine":
-        """Where a plan is performed: what goes on with a state that was read of some blocks is about those."""
+        """Where a plan is performed: what continues a state that was read of some blocks is about those."""
         if plan.state is None or plan.anywhere or not self.renews or self.blocks is None:
             return self
         made = self.ledger.call(plan.state).parts
@@ -191,9 +191,9 @@ class Spine:
     def perform(self, plan: Plan[AnswerT], request: str | None = None) -> AnswerT:
         """Answer a plan, or a repeated request from the ledger for free.
 
-        A request key is taken with the charge. Where another call under it still runs, in any thread or process, this
-        one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed after
-        it was charged keeps its worst price and gives no answer: asking again under its key is charged anew.
+        An idempotency key is taken with the charge. Where another call under it still runs, in any thread or process,
+        this one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed
+        after it was charged keeps its worst cost and gives no answer: asking again under its key is charged anew.
         """
         placed = self.placed(plan)
         return self._performed(plan, request) if placed is self else placed._performed(plan, request)
@@ -221,7 +221,7 @@ class Spine:
         return handed_out(plan.present(answer, number), teller)
 
     def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
-        """Check and reserve, once no other call under the request key runs any more."""
+        """Check and reserve, once no other call under the idempotency key runs any more."""
         self._check_scope(plan)
         with block.torn():
             plan.check(self._secret(plan))
@@ -240,7 +240,7 @@ class Spine:
 
     def _finish(self, running: "_Running", block: Uninterrupted) -> Json:
         """Until the first read an interruption gives the reservation back, afterwards it stays. Whatever happens to the
-        ledger then, the interruption is what is told."""
+        ledger then, the interruption is what is reported."""
         try:
             return self._answer(running, block)
         except BaseException:
@@ -253,7 +253,7 @@ class Spine:
             running.reservation.leave()
 
     def _check_scope(self, plan: Plan[Any]) -> None:
-        """Refuse to go on with a state elsewhere than where it was made: only the units there have paid for it."""
+        """Refuse to continue a state elsewhere than where it was made: only the units there have paid for it."""
         if plan.state is None or plan.anywhere:
             return
         made, asked = self.ledger.call(plan.state).parts, self.scope(plan)
@@ -276,7 +276,7 @@ class Spine:
         return self.renews or plan.anywhere
 
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
-        """Charge the worst price; a plan that can halt takes as many hits as fit, at least one.
+        """Charge the worst cost; a plan that can halt takes as many hits as fit, at least one.
 
         Another process may take the room between looking and charging, so looking is repeated a few times.
         """

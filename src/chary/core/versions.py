@@ -48,11 +48,11 @@ _NONE_YET: Final = Version(0, "", FOUND)
 class Arrivals:
     """The versions of a dataset in its ledger, and the rows that the ledger follows.
 
-    Guarantee: a batch and its version are both there or neither is, once the dataset is open, and under one request key
-    no rows are added twice, wherever the process was killed. Two durable things are written, the rows and the note in
-    the ledger, in two transactions, so one of them comes first, and the other follows from it later:
+    Guarantee: a batch and its version are both there or neither is, once the dataset is open, and under one idempotency
+    key no rows are added twice, wherever the process was killed. Two durable things are written, the rows and the note
+    in the ledger, in two transactions, so one of them comes first, and the other follows from it later:
 
-    - *A DuckDB file*: rows, number and request key of a batch (`chary_batches`) in one transaction; then the note,
+    - *A DuckDB file*: rows, number and idempotency key of a batch (`chary_batches`) in one transaction; then the note,
       which holds the number. Killed before the commit: neither is there, and the key is free. Killed between: every
       opening and append, by anybody, first notes the batches above the last number that was noted, in their order (a
       note is written only after the version that it was made for, so that two who do so write one). Killed after the
@@ -141,7 +141,8 @@ class Arrivals:
         return last if (last.kind, last.batch) == (APPENDED, batch.number) else self.of(batch)
 
     def of(self, batch: Batch) -> Version:
-        """The version that an earlier batch brought: found by its number in a file, by its request key elsewhere."""
+        """The version that an earlier batch brought: found by its number in a file, by its idempotency key
+        elsewhere."""
         kept = self._kept is not None
         brought = [version for version in self.all() if version.kind == APPENDED]
         same = [each for each in brought if (each.batch == batch.number if kept else each.request == batch.request)]

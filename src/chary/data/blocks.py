@@ -30,7 +30,7 @@ _WRITTEN: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def now() -> datetime:
-    """The time that tells which block is today's: in UTC, without a zone."""
+    """The time that says which block is today's: in UTC, without a zone."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
@@ -43,7 +43,7 @@ class Blocks:
     - `since` is the first block: its name, such as "2012-01", "2012-Q1", "2012-W05" or "2012", or a day in it.
     - `kept` is how many blocks may be read, today's and the ones before it; older ones are closed. By default all may.
 
-    No question sees rows before `since`, of the future, or without a date. The clock tells which block is today's, in
+    No question sees rows before `since`, of the future, or without a date. The clock says which block is today's, in
     UTC.
 
     Guarantee: that of `chary.open` for the rows of one unit in one block (docs/howto/growing.md, budgets that renew).
@@ -233,7 +233,7 @@ def _period(text: str) -> tuple[date, date] | None:
 
 
 def months_later(day: date, months: int) -> date:
-    """The same day so many months later, or earlier; the last one of a month that is shorter.
+    """The same day this many months later, or earlier; the last one of a month that is shorter.
 
     >>> months_later(date(2012, 3, 31), -1), months_later(date(2012, 12, 1), 1)
     (datetime.date(2012, 2, 29), datetime.date(2013, 1, 1))

@@ -8,7 +8,7 @@ from chary.errors import InvalidQuery
 
 Schema = Mapping[str, str]
 BLOCK: Final = "chary_block"
-"""The column beside all others that says which block a row is in, where rows of several are read together."""
+"""The column next to all others that says which block a row is in, where rows of several are read together."""
 # How a day and a time are written, in cells and in literals: ISO 8601, a fraction of a second of nine digits at most.
 DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 TIME: Final = r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"

@@ -32,7 +32,7 @@ class CSVFormat:
     - A cell equal to `null`, one that is missing, and one whose bytes are no text in the `encoding` are NULL. Cells
       beyond the columns are left out.
     - Types are declared with `columns=`, else every column is text. A cell that is not of its column's type is NULL:
-      whole numbers (98 and 98.0, not 98.7), numbers with `decimal` before the fraction (-1.5, 2e3), booleans
+      integers (98 and 98.0, not 98.7), numbers with `decimal` before the fraction (-1.5, 2e3), booleans
       (true/false, t/f, yes/no, y/n, 1/0), dates and times by `date_format` and `timestamp_format` (codes of strptime).
       Blanks around a cell matter in text alone.
     - Without a format, days and times are those of ISO 8601: YYYY-MM-DD[ HH:MM[:SS[.fff]]], with a blank or a T, up to
@@ -101,7 +101,7 @@ _PACKED: Final = {"gz": "gzip", "zst": "zstd"}
 
 
 def read_texts(paths: Sequence[str], dialect: CSVFormat, names: Sequence[str]) -> pa.Table:
-    """All cells of files with the same columns, in their order, as an Arrow table of texts and NULL.
+    """All cells of files with the same columns, in their order, as an Arrow table of strings and NULL.
 
     Without a header `names` are the columns. `SchemaMismatch` if a header is missing or differs from the first one's.
     """

@@ -74,8 +74,8 @@ _LONGEST: Final = 2000
 class Partition:
     """The parts of a partition by their keys, as a caller names them.
 
-    `text` names it in ledgers: equal texts are one partition, whose parts have no row in common. `most` is in how many
-    parts neighbours differ at most, over the whole life of rows that are only ever added.
+    `text` names it in ledgers: equal strings are one partition, whose parts have no row in common. `most` is in how
+    many parts neighbours differ at most, over the whole life of rows that are only ever added.
 
     >>> schema, unit = {"region": "string"}, NeighborRelation("add_remove", "patient")
     >>> made = Partition.of("region", ["north", "south"], schema, unit, max_parts_per_unit=1)
@@ -184,7 +184,7 @@ class _Found:
         return cls({name: (name, each) for name, each in where.items()}, columns, None, None, (), told, told)
 
     def made(self, text: str, most: int, kept: int | None) -> Partition:
-        """With the first parts of each unit, where so many are kept."""
+        """With the first parts of each unit, where this many are kept."""
         among = tuple(each for _, each in self.where.values()) if self.among is None else (self.among,)
         owns = self.values if self.column is not None else range(len(self.where))
         parts = {

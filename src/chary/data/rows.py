@@ -109,7 +109,7 @@ def fingerprint(*terms: Any) -> str:
 class Batch:
     """One append: `number` counts the batches of these rows from 1. How many rows there are after it may be secret.
 
-    `found` tells that they were there before: a file of a folder that the opening had found.
+    `found` says that they were there before: a file of a folder that the opening had found.
     """
 
     number: int
@@ -166,7 +166,7 @@ class Rooms:
 
 @dataclass(frozen=True, repr=False)
 class Steps:
-    """The values in order, and the public columns beside them; `types` are those of the columns."""
+    """The values in order, and the public columns next to them; `types` are those of the columns."""
 
     counts: npt.NDArray[np.int64]
     orders: tuple[Any, ...] | None

@@ -171,7 +171,7 @@ class Series:
         """Read a CSV, a Parquet file, a frame, or the `table` of a server; each value of `column` may change by at most
         `sensitivity`.
 
-        Rows keep their order, or are sorted by `order_by`. `order_by` and `labels` (shown beside the positions) are
+        Rows keep their order, or are sorted by `order_by`. `order_by` and `labels` (shown next to the positions) are
         public columns; so is the number of rows. A CSV is read as `csv` says; the types of the public columns are
         found in their values. `SchemaMismatch` for a missing column, or a value that is NULL or no
         64-bit integer; `InvalidParameter` for a sensitivity below 1.

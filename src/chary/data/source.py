@@ -112,7 +112,7 @@ class RowSource:
 
     `address` is that of a server, and may hold a password: it is in no representation and in no message.
 
-    `types` are declared, or `infers` tells that they are to be found in the values; both concern columns of texts,
+    `types` are declared, or `infers` says that they are to be found in the values; both concern columns of strings,
     which are all of a CSV and the object columns (`objects`) of pandas. `said` is the dialect if one was given.
     `engine` is what was named to read it, if anything was: tables that a session of Spark's knows need one.
     `folder` is where further files may be read in place, when that was named and not each file.
@@ -267,7 +267,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def arrow(source: Any) -> tuple[pa.Table, frozenset[str]]:
-    """A pandas, Polars or Arrow table as an Arrow table, and the names of its columns that are texts without a type.
+    """A pandas, Polars or Arrow table as an Arrow table, and the names of its columns that are strings without a type.
 
     Those are the object columns of pandas, which may hold anything: each text, number, date or UUID is read as its own
     text, any other cell is NULL. `InvalidParameter` for what is no table.

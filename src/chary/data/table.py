@@ -96,8 +96,8 @@ class RowTable:
         or a pandas, Polars or Arrow table.
 
         - A CSV is read line by line as its dialect says (`csv=CSVFormat(delimiter=";")`, see there), the batches that
-          are appended too. Its columns are texts but for those declared, as in `columns={"age": "BIGINT"}`; so are the
-          object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
+          are appended too. Its columns are strings but for those declared, as in `columns={"age": "BIGINT"}`; so are
+          the object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
         - Parquet and DuckDB files stay in place and are opened read-only; a DuckDB file needs `table="name"`.
         - A folder ("visits/") stands for the Parquet files in it, a pattern ("visits/2026-*.parquet") for those of such
           names: the ones there are at the opening, in the order of their names. A file that comes later is no row until
@@ -214,7 +214,7 @@ class RowTable:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How the texts of a CSV are read, of the rows and of batches alike; empty where there is no CSV and none is
+        """How the strings of a CSV are read, of the rows and of batches alike; empty where there is no CSV and none is
         said to come. JSON-able and public."""
         return self.held.reading
 
@@ -261,7 +261,7 @@ class RowTable:
         return self.held.snapshot(known_columns(columns, self.schema), self.part)
 
     def elements(self, asked: Elements) -> protocol.ElementReading:
-        """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
+        """A plan that reads elements as grouped words, for sketches; `InvalidQuery` when it does not fit the schema."""
         self._asked_in_blocks()
         return self.held.elements(asked, self.part)
 
@@ -279,9 +279,9 @@ class RowTable:
         `EngineError` if another connection holds it); for every other source they live as long as this object.
 
         Returns the batch, which is kept where the rows are, in one transaction with them; under a `request` key that
-        came before nothing is added and the batch of then is returned. `arrive` is told of the batch: before the
+        came before nothing is added and the batch of then is returned. `arrive` gets the batch: before the
         commit where rows live in memory, so that they are not added if it raises; after it for a DuckDB file, whose
-        `batches` tell of those of which nobody was told.
+        `batches` tell of those of which nobody was reported.
         """
         if self.part is not None:
             raise InvalidParameter("append rows in the session that was divided, not in one of its parts")
@@ -292,7 +292,7 @@ class RowTable:
 
     def unread(self, rows: Any) -> int:
         """How many rows of a batch are in no block that may be read, where rows are in blocks; 0 where that cannot be
-        told. It is not private: for who owns the rows."""
+        reported. It is not private: for who owns the rows."""
         blocks = self.blocks
         if blocks is None:
             return 0
@@ -379,7 +379,7 @@ def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
 
 
 def living(rows: Rows, query: Query) -> protocol.LivingReading:
-    """Compile a count or sum of living units; `InvalidQuery` for other queries, and rows that are no table of units.
+    """Compile a count or sum of active units; `InvalidQuery` for other queries, and rows that are no table of units.
 
     >>> import pyarrow as pa
     >>> from chary.data import NeighborRelation, count
@@ -420,7 +420,7 @@ class Check:
     """How rows are read: exact figures, which no privacy protects. Made by `check`.
 
     `types` are by column, as declared where they are; `unparsed` are the columns in which cells are not of their type;
-    `lengths` are the fewest and most characters of a cell, for each column of texts that holds any.
+    `lengths` are the fewest and most characters of a cell, for each column of strings that holds any.
     """
 
     rows: int
@@ -472,7 +472,7 @@ def check(
 
 
 def _texts(source: RowSource, rows: RowTable) -> dict[str, Any]:
-    """The columns of texts, as they are written."""
+    """The columns of strings, as they are written."""
     if source.kind == "csv":
         written = read_texts(source.paths, source.dialect, list(source.types))
         return dict(zip(written.column_names, written.columns, strict=True))

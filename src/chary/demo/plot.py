@@ -18,7 +18,7 @@ _SEED: Final = 20
 
 
 def draw(story: Story, path: Path) -> None:
-    """Write a PNG; truths are shown beside answers because these data are public."""
+    """Write a PNG; truths are shown next to answers because these data are public."""
     with matplotlib.rc_context({"text.parse_math": False}):  # labels hold dollar signs
         _drawn(story, path)
 

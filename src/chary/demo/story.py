@@ -113,7 +113,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Hit:
-    """A published count with its interval, beside the truth. `place` is the number of the question, over all years."""
+    """A published count with its interval, next to the truth. `place` is the number of the question, over all years."""
 
     label: str
     place: int

@@ -1,4 +1,4 @@
-"""The three ways to price events under a total: pure, Renyi, exact (tokens)."""
+"""The three ways to cost events under a total: pure, Renyi, exact (tokens)."""
 
 from chary.filters.choice import exact_filter_for, largest_call, largest_call_left, restore
 from chary.filters.exact import ExactFilter, Listing

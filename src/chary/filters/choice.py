@@ -38,8 +38,8 @@ def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
 
 
 def largest_call_left(filter_: Filter, left: Accounts, hits: int) -> Fraction:
-    """The largest epsilon per call (four digits, rounded down) with which what is left pays for this many hits; for so
-    many calls, once misses are charged as well."""
+    """The largest epsilon per call (four digits, rounded down) with which what is left pays for this many hits; for
+    this many calls, once misses are charged as well."""
 
     def fits(size: Fraction) -> bool:
         price = filter_.price(Targeted(size))

@@ -46,7 +46,7 @@ _MOST_PARTS: Final = 64
 class Listing:
     """An event on a menu, and the tokens that a hit of it costs; a release costs them hit or miss.
 
-    A race costs as many tokens more as the dearest hit of the menu has beyond one.
+    A race costs as many tokens more as the most expensive hit of the menu has beyond one.
 
     >>> from chary.accounting import BoundaryCall
     >>> entry = Listing(BoundaryCall("0.02"), 2)
@@ -118,7 +118,7 @@ def listings(
     """A menu of events; whose tokens are not said costs what it does at one Renyi order, in parts of the cheapest hit.
 
     All but the cheapest hit costs `scale` times as much. Whatever the tokens are, the exact curve accounts for them.
-    Errors: `InvalidParameter` for an empty menu and for calls so large that they have no price of a hit at any order.
+    Errors: `InvalidParameter` for an empty menu and for calls so large that they have no cost of a hit at any order.
     """
     asked = list(events)
     if not any(
@@ -239,7 +239,7 @@ class Unlisted:
         return None if steps is None else self._of(steps * grain)
 
     def calls(self, grain: Fraction, most: Fraction, tokens: int) -> list[menu_curve.MenuCall]:
-        """All that can be paid with so many tokens, as a menu."""
+        """All that can be paid with this many tokens, as a menu."""
         found = []
         for steps in _sizes(grain, most):
             if (cost := self._of(steps * grain)) > tokens:
@@ -261,7 +261,7 @@ class Unlisted:
 
 
 def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]:
-    """The chain of schedules for a budget of so many tokens, from the cheapest to the dearest.
+    """The chain of schedules for a budget of this many tokens, from the cheapest to the most expensive.
 
     All are at the order that affords most zCDP, of a few that are compared in decimals: those come out the same on
     every processor, so what was not stored is worked out again.
@@ -310,10 +310,10 @@ class ExactFilter(Filter):
     """Guarantee: (epsilon, delta)-DP, with no slack: no valid accountant affords more hits of the menu's calls.
 
     `grain` is the epsilon of the basic call. The menu lists what may be asked: `MenuCall(steps, tokens, q)`, `q=None`
-    for NotPrior targets, `q=1` for ordinary releases, or a `Listing` of any event by its laws (see `of_events`). What
-    is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or miss, at the
-    tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest schedule is
-    taken whose curve has room beside the menu's. Other events off the menu have no price (`NotPriced`).
+    for NotPrior targets, `q=1` for ordinary releases, or a `Listing` of any event by its distributions (see
+    `of_events`). What is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or
+    miss, at the tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest
+    schedule is taken whose curve has room next to the menu's. Other events off the menu have no cost (`NotPriced`).
     `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
@@ -376,13 +376,13 @@ class ExactFilter(Filter):
         grain: Fraction | None = None,
         approximate_delta: Fraction = Fraction(0),
     ) -> "ExactFilter":
-        """A filter for a menu of the caller's: calls by their own laws, q-targets, releases, races (`BestOf`).
+        """A filter for a menu of the caller's: calls by their own distributions, q-targets, releases, races (`BestOf`).
 
         What is listed also pays for less: smaller epsilons, and q-targets that are hit more often. Where no tokens are
-        said, by a `Listing`, they follow from the prices at one Renyi order, raised by up to a half where 11 of 12 hits
+        said, by a `Listing`, they follow from the costs at one Renyi order, raised by up to a half where 11 of 12 hits
         are left then that the cheapest target call would have alone. `grain` is only how fine likelihood ratios are
-        told: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer. Errors:
-        `InvalidParameter` for what cannot be listed and where nothing fits.
+        reported: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer.
+        Errors: `InvalidParameter` for what cannot be listed and where nothing fits.
 
         >>> from chary.accounting import BoundaryCall, TwiceCall
         >>> menu = ExactFilter.of_events(Budget(epsilon=1, delta=1e-6), [BoundaryCall("0.02"), TwiceCall("0.02")])
@@ -445,7 +445,8 @@ class ExactFilter(Filter):
         raise NotPriced(f"{asked} is not on the menu of this budget, which prices {self._offers()}{instead}")
 
     def _tokens(self, entry: Listing) -> int:
-        """A race costs what its dearest call has beyond one token as well (docs/theory/theory.md, a race on a menu)."""
+        """A race costs what its most expensive call has beyond one token as well (docs/theory/theory.md, a race on a
+        menu)."""
         return entry.tokens + (_dearest(self.menu) - 1 if entry.is_race else 0)
 
     def _beside(self, size: Fraction) -> list[int]:
@@ -502,7 +503,7 @@ class ExactFilter(Filter):
 
 
 def _revision(budget: Budget, grain: Fraction) -> Fraction:
-    """The price of a hit of two grains in those of one, at the best order at which both have a price."""
+    """The cost of a hit of two grains in those of one, at the best order at which both have a cost."""
     epsilon, delta = budget.exact
     # A call of 2 grains g has a price below the order 1 + ln(1 + e^-2g)/2g only, and a moderate one at 9/10 of it.
     from_revision = 1 + Fraction(9, 10) * Fraction(math.log1p(math.exp(-2 * float(grain)))) / (2 * grain)
@@ -551,7 +552,7 @@ def _usual_grain(budget: Budget, menu: Iterable[Listing]) -> Fraction:
 
 
 def _closed(menu: tuple[menu_curve.MenuCall | Listing, ...]) -> bool:
-    """Whether the menu is one NotPrior call, beside which a release of the same size and cost changes nothing."""
+    """Whether the menu is one NotPrior call, next to which a release of the same size and cost changes nothing."""
     return (
         set(menu) <= {menu_curve.MenuCall(1, 1), menu_curve.MenuCall(1, 1, 1.0)} and menu_curve.MenuCall(1, 1) in menu
     )
@@ -601,7 +602,7 @@ def _is_large(budget: Budget, grain: Fraction, menu: Menu, tokens: int) -> bool:
 def _totals(budget: Budget, grain: Fraction, menu: Menu, sold: Unlisted | None, tokens: int) -> Iterator[float]:
     """The total epsilon at the budget's delta of 1, 2, 3, ... tokens.
 
-    The lattice need not reach further than a few times what so many tokens cost by the published theorem.
+    The lattice need not reach further than a few times what this many tokens cost by the published theorem.
     """
     step, (epsilon, delta) = float_up(grain), budget.exact
     releases = sold.calls(grain, epsilon, tokens) if sold else []

@@ -1,4 +1,4 @@
-"""Budgets, prices and filters: pure, and by one Renyi order."""
+"""Budgets, costs and filters: pure, and by one Renyi order."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -66,7 +66,7 @@ class Price:
         return self.miss.main == 0
 
     def total(self, hits: int, parts: int) -> Amount:
-        """What so many parallel calls cost of which so many hit; the deltas of all of them are paid."""
+        """What this many parallel calls cost of which this many hit; the deltas of all of them are paid."""
         if parts == 1 and hits in (0, 1):
             return self.hit if hits else self.miss
         main = self.hit.main * hits + self.miss.main * (parts - hits)
@@ -85,12 +85,12 @@ class Price:
         return left.copies(self.hit, LIMIT if self.free_miss and not left.alone else basic)
 
     def basics(self, parts: int) -> int:
-        """What so many parallel calls add to the basic account."""
+        """What this many parallel calls add to the basic account."""
         return min(self.basic * parts, LIMIT)
 
 
 class Filter(ABC):
-    """A way to price events. Stopping before the prices pass the capacity guarantees the budget, whatever is asked.
+    """A way to cost events. Stopping before the costs pass the capacity guarantees the budget, whatever is asked.
 
     So does a stop before the pure epsilons of all calls, hit or miss, pass the budget's; and a session may go over from
     the first rule to the second, once and for good, at a call that only the second admits. Those of its transcripts
@@ -100,7 +100,7 @@ class Filter(ABC):
     A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
     own. Only the whole budget is one (a miss is charged nothing, yet reveals a little).
 
-    Prices are rounded up and the capacity is rounded down. `approximate_delta` is the part of the budget's delta set
+    Costs are rounded up and the capacity is rounded down. `approximate_delta` is the part of the budget's delta set
     aside for (epsilon, delta)-DP events, whose deltas add up.
     """
 
@@ -120,10 +120,10 @@ class Filter(ABC):
         return Shares(self.capacity)
 
     def cheapest(self, *events: Event) -> Price:
-        """The price of that event, of several that all bound one call, whose hit takes the smallest share; one by which
+        """The cost of that event, of several that all bound one call, whose hit takes the smallest share; one by which
         misses are free goes before all others.
 
-        Events without a price are left out; where none has one, the `NotPriced` of the last is raised.
+        Events without a cost are left out; where none has one, the `NotPriced` of the last is raised.
         """
         *others, last = events
         prices = []
@@ -139,7 +139,7 @@ class Filter(ABC):
         return replace(found, basic=min(price.basic for price in prices if price.hit.delta <= found.hit.delta))
 
     def price(self, event: Event) -> Price:
-        """The price of an event, `NotPriced` if this filter has none; multiplicity and rounding are applied here."""
+        """The cost of an event, `NotPriced` if this filter has none; multiplicity and rounding are applied here."""
         return self._known_price(event)
 
     @cached_property
@@ -177,7 +177,7 @@ class Filter(ABC):
         return float(epsilon), float(delta)
 
     def for_sharp_tests(self, otherwise: str) -> "RenyiFilter":
-        """This filter, if it has prices for sharp tests; `NotPriced` says what to do otherwise."""
+        """This filter, if it has costs for optimal tests; `NotPriced` says what to do otherwise."""
         raise NotPriced(
             f"the {self.kind} filter has no price for a sharp test: open the session with a delta and the Renyi "
             f"filter, or {otherwise}"
@@ -216,7 +216,7 @@ class Filter(ABC):
     def for_new_data(self) -> Self:
         """The filter with steps so coarse that all of its budget can be counted: 1e-15 of its unit up to 4,611 of it.
 
-        A ledger that was opened with more of them than can be counted goes on with the part that it counts. Errors:
+        A ledger that was opened with more of them than can be counted continues the part that it counts. Errors:
         `InvalidParameter` for a budget beyond all counting.
         """
         fitted: Self = self
@@ -317,7 +317,7 @@ class RenyiFilter(Filter):
     """Guarantee: (epsilon, delta)-DP for calls of any mixed sizes, adaptively chosen.
 
     The order is fixed for good when the filter is made; `RenyiFilter.best` picks the one that affords most. A target
-    call so large that no hit price exists at the order is priced like an ordinary release, hit or miss.
+    call so large that no hit cost exists at the order is charged like an ordinary release, hit or miss.
 
     >>> from chary.accounting import Targeted
     >>> f = RenyiFilter.best(Budget(epsilon=1, delta=1e-6), grain=Fraction(1, 50))

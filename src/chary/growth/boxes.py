@@ -31,8 +31,8 @@ _ROWS = NeighborRelation(Neighbors.REPLACE, None)
 class AlgorithmBox(schedules.BlackBox):
     """Any private algorithm of yours: `make(epsilon)` gives it at that size, `law` is (p, c) or a `Law`.
 
-    You vouch for the law: with probability 1 - beta the error is at most `c (ln(1/beta)/(epsilon n))^p` on n rows, for
-    every beta up to 1/2. The algorithm must be the same, with the same name and parameters, at every epsilon.
+    You assert the accuracy bound: with probability 1 - beta the error is at most `c (ln(1/beta)/(epsilon n))^p` on n
+    rows, for every beta up to 1/2. The algorithm must be the same, with the same name and parameters, at every epsilon.
 
     >>> def mean_age(rows, source, scale):
     ...     noisy = sum(rows["age"].to_pylist()) + int(noise.discrete_laplace(source, scale, 1)[0])
@@ -208,7 +208,7 @@ class SmallDatabaseBox(schedules.BlackBox):
     `SyntheticDatabase`.
 
     Law: the largest error of any query, with p = 1, c = 2, as many choices as there are candidates, and the coarseness
-    of so many rows as its base. `concentrated`, for schedules by rho, where a run need only be epsilon^2/2-zCDP: the
+    of this many rows as its base. `concentrated`, for schedules by rho, where a run need only be epsilon^2/2-zCDP: the
     exponential mechanism of 2 epsilon is, so that c = 1. It takes for granted that every row lies in a cell of the
     universe. Errors: those of `chary.calls.SmallDatabase`.
 
@@ -270,7 +270,7 @@ class ChangingBox(schedules.BlackBox):
     Privacy is that of any schedule: each run has its own share of the budget, whatever it runs with it. Which box
     serves which run is public and fixed at the opening; every one is checked then. `law` holds for all of them: its
     factor, choices and base are the largest of theirs, so the growth that is chosen suits the worst; `state.table()`
-    tells the errors of each. Their laws must have the same powers.
+    tells the errors of each. Their accuracy bounds must have the same powers.
 
     Errors: `InvalidParameter` for no box for the first run, run 0, for what is no black box, and for other powers.
 

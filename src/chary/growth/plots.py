@@ -47,7 +47,7 @@ def draw_schedule(schedule: schedules.ScheduleState, path: Path | str, *, factor
 
 
 def draw_counts(results: Sequence[schedules.ScheduledRun | continual.RunningCount], path: Path | str) -> None:
-    """The counts that were told as a table grew, with their 95 % intervals: `run.state.results`. Nothing is read.
+    """The counts that were reported as a table grew, with their 95 % intervals: `run.state.results`. Nothing is read.
 
     One line a key, of at most eight keys with the largest last counts. `InvalidParameter` for no results, for another
     ending or a folder that is not there.
@@ -130,7 +130,7 @@ def draw_answers(weights: HistogramState, asked: Sequence[tuple[str, WeightedAns
 
 
 def draw_synthetic(weights: HistogramState, table: pa.Table, path: Path | str) -> None:
-    """Each column's marginal in the histogram, beside that in a table made from it.
+    """Each column's marginal in the histogram, next to that in a table made from it.
 
     Nothing is read and nothing charged. `InvalidParameter` for another ending or a folder that is not there.
     """

@@ -46,7 +46,7 @@ class Constant:
 
 
 def rehearse(estimator: Any, features: int, classes: int) -> Model:
-    """Train a clone on made-up rows and ask it, so that a mistake in the estimator shows before data is touched.
+    """Train a clone on synthetic rows and ask it, so that a mistake in the estimator shows before data is touched.
 
     Errors: `InvalidParameter` when it cannot be cloned, trained or asked, or does not choose among the classes.
     """
@@ -117,7 +117,7 @@ def matrix(values: ArrayLike, name: str, features: int | None = None) -> Points:
 
 
 def accepts(model: Model, points: Points) -> None:
-    """Errors: `InvalidParameter` when a model of made-up rows fails on public points."""
+    """Errors: `InvalidParameter` when a model of synthetic rows fails on public points."""
     try:
         if len(points):
             _predicted(model, points)

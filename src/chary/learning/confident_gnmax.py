@@ -119,7 +119,7 @@ class ConfidentGnmax:
 
 
 def _gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:
-    """The epsilon of rho-zCDP at delta and the best order of a grid; rounded up, 0 for nothing."""
+    """The epsilon of rho-zCDP at delta and the best order of a grid; rounded up, 0 at no cost."""
     if not rho:
         return 0.0
     best = converted(ORDERS * (ORDERS - 1) * float(rho), float(delta)).argmin()

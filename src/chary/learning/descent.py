@@ -68,7 +68,7 @@ class IntegerGradients:
         return float(self.problem.lipschitz) / (self.problem.size * self.longest)
 
     def rows(self, rows: Floats) -> Floats:
-        """Rows as whole numbers; `InvalidParameter` for another number of columns than the problem has."""
+        """Rows as integers; `InvalidParameter` for another number of columns than the problem has."""
         if rows.shape[1:] != (self.problem.features,):
             raise InvalidParameter(f"rows of this problem have {self.problem.features} columns")
         return integer_rows(rows, self.problem.radius, self.row_bits)
@@ -101,7 +101,7 @@ def integer_rows(rows: Floats, radius: Fraction, bits: int = ROW_BITS) -> Floats
 
 
 def _integers(slopes: Floats, bits: int) -> Floats:
-    """Slopes, relative to the steepest, as whole numbers of at most `2**bits`."""
+    """Slopes, relative to the steepest, as integers of at most `2**bits`."""
     found: Floats = np.clip(np.rint(slopes * 2**bits), -(2**bits), 2**bits)
     return found
 
@@ -273,7 +273,7 @@ class BallDescent:
 
     @cached_property
     def steps(self) -> int:
-        """From so many steps on the curvature matters little beside the noise; or as many as allowed."""
+        """From this many steps on the curvature matters little next to the noise; or as many as allowed."""
         problem, told = self.problem, self.problem.size * math.sqrt(2 * self.rho)
         curved = float(problem.smoothness * problem.norm) * told / PROGRESS
         loud = 2 * float(problem.lipschitz) * math.sqrt(AVERAGING * problem.features)

@@ -34,8 +34,8 @@ class DrawnWeights:
     `points` points from the middle to the edge on each axis.
 
     Guarantee: epsilon-DP when one row is replaced, whatever its loss. What counts of a row at w is its loss there less
-    that at 0, as a whole number of steps of `L W / 2**20`, clipped to `[-2**20, 2**20]`, so a row moves the sum by at
-    most `2**21`; no number counts as 0. Rows and points are whole numbers, so a prediction is exact and depends on its
+    that at 0, as an integer of steps of `L W / 2**20`, clipped to `[-2**20, 2**20]`, so a row moves the sum by at
+    most `2**21`; no number counts as 0. Rows and points are integers, so a prediction is exact and depends on its
     row and point alone, not on its place among others. Assumes that NumPy's functions of equal numbers are equal.
     Errors: `InvalidParameter` for more than a million points.
 

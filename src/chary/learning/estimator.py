@@ -21,8 +21,8 @@ Json = dict[str, Any]
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What private estimators share: parameters are stored as they are given, and checked before each training.
 
-    `fit` charges nothing: whoever calls it keeps count of what all fits reveal together. What it learns is also learnt
-    by a call of a session, which charges it, and `restore` takes that over.
+    `fit` charges nothing: anyone who calls it keeps count of what all fits reveal together. What it learns is also
+    learnt by a call of a session, which charges it, and `restore` takes that over.
     """
 
     epsilon: Number | None = None

@@ -211,7 +211,7 @@ def numbered(values: Any, known: Sequence[Any]) -> Cells:
 
 
 def listed(values: Any) -> list[Any]:
-    """The values of a column of any library, each as it is: a NULL among whole numbers turns none of them into a float.
+    """The values of a column of any library, each as it is: a NULL among integers turns none of them into a float.
 
     >>> import pyarrow as pa
     >>> listed(pa.chunked_array([[2**53 + 1, None]]))
@@ -349,7 +349,7 @@ class RowTransform:
     """A fixed public step before training: `function(row)` makes `outputs` numbers of the `inputs` of one row.
 
     It is called with one row at a time, so no row reaches another; what it knows must be public, such as the components
-    of public rows. A row for which it raises, or gives anything but so many finite numbers, counts as zeros. `name`
+    of public rows. A row for which it raises, or gives anything but this many finite numbers, counts as zeros. `name`
     stands for the function in ledgers. Assumes that it keeps nothing from call to call.
 
     >>> square = RowTransform("square", lambda row: [row[0], row[0] ** 2], inputs=1, outputs=2)

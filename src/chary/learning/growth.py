@@ -67,7 +67,7 @@ class FallingLam:
 
 
 def regularised(model: linear.PrivateLinear, falling: FallingLam, share: Number, size: int) -> linear.PrivateLinear:
-    """The model with the lam that so many rows and this epsilon have."""
+    """The model with the lam that this many rows and this epsilon have."""
     lam = positive(model.lam, "lam") + falling.added(epsilon=share, size=size)
     made: linear.PrivateLinear = clone(model).set_params(lam=lam)
     return made
@@ -76,7 +76,7 @@ def regularised(model: linear.PrivateLinear, falling: FallingLam, share: Number,
 def train_falling(
     model: linear.PrivateLinear, falling: FallingLam, share: Number, rows: Floats, targets: Floats, source: Source
 ) -> Json:
-    """What the model learns with the lam that so many rows have."""
+    """What the model learns with the lam that this many rows have."""
     return regularised(model, falling, share, len(rows)).trained(rows, targets, source)
 
 
@@ -97,18 +97,18 @@ class TrainingBox(schedules.BlackBox):
     `model` says how: one with `epsilon=` is perturbed, epsilon-DP, for schedules with epsilon= or rho=; one with `rho=`
     is `epsilon^2/2`-zCDP, for schedules with rho=. Its own epsilon or rho does not matter.
 
-    Law: the excess of the mean loss over the training rows, clipped as in training, above that of the best weights no
-    longer than the model's `length`; without a `length`, the excess of the regularised objective. Proven for the
-    perturbed optimum (p = 2; with Gaussian noise, `steps=0`, too) and for descent in a ball (p = 1; `rho=` and
+    Distribution: the excess of the mean loss over the training rows, clipped as in training, above that of the best
+    weights no longer than the model's `length`; without a `length`, the excess of the regularised objective. Proven for
+    the perturbed optimum (p = 2; with Gaussian noise, `steps=0`, too) and for descent in a ball (p = 1; `rho=` and
     `length=`), for epsilon up to 1000 and datasets of up to `rows_at_most` rows. Descent with momentum has no proven
-    law: it needs a `declared` one, for which you vouch.
+    distribution: it needs a `declared` one, for which you assert.
 
     `falling`, a pair (lam, at): the optimum of a run has `lam (at/(epsilon n))^(2/3)` added to the model's lam, which
-    then may be tiny. Its law has p = 2/3 and holds for runs whose epsilon times rows is `at` or more, and whose
-    epsilon is at most 1; it needs a smooth loss and the model's `length`.
+    then may be tiny. Its distribution has p = 2/3 and holds for runs whose epsilon times rows is `at` or more, and
+    whose epsilon is at most 1; it needs a smooth loss and the model's `length`.
 
-    Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared law, and for features,
-    label and number of rows with which it cannot be trained.
+    Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared distribution, and for
+    features, label and number of rows with which it cannot be trained.
 
     >>> from chary.learning import PrivateLogisticRegression, Span
     >>> model = PrivateLogisticRegression(rho=1, lam="1e-5", radius=1, length=2, steps=500, classes=["no", "yes"])
@@ -185,7 +185,8 @@ class TrainingBox(schedules.BlackBox):
         return made if self._falling is None or size is None else regularised(made, self._falling, share, size)
 
     def proven(self, epsilon: Number, size: int) -> bool:
-        """Whether the law is for a run with this epsilon and so many rows: a falling lam's is for no less than `at`."""
+        """Whether the distribution is for a run with this epsilon and this many rows: a falling lam's is for no less
+        than `at`."""
         return (
             self._falling is None
             or self.declared is not None
@@ -205,7 +206,7 @@ class TrainingBox(schedules.BlackBox):
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One run: the size it was trained at, its epsilon, and what the law promises of it.
+    """One run: the size it was trained at, its epsilon, and what the distribution promises of it.
 
     All runs of a schedule keep their promises at once, with probability `1 - beta`.
     """

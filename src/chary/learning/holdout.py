@@ -47,9 +47,9 @@ class ReusableHoldout:
     """Answers adaptive questions about the mean of a function on rows that are held out, without wearing them out.
 
     The analyst may look at the `training` rows at will. A question is a function of rows with values in [0, 1]; it is
-    told the training mean, unless the holdout's mean with noise is farther off than `tolerance`: then that noisy mean.
-    Only such disagreements are charged; an analyst who does not overfit can ask for ever. Here the training rows pay
-    for the holdout, as in Thresholdout, but with no noise on the threshold and a hit that brings its value.
+    reported the training mean, unless the holdout's mean with noise is farther off than `tolerance`: then that noisy
+    mean. Only such disagreements are charged; an analyst who does not overfit can ask for ever. Here the training rows
+    pay for the holdout, as in Thresholdout, but with no noise on the threshold and a hit that brings its value.
 
     Guarantee for the holdout rows: each question is one epsilon-DP call with the NotPrior target "disagrees" (theory
     1.2), through the session, whose budget covers all of them together and everything else that is asked of it. It
@@ -58,7 +58,7 @@ class ReusableHoldout:
     1/1000; what is no number counts 0. The name identifies the function: one name, one function.
 
     Guarantee for the population: see `within_population`. After `hits` disagreements it answers nothing more; unless
-    `epsilon` is said, it is as large as leaves room for so many in what is left of the budget now.
+    `epsilon` is said, it is as large as leaves room for this many in what is left of the budget now.
 
     Errors: `InvalidQuery` unless each row is a unit that is replaced, so that the number of rows is public;
     `InvalidParameter` where the session's filter cannot make agreement free at this epsilon (open it with `grain=`);
@@ -138,7 +138,7 @@ class ReusableHoldout:
         return HeldOut(name, training if agrees else outcome.value, training, agrees, outcome.charged)
 
     def within(self, functions: int, confidence: Number = "0.95") -> float:
-        """How far so many answers are from the holdout's own means at most, all at once with this chance.
+        """How far this many answers are from the holdout's own means at most, all at once with this probability.
 
         An answer that disagrees is nearer, by the tolerance; and a function whose training mean is within the tolerance
         less as much of the holdout's never disagrees.
@@ -149,7 +149,7 @@ class ReusableHoldout:
         return float(self.tolerance) + reach / (GRID * self.size) + 1 / GRID
 
     def within_population(self, functions: int, confidence: Number = "0.95") -> float:
-        """How far so many answers are from the means of the population that the holdout was drawn from, all at once.
+        """How far this many answers are from the means of the population that the holdout was drawn from, all at once.
 
         By the length of the description, not by privacy: what the analyst knows of the holdout is which questions
         disagreed, `hits` of them at most, and one of 1,002 outcomes of each. So whatever the way questions are chosen,

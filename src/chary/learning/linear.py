@@ -60,8 +60,8 @@ class PrivateLinear(PrivateEstimator):
       at most `steps` steps (`BallDescent`), the excess risk of which has a proven bound;
     - with `steps=0`, the audited optimum gets Gaussian noise.
 
-    With `epsilon` alone, a `length` and `points`, weights are drawn from a lattice in the ball of that radius, with so
-    many points from its middle to its edge on each axis (`DrawnWeights`): for few columns, of any loss.
+    With `epsilon` alone, a `length` and `points`, weights are drawn from a lattice in the ball of that radius, with
+    this many points from its middle to its edge on each axis (`DrawnWeights`): for few columns, of any loss.
 
     - `radius`: a public bound on the rows' length (L2). Longer rows are CLIPPED to it, in training and predicting.
     - `lam`: the regularisation; it applies to the intercept, a column of ones, too. More of it needs less noise.
@@ -98,7 +98,7 @@ class PrivateLinear(PrivateEstimator):
         """Labels as targets of the loss, NaN for what is none."""
 
     def problem(self, size: int, features: int) -> Problem:
-        """What is public about training on so many rows of so many numbers: bounds, tolerance, sensitivity."""
+        """What is public about training on this many rows of this many numbers: bounds, tolerance, sensitivity."""
         radius = positive(self.radius, "radius")
         row = losses.root_up(radius**2 + 1) if self.fit_intercept else radius
         lam, rows = Fraction(float(positive(self.lam, "lam"))), whole(size, "the number of rows")
@@ -107,7 +107,7 @@ class PrivateLinear(PrivateEstimator):
         return Problem(self.loss_function, row * ROUNDING, lam, rows, features + bool(self.fit_intercept), length)
 
     def trained_width(self, features: int) -> int:
-        """How many numbers a row of so many has once its step was applied."""
+        """How many numbers a row of this many has once its step was applied."""
         return features if self.row_transform is None else self.row_transform.outputs
 
     @property
@@ -243,7 +243,7 @@ class PrivateLinear(PrivateEstimator):
         return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
 
     def check(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
-        """Refuse what cannot be trained on so many rows of so many numbers, before anything is charged or read."""
+        """Refuse what cannot be trained on this many rows of this many numbers, before anything is charged or read."""
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("say how private the model is as one of epsilon= (with a delta=) and rho=")
         for name in ("epsilon", "rho", "length", "lam", "radius", "label_bound", "smoothing"):
@@ -481,14 +481,14 @@ class LinearAlgorithm(Algorithm):
 
     How much a row counts for depends on the number of rows, so that must be public. It is under `replace` where each
     row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each
-    `unit`, the session's column of units, one row is drawn; of more rows than `size`, so many at random; fewer are
+    `unit`, the session's column of units, one row is drawn; of more rows than `size`, this many at random; fewer are
     filled up with rows of zeros. One unit more or less is then one row replaced.
 
     No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
 
     Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
     classes or categories none of which can occur in a column of its type: yes and no in a column of a CSV that is
-    declared BOOLEAN are Booleans; and for texts and dates where a feature needs numbers.
+    declared BOOLEAN are Booleans; and for strings and dates where a feature needs numbers.
     """
 
     unit: str | None = None

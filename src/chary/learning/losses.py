@@ -294,9 +294,9 @@ class OwnLoss(Loss):
     `slope` bounds the derivative, `curvature` how much it changes per unit of the prediction. Only descents train with
     it. Their guarantee rests on this: the function depends on nothing but its arguments and treats them one by one.
     Whatever else is declared wrongly costs accuracy alone: each row's slope is clipped to `slope`, and one that is no
-    finite number, or for which it raises, counts as 0. That it is convex, and the bounds, is what the law of a
-    `TrainingBox` rests on; they are tried on made-up numbers before any row is read. `name` stands for the function in
-    ledgers.
+    finite number, or for which it raises, counts as 0. That it is convex, and the bounds, is what the distribution of a
+    `TrainingBox` rests on; they are tried on synthetic numbers before any row is read. `name` stands for the function
+    in ledgers.
 
     Errors: `InvalidParameter` where a trial shows that a declaration cannot be right, `AlgorithmFailed` if it raises.
 

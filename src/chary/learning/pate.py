@@ -31,7 +31,7 @@ Numbers = NDArray[np.int64]
 def number_units(units: ArrayLike | None, rows: int) -> Numbers:
     """The number of each row's unit: equal names have equal numbers; None makes every row a unit of its own.
 
-    Names are whole numbers or strings. Errors: `InvalidParameter` for names of another kind (floats and missing values
+    Names are integers or strings. Errors: `InvalidParameter` for names of another kind (floats and missing values
     among them, since two of those may be one person) or another number of rows.
 
     >>> number_units(["ann", "bob", "ann"], 3)
@@ -51,9 +51,9 @@ def number_units(units: ArrayLike | None, rows: int) -> Numbers:
 def draw_shards(units: Numbers, shards: int, source: Source | None = None) -> Numbers:
     """The shard of each row, uniform and independent for each unit: shards of unequal size, some perhaps empty.
 
-    Guarantee, under add/remove and under replace: given the draws of all other units, which have the same law with
-    and without a unit, the rows of that unit are the only ones that differ, and all lie in one shard. So neighbours
-    can be coupled such that all shards but one are equal, row by row and in the same order.
+    Guarantee, under add/remove and under replace: given the draws of all other units, which have the same distribution
+    with and without a unit, the rows of that unit are the only ones that differ, and all lie in one shard. So
+    neighbours can be coupled such that all shards but one are equal, row by row and in the same order.
 
     `units` are numbers 0, 1, ... as `number_units` gives them. Errors: `InvalidParameter` for fewer than 1 shard.
 
@@ -149,7 +149,7 @@ class Teachers:
         """Deal the privacy units out to the teachers and train a clone of `estimator` on each shard.
 
         - `rows`: a table of numbers, one row a training example. `labels`: one of `classes` for each row.
-        - `estimator`: a scikit-learn classifier. It is tried on made-up rows first.
+        - `estimator`: a scikit-learn classifier. It is tried on synthetic rows first.
         - `classes`: all labels there can be; public, so they are declared and never read off the labels.
         - `units`: the name of each row's privacy unit; None when each row is a unit of its own.
         - `neighbors`: "add_remove" draws each unit's shard independently; "replace" makes shards of equal size.
@@ -157,8 +157,8 @@ class Teachers:
 
         Errors: `InvalidParameter` for fewer than two teachers or more teachers than units, an estimator that does not
         work, labels outside `classes`, rows that are no table of numbers. They hold no value of the rows, but that one
-        is raised at all tells of them: training is for whoever holds the rows. `unsafe_noise` voids every guarantee;
-        it is for tests.
+        is raised at all reveals something of them: training is for those who hold the rows. `unsafe_noise` voids every
+        guarantee; it is for tests.
         """
         table, declared = classifiers.matrix(rows, "rows"), classifiers.checked_classes(classes)
         choices = classifiers.encode(labels, declared)
@@ -408,7 +408,7 @@ def teach(
 
 
 def plain_share(budget: Budget, strategy: pate_labels.Strategy, asked: int) -> float:
-    """The part of the budget that so many answers take when every one is paid, by the better of the two filters.
+    """The part of the budget that this many answers take when every one is paid, by the better of the two filters.
 
     >>> from chary.learning.pate_labels import ClearLabels
     >>> round(plain_share(Budget(epsilon=1, delta=1e-5), ClearLabels("0.05"), 1000), 1)

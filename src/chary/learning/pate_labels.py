@@ -24,7 +24,7 @@ from chary.session import Session
 
 
 class Strategy(Protocol):
-    """One question at a time, by calls of a session, each under a request key of its own."""
+    """One question at a time, by calls of a session, each under an idempotency key of its own."""
 
     @property
     def guided(self) -> bool:
@@ -95,7 +95,7 @@ class EveryLabel(_Every):
 class ClearLabels(_Sized):
     """A label where the vote is clear, free; "boundary" where it is not, paid.
 
-    With `low`, also where it is clear that no class has so many votes, nothing is paid and no label released.
+    With `low`, also where it is clear that no class has this many votes, nothing is paid and no label released.
     """
 
     low: int | None = None
@@ -178,9 +178,8 @@ class TeacherVotes(Votes):
     """The votes of teachers as rows of a session: question k is row k of the counts, one voter is one teacher.
 
     Every row adds up to the same number of teachers, at least two, which is public. Errors: `InvalidParameter`, before
-    anything is opened or charged, for counts that are not so, or not one for each class; classes are strings or whole
-    numbers.
-    `InvalidQuery`, nothing charged, for a question that is no row.
+    anything is opened or charged, for counts that are not so, or not one for each class; classes are strings or
+    integers. `InvalidQuery`, nothing charged, for a question that is no row.
 
     >>> rows = TeacherVotes([[7, 3], [5, 5]], ["cat", "dog"])
     >>> rows, rows.prepare(rows.poll(0)).run().tolist()
@@ -223,7 +222,7 @@ def label_points(
 
     `guess`, for a strategy that is `guided`, gives a label for each question (all, by number) from the labels released
     so far; it is asked before the first call and whenever the number of answers has doubled, from 8 on. `request` is
-    the beginning of request keys: run again on the same questions after an interruption, what was answered is read
+    the beginning of idempotency keys: run again on the same questions after an interruption, what was answered is read
     from the ledger, free.
 
     Errors: `InvalidQuery` for points that are no questions; `InvalidParameter` for points listed twice, a guided

@@ -28,7 +28,7 @@ LAMS: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
 
 
 def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number, length: Number = 0) -> float:
-    """The excess risk of the perturbed optimum (`delta=0`), exceeded with at most this chance.
+    """The excess risk of the perturbed optimum (`delta=0`), exceeded with at most this probability.
 
     Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few columns:
     that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many: b is normal with a variance v that is
@@ -56,7 +56,7 @@ def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number,
 
 
 def _rise(problem: optimum.Problem, failing: float) -> float:
-    """`v b^T A b / 2` for normal b, exceeded with this chance at most."""
+    """`v b^T A b / 2` for normal b, exceeded with this probability at most."""
     lam, degrees = float(problem.lam), problem.features
     trace = float(problem.smoothness) - lam
 
@@ -116,7 +116,7 @@ class Perturbed(NamedTuple):
 
 
 def box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Law:
-    """The law of a model at the most rows that it is for; `InvalidParameter` where none is proven."""
+    """The distribution of a model at the most rows that it is for; `InvalidParameter` where none is proven."""
     if model.points is not None:
         return _drawn(problem, model.points)
     if model.descends:
@@ -131,7 +131,8 @@ def box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon:
 
 
 def earlier_box_law(problem: optimum.Problem, model: linear.PrivateLinear, most_epsilon: int) -> Law:
-    """The law that the same box had before its noise's direction, and descent's distance, were accounted for."""
+    """The distribution that the same box had before its noise's direction, and descent's distance, were accounted
+    for."""
     if model.descends:
         base = descent_rounding(problem) + float(problem.lam * (problem.length or 0) ** 2) / 2
         return earlier_descent_law(problem, most_steps=model.steps, base=base)
@@ -310,7 +311,7 @@ DIGITS: Final = 12
 
 
 def law_up(power: Number, factor: float, choices: Decimal, log_power: Number, base: float) -> Law:
-    """The law with its numbers rounded up.
+    """The distribution with its numbers rounded up.
 
     >>> law_up(1, 0.1, Decimal(3), 1, 0).choices
     Fraction(4, 1)
@@ -374,7 +375,7 @@ def static_risk_up(assumed: Assumptions, *, size: int, epsilon: Number, beta: Nu
 
     Pure: noise on the optimum, regularised by the best lam where none is assumed. With a delta: the better of Gaussian
     noise on the optimum (with a lam) and `BallDescent`, at the rho that gives (epsilon, delta). Where the
-    middle of the ball promises more, that is told. In exact arithmetic: `TrainingBox.law` has what rounding adds.
+    middle of the ball promises more, that is reported. In exact arithmetic: `TrainingBox.law` has what rounding adds.
 
     >>> ball = Assumptions(dimension=20, smoothness=1)
     >>> [round(static_risk_up(ball, size=10**6, epsilon=1, beta="0.05", delta=d), 5) for d in (0, "1e-6")]
@@ -414,7 +415,8 @@ def growing_risk_up(
 
 
 def boxes(assumed: Assumptions, tight: Fraction = TIGHT) -> list[Law]:
-    """The laws of our black boxes that are `epsilon^2/2`-zCDP, least at the beta `tight`; p = 1 and, with a lam, 2."""
+    """The distributions of our black boxes that are `epsilon^2/2`-zCDP, least at the beta `tight`; p = 1 and, with a
+    lam, 2."""
     steep, smooth, norm = assumed.bounds
     found = [descent_law(lipschitz=steep, smoothness=smooth, norm=norm, dimension=assumed.dimension, tight=tight)]
     if assumed.lam is not None:
@@ -535,7 +537,7 @@ def descent_law(
 
 
 def descent_height(dimension: int, t: float) -> float:
-    """E of the law: what the start, the curvature and the squares of the noise add to s."""
+    """E of the distribution: what the start, the curvature and the squares of the noise add to s."""
     return dimension / 2 * ((1 + 2 * descent.CURVED_SHARE) * t / (1 - t) - math.log1p(-t))
 
 

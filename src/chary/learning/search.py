@@ -39,7 +39,7 @@ class PrivateLearner(Protocol):
 
     It has the parameters `epsilon`, `neighbors` and `unsafe_noise`. Guarantee needed of it: what `fit` learns, raising
     included, is epsilon-DP under the relation when each unit has one row, with all randomness from the source; a row's
-    prediction depends on what was learnt and on that row, not on the rows beside it. `CountingBayes` is one.
+    prediction depends on what was learnt and on that row, not on the rows next to it. `CountingBayes` is one.
     """
 
     @property
@@ -86,7 +86,8 @@ class Candidate:
     whether it validates or trains. All other units have the same draws with and without a unit, so given these the
     neighbours differ in one row of one part. In the training part: the model is epsilon-DP by the learner's guarantee,
     and the score is a randomized function of the model and of equal rows. In the validation part: the model has one
-    law, and given the model the score is epsilon-DP. The coin has the same law for every unit (theory 1.1, mixture).
+    distribution, and given the model the score is epsilon-DP. The coin has the same distribution for every unit (theory
+    1.1, mixture).
 
     The score is the number of right answers beyond a share of `baseline`, right (1 - baseline) - wrong baseline, with
     discrete Laplace noise. How many units validate is random; that moves the score less the closer `baseline` is to the
@@ -180,8 +181,8 @@ class Candidate:
 def one_row_each(rows: pa.Table, unit: str | None, source: Source) -> pa.Table:
     """One row of each unit, drawn at random; all rows when each is a unit of its own.
 
-    A unit's row is drawn by random keys of its own rows, so with and without another unit it has the same law. Rows
-    whose unit is NULL belong to nobody and are left out; 0 and -0 are one unit.
+    A unit's row is drawn by random keys of its own rows, so with and without another unit it has the same distribution.
+    Rows whose unit is NULL belong to nobody and are left out; 0 and -0 are one unit.
 
     >>> from chary.noise import OperatingSystem
     >>> visits = pa.table({"patient": ["ann", "bob", "ann", None], "age": [1, 2, 3, 4]})
@@ -234,7 +235,7 @@ class SearchResult:
 
     @property
     def best(self) -> Found | None:
-        """The first one; None when no candidate reached the bar."""
+        """The first one; None when no candidate reached the threshold."""
         return self.found[0] if self.found else None
 
 
@@ -254,16 +255,16 @@ class PrivateSearch:
     scores, one `Extendable` hit each, whatever the size of the grid ([TCT] Algorithm 3); with `above` as well, only
     those of them whose score reaches it, perhaps none, free. With `k=None`, all that reach `above`, one hit each.
     Under a pure filter, or when epsilon is too large for the filter's order, every candidate is paid (see `quote`).
-    With `runs`, random candidates run, so many in the mean, and the best one is published: one release of 3 epsilon
+    With `runs`, random candidates run, this many in the mean, and the best one is published: one release of 3 epsilon
     (see `random_stopping`). That is the better choice where few models are ever published, see
     docs/howto/learning.md#hyper-parameters.
 
     - `learner`: a `PrivateLearner`, such as `CountingBayes`; its own epsilon, relation and noise are replaced.
     - `grid`: the values of each hyper-parameter, in JSON. `label`: the column to be predicted.
     - `epsilon`: of each candidate, for training as well as for its score.
-    - `validation`: the chance of a unit to validate rather than train.
+    - `validation`: the probability of a unit to validate rather than train.
     - `baseline`: the score counts right answers beyond this share, best near the accuracy that is expected.
-    - `progress`: a bar on standard error; never with `runs`, since how many run is secret.
+    - `progress`: a progress bar on standard error; never with `runs`, since how many run is secret.
 
     Errors: `InvalidParameter` for an empty grid, hyper-parameters that the learner refuses or that occur twice, or k
     above their number.
@@ -404,8 +405,9 @@ def random_stopping(algorithms: Sequence[Algorithm], *, runs: int, name: str = "
     and returns the best: {"name", "score", "solution"}, of equal scores the first.
 
     Guarantee: if each algorithm's [score, solution] is epsilon-DP, the whole is 3 epsilon-DP (pure), whatever `runs`,
-    which is how many there are in the mean. The number that ran is secret: with it, more is revealed, so whoever sees
-    how long it takes must not be the adversary. Proof, with c = 1/runs: one run has an epsilon-DP law p, and
+    which is how many there are in the mean. The number that ran is secret: with it, more is revealed, so anyone who
+    sees how long it takes must not be the adversary. Proof, with c = 1/runs: one run has an epsilon-DP distribution p,
+    and
 
         P(y is published) = c p(y) / ((c + (1-c) P(a run ranks as high as y)) (c + (1-c) P(a run ranks higher))),
 

@@ -1,6 +1,6 @@
-"""Budgets that no crash, race or restart can overspend: reserve the worst price, run, settle the actual one.
+"""Budgets that no crash, race or restart can overspend: reserve the worst cost, run, settle the actual one.
 
-A ledger knows prices as whole numbers and events as JSON; it does no privacy mathematics. `open_ledger` opens one in a
+A ledger knows costs as integers and events as JSON; it does no privacy mathematics. `open_ledger` opens one in a
 hash-chained file that many processes may share, in a schema of a server that many machines may share, or in memory.
 """
 

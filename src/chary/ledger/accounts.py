@@ -19,10 +19,11 @@ _NOTHING: Final = (0, 0, 0, 0)
 
 
 class Partition:
-    """What each part of a partition holds, by `TOTALS`, and what the dearest `most` of them hold together.
+    """What each part of a partition holds, by `TOTALS`, and what the most expensive `most` of them hold together.
 
     A unit is in at most `most` parts, so that whatever those are, together they hold no more than that. Of a ledger in
-    SQL only those parts are here that a charge can bring among the dearest: those that it names, and the dearest now.
+    SQL only those parts are here that a charge can bring among the most expensive: those that it names, and the most
+    expensive now.
 
     >>> held = Partition(2, {"north": (5, 0, 0, 0), "south": (3, 0, 0, 0), "west": (1, 0, 0, 0)})
     >>> held.dearest(), held.raised(["west"], (4, 0, 0, 0)), held.spent(["west"], 10, 0, 0)
@@ -43,7 +44,7 @@ class Partition:
     __hash__ = None  # type: ignore[assignment]
 
     def dearest(self) -> Totals:
-        """What the dearest `most` parts hold together, total by total."""
+        """What the most expensive `most` parts hold together, total by total."""
         return tuple(sum(ordered[-self.most :]) for ordered in self._ordered)
 
     def raised(self, names: Iterable[str], by: Totals) -> Totals:
@@ -52,7 +53,7 @@ class Partition:
         return tuple(self._raised(total, [each[total] for each in held], by[total]) for total in range(len(TOTALS)))
 
     def move(self, names: Iterable[str], by: Totals) -> Totals:
-        """Let each of these parts hold so much more, or less; by how much the dearest hold more then."""
+        """Let each of these parts hold so much more, or less; by how much the most expensive hold more then."""
         before = self.dearest()
         for name in names:
             old = self.parts.get(name)
@@ -64,7 +65,7 @@ class Partition:
         return tuple(after - had for after, had in zip(self.dearest(), before, strict=True))
 
     def spent(self, names: Sequence[str], cap: int, beside: int, total: int) -> int:
-        """What is spent where these parts are, beside so much that is spent elsewhere: a price for each of them fits
+        """What is spent where these parts are, next to so much that is spent elsewhere: a cost for each of them fits
         exactly if it is within what is left of the cap after that.
 
         Of j parts that are charged a unit may be in j, which then may cost no more than j-th parts of what is left.
@@ -78,7 +79,7 @@ class Partition:
         )
 
     def balance(self, partition: str) -> PartitionBalance:
-        """As people are told of it."""
+        """as people read it."""
         main, delta, _, _ = self.dearest()
         held = {name: Amount(*self.parts[name][:2]) for name in sorted(self.parts)}
         return PartitionBalance(partition, self.most, Amount(main, delta), held)
@@ -88,7 +89,7 @@ class Partition:
         return sum(found[-self.most :])
 
     def _others(self, total: int, mine: list[int]) -> list[int]:
-        """The dearest among all other parts, descending: as many as can be in a dearest set, at least."""
+        """The most expensive among all other parts, descending: as many as can be in a most expensive set, at least."""
         found = self._ordered[total][-(self.most + len(mine)) :]
         for each in mine:
             place = bisect_left(found, each)
@@ -115,7 +116,7 @@ class Purse:
     partitions: dict[str, Partition] = field(default_factory=dict)
 
     def charge(self, entry: ChainEntry) -> None:
-        """Add the worst price of a reserve entry."""
+        """Add the worst cost of a reserve entry."""
         parts = Parts.of(entry.parts)
         if self.basic_cap and self.accounts(parts).ended_by(Amount(entry.main)):
             self.alone = 1
@@ -132,7 +133,8 @@ class Purse:
             self.spent_basic -= reserved.basic
 
     def move(self, by: Totals, parts: Parts | None = None) -> None:
-        """Add to all totals: what concerns all rows in full, what concerns some parts as far as the dearest grow."""
+        """Add to all totals: what concerns all rows in full, what concerns some parts as far as the most expensive
+        grow."""
         if parts is not None:
             by = self.partitions.setdefault(parts.partition, Partition(parts.most)).move(parts.names, by)
         self.spent_main += by[0]
@@ -141,7 +143,7 @@ class Purse:
         self.open_delta += by[3]
 
     def fits(self, price: Amount, basic: int, parts: Parts | None) -> bool:
-        """Whether what is spent still fits once all rows, or each of these parts, are charged this price."""
+        """Whether what is spent still fits once all rows, or each of these parts, are charged this cost."""
         if parts is not None:
             held = self.partition(parts)
             before, after = held.dearest(), held.raised(parts.names, (price.main, price.delta, 0, 0))
@@ -189,7 +191,7 @@ class Purse:
         return 0 if account is None else account.counted(whole_steps(basic, "basic"))
 
     def asks(self, basic: int) -> int:
-        """What a charge of the analyst asks of the basic account; only the main one admits whoever has a cap."""
+        """What a charge of the analyst asks of the basic account; only the main one admits anyone who has a cap."""
         return beside_a_cap(basic, capped=self.cap is not None)
 
     def admit(self, asked: Amount, cap: str, basic: int = 0, parts: Parts | None = None) -> None:
@@ -228,7 +230,7 @@ class CallCount:
         self.delta += settled.delta
 
     def tally(self) -> Tally:
-        """The sums, with the price as an amount."""
+        """The sums, with the cost as an amount."""
         return Tally(self.calls, self.hits, self.tests, Amount(self.main, self.delta))
 
 
@@ -248,8 +250,8 @@ class Account:
 
 
 def together(charges: Iterable[tuple[Parts | None, Amount]], names: Collection[str] | None = None) -> Amount:
-    """What these charges take of a budget together: of those of parts, what the dearest parts hold, or the dearest of
-    those that are named."""
+    """What these charges take of a budget together: of those of parts, what the most expensive parts hold, or the most
+    expensive of those that are named."""
     purse = Purse()
     for parts, charged in charges:
         if parts is not None and names is not None:

@@ -1,4 +1,4 @@
-"""The sign that a call is being run: it goes with whoever runs it, so a key in flight differs from a crashed one."""
+"""The sign that a call is being run: it goes with anyone who runs it, so a key in flight differs from a crashed one."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ class Claim:
 
 
 class Claims:
-    """Claims on the calls of a ledger in a file: for each a file beside it, locked by whoever runs the call.
+    """Claims on the calls of a ledger in a file: for each a file next to it, locked by anyone who runs the call.
 
     Guarantee: inside of a writing transaction, `held` says whether any thread or process runs the call that the entry
     with this hash reserved. The operating system ends a claim with its process; a forked child does not inherit it.

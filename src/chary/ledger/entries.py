@@ -39,7 +39,7 @@ class Kind(StrEnum):
 class ChainEntry(NamedTuple):
     """One line of the ledger. The order of the fields is the order in which they are hashed.
 
-    `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst price
+    `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst cost
     (reserve) or the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back.
     `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
     of the public answer. `origin` is what the entry was asked through, such as a token of the service; it is hashed
@@ -90,7 +90,7 @@ def seal(previous: str, entry: ChainEntry) -> str:
 
 @lru_cache(maxsize=KEPT_DIGESTS)
 def digest(text: str) -> str:
-    """SHA-256 of a public text such as an answer, in hexadecimal; those of recent texts are kept, for tests have two.
+    """SHA-256 of a public text such as an answer, in hexadecimal; those of recent strings are kept, for tests have two.
 
     >>> digest("true")[:16]
     'b5bea41b6c623f7c'
@@ -212,7 +212,7 @@ def reserving(
     basic: int = 0,
     parts: records.Parts | None = None,
 ) -> ChainEntry:
-    """The entry that charges the worst price of a call, whose number is that of the entry; `basic` as it is counted."""
+    """The entry that charges the worst cost of a call, whose number is that of the entry; `basic` as it is counted."""
     (
         records.label(analyst, "analyst"),
         records.label(kind, "kind"),
@@ -245,7 +245,7 @@ def reserving(
 
 
 def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests: int, answer: str) -> ChainEntry:
-    """The entry that replaces the worst price by the actual one; `InvalidParameter` if that is higher."""
+    """The entry that replaces the worst cost by the actual one; `InvalidParameter` if that is higher."""
     main, delta = records.halves(price, "price")
     if main > reserved.main or delta > reserved.delta:
         raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
@@ -270,7 +270,7 @@ def noting(number: int, dataset: str, kind: str, body: str, origin: str = "") ->
 
 
 def note_of(version: int, entry: ChainEntry) -> records.Note:
-    """The note an entry tells of."""
+    """The note that an entry mentions."""
     return records.Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
 
 
@@ -320,7 +320,7 @@ def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None)
 
 
 def same_question(held: ChainEntry, kind: str, body: str, parts: str) -> None:
-    """Raise `RequestConflict` if a request key that is already in use comes with another question, or for other
+    """Raise `RequestConflict` if an idempotency key that is already in use comes with another question, or for other
     parts."""
     if (held.label, held.body, held.parts) != (kind, body, parts):
         raise RequestConflict("this request key was used before with another question")

@@ -16,7 +16,7 @@ _END: Final = 2**62
 
 @final
 class Ledger:
-    """Budgets of one or several datasets: reserve the worst price, settle the actual one, remember both for ever.
+    """Budgets of one or several datasets: reserve the worst cost, settle the actual one, remember both for ever.
 
     The rules are here, and what differs between ledgers is its `Store`: `open_ledger` opens one in a file, on a server
     or in memory.
@@ -24,14 +24,14 @@ class Ledger:
     Formal guarantees, whatever processes and threads do at the same time:
 
     1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share: what
-       calls of all rows were charged and, of each partition, what the dearest parts were that one unit can be in.
-       Where the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
-    2. When `reserve` returns, the worst price is charged and (in a file) durable; when it raises, nothing is.
-    3. Under one request key at most one call runs at a time, and none once one was settled.
+       calls of all rows were charged and, of each partition, what the most expensive parts were that one unit can be
+       in. Where the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
+    2. When `reserve` returns, the worst cost is charged and (in a file) durable; when it raises, nothing is.
+    3. Under one idempotency key at most one call runs at a time, and none once one was settled.
     4. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
     5. Nothing recorded is changed or removed; `verify` recomputes everything from the recorded entries.
 
-    Each method is one transaction. Texts must hold no NUL and no lone surrogate, names must not be empty
+    Each method is one transaction. Strings must hold no NUL and no lone surrogate, names must not be empty
     (`InvalidParameter`). A dataset that was not opened, an unknown call and a closed ledger raise `LedgerError`.
     A ledger in a file may raise `LedgerLocked`, with nothing changed.
 
@@ -91,22 +91,23 @@ class Ledger:
         *,
         anywhere: bool = False,
     ) -> records.Reservation:
-        """Charge the worst price before any data are touched.
+        """Charge the worst cost before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the answer can be
         had again, `origin` what it is asked through (a token of the service, say). `basic` is the sum of its pure
         epsilons in steps of the basic account, where the dataset has one. Raises `CapReached` (a `BudgetExceeded`) if
-        the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs to another
+        the dataset or the analyst cannot afford the cost, and `RequestConflict` if the key belongs to another
         question.
 
         `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
-        charged the price, and of all parts of a partition the dearest `most` count, beside what concerns all rows
-        (docs/theory/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`. With
-        `anywhere` the question of a key may have been about other parts, as for `replay`.
+        charged the cost, and of all parts of a partition the most expensive `most` count, next to what concerns all
+        rows (docs/theory/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
+        With `anywhere` the question of a key may have been about other parts, as for `replay`.
 
-        The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
-        lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
-        that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid) again.
+        The key is reserved with the cost: while the reservation is not left (`Reservation.leave`) and its process
+        lives, anyone who reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A
+        call that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid)
+        again.
         """
         with ExitStack() as undo:
             with self.store.writing() as state:
@@ -134,11 +135,11 @@ class Ledger:
         secrets: Mapping[int, bytes | None] | None = None,
         seen: Mapping[int, bytes | None] | None = None,
     ) -> None:
-        """Replace the worst price by the actual one and store the public answer; exactly once.
+        """Replace the worst cost by the actual one and store the public answer; exactly once.
 
         `secret` is kept for this call outside the chain. `secrets` sets, or erases by None, those of earlier
         settled calls of the same dataset in the same transaction. `seen` holds the secrets on which the run was
-        based: if one of them is another by now, `SecretMoved` is raised and nothing changes. A price above the worst
+        based: if one of them is another by now, `SecretMoved` is raised and nothing changes. A cost above the worst
         raises `InvalidParameter`; a call that is unknown, settled or voided raises `LedgerError`.
         """
         changes, before = secrets or {}, seen or {}
@@ -221,14 +222,14 @@ class Ledger:
     def last_settled(
         self, dataset: str, kind: str, body: str, parts: records.Parts | None = None
     ) -> records.CallRecord | None:
-        """The latest call that was settled for this question about these parts, whoever asked; it takes longer the more
-        came since."""
+        """The latest call that was settled for this question about these parts, anyone who asked; it takes longer the
+        more came since."""
         with self.store.reading() as state:
             return state.last_settled(dataset, kind, body, parts)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """What an analyst's calls were charged whose request keys begin with these words, whatever became of them, and
-        what they added to the basic account; it takes longer the more of them there are."""
+        """What an analyst's calls were charged whose idempotency keys begin with these words, whatever became of them,
+        and what they added to the basic account; it takes longer the more of them there are."""
         with self.store.reading() as state:
             return state.charged_under(dataset, records.label(analyst, "analyst"), records.label(keys, "request"))
 
@@ -282,7 +283,7 @@ class Ledger:
         """The dataset's calls with a number above `after` and below `before`, at most `limit` of them, in ascending
         order, or in descending order with `newest`.
 
-        Only those of one `analyst`, of some `kinds`, or under request keys of that analyst that begin with `keys`,
+        Only those of one `analyst`, of some `kinds`, or under idempotency keys of that analyst that begin with `keys`,
         where they are named. In SQL it takes as long as what is handed out, however many others there are; by `keys`,
         as long as there are calls under them.
         """
@@ -301,7 +302,7 @@ class Ledger:
             left = None if left is None else left - size
 
     def analysts(self, dataset: str) -> list[str]:
-        """Whoever has asked or was capped, by name."""
+        """Anyone who has asked or was capped, by name."""
         with self.store.reading() as state:
             return state.analysts_of(dataset)
 
@@ -326,7 +327,7 @@ class Ledger:
         return self.store.verify(progress)
 
     def head(self) -> entries.Head:
-        """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be told.
+        """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be recognised.
 
         Errors: `LedgerError` for a ledger in memory, of which there are no copies.
         """
@@ -341,9 +342,9 @@ class Ledger:
             return state.holds(head)
 
     def witness(self, path: str | Path) -> entries.Head:
-        """Make a new witness that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
+        """Make a new checkpoint that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
 
-        It takes the place of a witness; any other file that is there raises `InvalidParameter`.
+        It takes the place of a checkpoint; any other file that is there raises `InvalidParameter`.
         """
         return self.store.witness(Path(path))
 
@@ -353,12 +354,12 @@ class Ledger:
 
 
 def _first(state: Transaction, entry: entries.ChainEntry) -> Asked | None:
-    """The first call under the request key of an entry."""
+    """The first call under the idempotency key of an entry."""
     return None if entry.request is None else state.asked(key_of(entry))
 
 
 def _check_unclaimed(state: Transaction, entry: entries.ChainEntry, *, anywhere: bool) -> None:
-    """Raise why the entry's request key cannot be used now, if it cannot."""
+    """Raise why the entry's idempotency key cannot be used now, if it cannot."""
     first = _first(state, entry)
     if first is None:
         return

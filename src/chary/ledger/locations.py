@@ -32,7 +32,7 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Pat
     one that nobody else has, for throwaway sessions.
 
     Errors: those of `sqlite_store` and `postgres_store`, `LedgerError` where the driver of PostgreSQL is missing, and
-    `InvalidParameter` for another URL and for a ledger in memory with a witness.
+    `InvalidParameter` for another URL and for a ledger in memory with a checkpoint.
 
     >>> import tempfile
     >>> from chary.ledger import Amount, Terms
@@ -69,7 +69,7 @@ def ledger_exists(target: str | Path) -> bool:
 
 
 def shown(target: str | Path) -> str:
-    """A place as people are told of it, without passwords."""
+    """A place as people read it, without passwords."""
     return Address.parse(str(target)).shown if is_server(target) else str(file_of(target).absolute())
 
 
@@ -112,7 +112,7 @@ def back_up(source: str | Path, to: str | Path) -> entries.Head:
 
     Others go on charging meanwhile. The copy of a ledger on a server is verified, entry for entry and secret for
     secret, before it has its name; its owner's rights are needed. A copy is for the day on which the ledger is lost:
-    whoever charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
+    anyone who charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
 
     Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerCorrupted` for a ledger
     on a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved."""
@@ -176,7 +176,7 @@ def move(
     at most one of them that can be charged. The same call again then finishes what was left.
 
     Calls that are reserved and not settled raise `LedgerError`, unless `with_open_calls`: they stay charged for ever,
-    because whoever runs them cannot settle them any more. Errors: `InvalidParameter` where there is no source or
+    because anyone who runs them cannot settle them any more. Errors: `InvalidParameter` where there is no source or
     already something else at the target, `LedgerCorrupted` for a source that does not verify.
     """
     if not ledger_exists(source):

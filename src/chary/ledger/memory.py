@@ -194,7 +194,7 @@ class MemoryTransaction:
         return None
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """A purse of the calls whose request keys begin with these words."""
+        """A purse of the calls whose idempotency keys begin with these words."""
         whole = self.account(dataset).purse.basic
         purse, whose, added = Purse(), (Kind.RESERVE, dataset, analyst), 0
         for entry in self._entries:
@@ -219,7 +219,7 @@ class MemoryTransaction:
         return [self.call(entry.number) for entry in fitting]
 
     def analysts_of(self, dataset: str) -> list[str]:
-        """Whoever has asked or was capped."""
+        """Anyone who has asked or was capped."""
         return sorted(self.account(dataset).analysts)
 
     def lines(self, dataset: str, after: int) -> list[dict[str, object]]:

@@ -18,7 +18,7 @@ from chary.numbers import set_fields
 
 
 class State(StrEnum):
-    """Where a call stands: its worst price is charged, its actual price is charged, or nothing is.
+    """Where a call stands: its worst cost is charged, its actual cost is charged, or nothing is.
 
     >>> State.SETTLED == "settled"
     True
@@ -31,10 +31,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The right to run one call, whose worst price is already charged.
+    """The right to run one call, whose worst cost is already charged.
 
-    A call under a request key holds a `claim` on the key until it is left, by `leave` or because nothing refers to the
-    reservation any more, or until its process ends: meanwhile nobody else can use the key.
+    A call under an idempotency key holds a `claim` on the key until it is left, by `leave` or because nothing refers to
+    the reservation any more, or until its process ends: meanwhile nobody else can use the key.
 
     >>> Reservation(call=7)
     Reservation(call=7)
@@ -106,13 +106,13 @@ class CallRecord:
 
     @property
     def charged(self) -> Amount:
-        """What it holds of the budget: its price, the worst one while it is open, nothing once it was given back."""
+        """What it holds of the budget: its cost, the worst one while it is open, nothing once it was given back."""
         return self.worst if self.state == State.RESERVED else self.price or Amount(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
+    """What is spent of a cap. `spent` includes `open`, the worst costs of the calls still reserved.
 
     `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
     account of a dataset that has one; of some calls, what they added to it. Inside of parts `spent` is so much that
@@ -142,8 +142,8 @@ class Balance:
 class PartitionBalance:
     """What the parts of a partition hold of the budget, open calls at their worst.
 
-    A unit is in at most `most` of them, so that `spent`, what the dearest `most` hold together, is what all of them
-    take.
+    A unit is in at most `most` of them, so that `spent`, what the most expensive `most` hold together, is what all of
+    them take.
     """
 
     partition: str
@@ -206,11 +206,11 @@ class SecretMoved(LedgerError):  # noqa: N818
 
 
 class RequestAnswered(LedgerError):  # noqa: N818
-    """The call of this request key was settled meanwhile: its answer can be replayed, and nothing was charged."""
+    """The call of this idempotency key was settled meanwhile: its answer can be replayed, and nothing was charged."""
 
 
 class RequestUnanswered(LedgerError):  # noqa: N818
-    """The ledger has no answer under this request key, and was only to be read: nothing was asked or charged."""
+    """The ledger has no answer under this idempotency key, and was only to be read: nothing was asked or charged."""
 
 
 class CapReached(BudgetExceeded):
@@ -299,7 +299,7 @@ def label(value: str, name: str) -> str:
 
 
 def count(value: int, name: str) -> int:
-    """A whole number from 0 to 2^31 - 1.
+    """An integer from 0 to 2^31 - 1.
 
     >>> count(3, "hits")
     3
@@ -323,7 +323,7 @@ def halves(value: Amount, name: str) -> tuple[int, int]:
 
 
 def whole_steps(value: int, name: str) -> int:
-    """A whole number of steps.
+    """An integer of steps.
 
     >>> whole_steps(3, "basic")
     3

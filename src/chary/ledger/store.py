@@ -17,7 +17,7 @@ PAGE = 500
 
 
 class Key(NamedTuple):
-    """A request key: it belongs to one analyst of one dataset."""
+    """An idempotency key: it belongs to one analyst of one dataset."""
 
     dataset: str
     analyst: str
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 
 def key_of(entry: ChainEntry) -> Key:
-    """The request key of the entry of a call that has one."""
+    """The idempotency key of the entry of a call that has one."""
     return Key(entry.dataset, entry.analyst, entry.request or "")
 
 
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The first call that was settled under a request key, or else one that was not voided."""
+    """The first call that was settled under an idempotency key, or else one that was not voided."""
 
     entry: ChainEntry
     settled: bool
@@ -71,7 +71,7 @@ class Transaction(Protocol):
         """Everything that a charge depends on; of partitions, what one of these parts depends on."""
 
     def asked(self, key: Key) -> Asked | None:
-        """The call under a request key."""
+        """The call under an idempotency key."""
 
     def running(self, key: Key) -> bool:
         """Whether a call under this key, reserved and not settled, is being run by anybody."""
@@ -134,13 +134,13 @@ class Transaction(Protocol):
         """The latest call that was settled for a question about these parts."""
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
-        """What an analyst's calls were charged whose request keys begin so."""
+        """What an analyst's calls were charged whose idempotency keys begin so."""
 
     def page(self, wanted: Wanted, limit: int) -> list[CallRecord]:
         """The next calls that are looked for."""
 
     def analysts_of(self, dataset: str) -> list[str]:
-        """Whoever has asked or was capped, by name."""
+        """Anyone who has asked or was capped, by name."""
 
     def lines(self, dataset: str, after: int) -> list[dict[str, object]]:
         """The next `PAGE` exported entries of a dataset."""
@@ -150,7 +150,7 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """Where a ledger is kept: transactions for all threads of a process; errors are ours and hold no data."""
+    """Where a ledger is kept: transactions for all threads of a process; errors are chary's own and hold no data."""
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """A transaction that holds the ledger against every other writer; all of it lasts when it ends, or nothing."""
@@ -159,10 +159,10 @@ class Store(Protocol):
         """A short transaction that reads one state."""
 
     def witnessed(self) -> AbstractContextManager[Transaction]:
-        """One that reads, at whose end the witness, if there is one, knows all that it could read."""
+        """One that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
 
     def witness(self, path: Path) -> Head:
-        """Make a new witness that knows the ledger as it is."""
+        """Make a new checkpoint that knows the ledger as it is."""
 
     def verify(self, progress: Progress | None) -> Verification:
         """Recompute everything from the entries, while others go on. Damage of any kind is listed, not raised."""

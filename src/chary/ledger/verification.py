@@ -245,7 +245,7 @@ def _check_entries(connection: Connection, recorded: int, charged: _Owned) -> No
 
 
 def _check_calls(connection: Connection, charged: _Owned) -> None:
-    """Whether analysts and datasets hold what their calls of all rows do and the dearest of their parts."""
+    """Whether analysts and datasets hold what their calls of all rows do and the most expensive of their parts."""
     common = dict(charged)
     for owner, held in _by_analyst(connection, _sums_in_parts).items():
         common[owner] = _plus(common[owner], held, -1)
@@ -274,8 +274,8 @@ def _held(state: str, halves: Sequence[Any]) -> Totals:
 
 
 def _check_parts(connection: Connection) -> _Owned:
-    """What the dearest parts of all partitions hold together, by whose they are; `LedgerCorrupted` where a part does
-    not hold what its calls do."""
+    """What the most expensive parts of all partitions hold together, by whose they are; `LedgerCorrupted` where a part
+    does not hold what its calls do."""
     expected: dict[tuple[str, str, str, str], Totals] = {}
     for dataset, analyst, state, *halves, partition, part in connection.execute(_sums_of_parts):
         for whose in (analyst, schema.ALL):
@@ -323,7 +323,7 @@ def _check_tail(connection: Connection, head: str) -> None:
 
 
 def _wholes(halves: Sequence[Any]) -> Totals:
-    """What sums in two parts are; some engines sum whole numbers up to decimal ones."""
+    """What sums in two parts are; some engines sum integers up to decimal ones."""
     return tuple(int(high) * _HALF + int(low) for high, low in zip(halves[::2], halves[1::2], strict=True))
 
 
@@ -430,7 +430,7 @@ def _compare_calls(connection: Connection, found: Audit, expected: Expected) -> 
 
 
 def _names(text: Any) -> set[tuple[str, str]]:
-    """The parts that an entry names; none where they cannot be read, which is told elsewhere."""
+    """The parts that an entry names; none where they cannot be read, which is reported elsewhere."""
     try:
         parts = records.Parts.of(text)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Checkpoints outside of a ledger: a witness file with the head last seen, and a bookmark of it in this process."""
+"""Checkpoints outside of a ledger: a checkpoint file with the head last seen, and a bookmark of it in this process."""
 
 import fcntl
 import os
@@ -48,7 +48,7 @@ class Witness:
         return max(heads)
 
     def start(self, head: Head) -> None:
-        """Make the file, in the place of none but a witness, whole or damaged; durable when this returns."""
+        """Make the file, in the place of none but a checkpoint, whole or damaged; durable when this returns."""
         new = self.path.with_name(f".{self.path.name}.new")
         try:
             if self.path.exists() and not _once_was_one(self.path.read_bytes()):
@@ -66,7 +66,7 @@ class Witness:
             raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
 
     def move(self, head: Head) -> None:
-        """Witness a head; durable when this returns. One that is older than what is witnessed changes nothing."""
+        """Checkpoint a head; durable when this returns. One that is older than what is witnessed changes nothing."""
         try:
             with self.path.open("rb") as held:
                 # Several processes may come here after their commits, in any order.
@@ -86,14 +86,14 @@ class Witness:
 
 
 def check_apart(ledger: Path, other: str | Path | None, what: str = "the witness") -> None:
-    """`InvalidParameter` if `other` would be the ledger itself, or a file that the engine keeps beside it."""
+    """`InvalidParameter` if `other` would be the ledger itself, or a file that the engine keeps next to it."""
     own = os.path.realpath(ledger)
     if other is not None and os.path.realpath(other) in {own, *(f"{own}{end}" for end in BESIDE)}:
         raise InvalidParameter(f"{what} is a file of its own, at best on another disk, and not the ledger's")
 
 
 def _once_was_one(text: bytes) -> bool:
-    """Whether it is a witness or may be what a crash left of one: empty, zeros, or one of its two marks."""
+    """Whether it is a checkpoint or may be what a crash left of one: empty, zeros, or one of its two marks."""
     return not text.strip(b"\0") or any(text[at:].startswith(_MARK.encode()) for at in (0, _SLOT))
 
 
@@ -153,7 +153,7 @@ class Bookmark:
         return Head(*found)
 
     def move(self, head: Head) -> None:
-        """Remember a head that was committed, and tell the witness, once it was asked, what it does not know."""
+        """Remember a head that was committed, and tell the checkpoint, once it was asked, what it does not know."""
         self.seen = head
         # `seen` moves first: should the witness fail, this process still refuses an older copy.
         if self.witness is not None and self._told not in (None, head):
@@ -161,7 +161,7 @@ class Bookmark:
             self._told = head
 
     def call(self, connection: Connection) -> None:
-        """Ask the witness at opening; a ledger without entries may have a new one."""
+        """Ask the checkpoint at opening; a ledger without entries may have a new one."""
         if self.witness is None:
             return
         witnessed, head = self.witness.read(), self.read(connection)

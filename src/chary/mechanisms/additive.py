@@ -48,7 +48,8 @@ class Additive(ABC):
 
     @abstractmethod
     def law(self) -> NoiseLaw:
-        """The law with certified tails, by which published values are read (`chary.accounting.Publication`)."""
+        """The distribution with certified tails, by which published values are read
+        (`chary.accounting.Publication`)."""
 
     def apply(self, values: Integers, source: noise.Source) -> Integers:
         """Noisy integers, one for each value; the sum never wraps around."""
@@ -123,7 +124,7 @@ class Laplace(Additive):
         return math.exp(-step * distance) / (1 + math.exp(-step))
 
     def error_bar(self, confidence: float = 0.95) -> int:
-        """Closed form, settled to the exact step: `2 r^(m+1) / (1+r)` is the chance of being more than m away."""
+        """Closed form, settled to the exact step: `2 r^(m+1) / (1+r)` is the probability of being more than m away."""
         probability(confidence, "confidence")
         beyond = (1 - confidence) * (1 + math.exp(-1 / float(self.scale)))
         guess = max(0, math.ceil(-float(self.scale) * math.log(beyond / 2) - 1))
@@ -193,7 +194,7 @@ MARK: Final = b"\x00state\x00"  # no state that was written before there was pad
 # The length of what is inside, which zeros at its end could not tell.
 _LENGTH_BYTES: Final = 8
 SMALL: Final = 1024
-"""Room for a few secret whole numbers: noise that would not fit has hundreds of digits, and its scale some twenty."""
+"""Room for a few secret integers: noise that would not fit has hundreds of digits, and its scale some twenty."""
 
 
 def padded(state: bytes, room: int) -> bytes:
@@ -229,7 +230,7 @@ _READ: Final[Mapping[Any, Callable[[Any], Any]]] = {Fraction: Fraction, Deviate:
 class SecretState:
     """What a ledger keeps for ever: the fields of a dataclass in order, at a length that follows from the public ones.
 
-    Those that are named `secret` are shown nowhere, and no length tells of them.
+    Those that are named `secret` are shown nowhere, and no length reveals anything of them.
     """
 
     secret: ClassVar[tuple[str, ...]]

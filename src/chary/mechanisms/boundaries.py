@@ -26,7 +26,7 @@ Value = TypeVar("Value", contravariant=True)
 
 
 class Chooser(Protocol[Value]):
-    """An epsilon-DP mechanism that knows the exact law of its outcome, a number from 0 on.
+    """An epsilon-DP mechanism that knows the exact distribution of its outcome, a number from 0 on.
 
     Implementations: `AdditiveTest`, `Exponential`, `PermuteAndFlip`.
     """
@@ -42,13 +42,14 @@ class Chooser(Protocol[Value]):
         ...
 
     def law(self, value: Value) -> noise.FiniteLaw:
-        """The law of its outcome for an exact value."""
+        """The distribution of its outcome for an exact value."""
         ...
 
 
 @dataclass(frozen=True)
 class BoundaryWrapper(Generic[Value]):
-    """Returns `BOUNDARY` with probability `min(1/3, x/(1+x))`, x the chance of all but the likeliest outcome; else A's.
+    """Returns `BOUNDARY` with probability `min(1/3, x/(1+x))`, x the probability of all but the likeliest outcome; else
+    A's.
 
     Guarantee: `BoundaryCall`, a t-DP call whose q-target is `BOUNDARY`; t is at most 4/3 epsilon of A. While A is
     nearly sure of its outcome the target is hardly ever hit. Both are exact
@@ -70,7 +71,7 @@ class BoundaryWrapper(Generic[Value]):
         self.event()
 
     def law(self, value: Value) -> "BoundaryLaw":
-        """The exact law: position 0 is `BOUNDARY`, j + 1 is A's outcome j. It depends on data."""
+        """The exact distribution: position 0 is `BOUNDARY`, j + 1 is A's outcome j. It depends on data."""
         law, most = self.chooser.law(value), self.chooser.outcomes
         if most is not None and law.size > most:
             raise InvalidParameter("the wrapped mechanism has more outcomes than it says")
@@ -87,7 +88,7 @@ class BoundaryWrapper(Generic[Value]):
 
 
 class BoundaryLaw(noise.FiniteLaw):
-    """The law of the wrapper around a law of A.
+    """The distribution of the wrapper around a distribution of A.
 
     Minima and maxima of bounds enclose those of the numbers, so neither a tie between the likeliest outcomes nor one of
     x/(1+x) with 1/3 is ever decided.
@@ -128,13 +129,13 @@ def _chance(rest: int, one: int) -> int:
 
 @dataclass(frozen=True)
 class LabelDraws:
-    """Two draws of one of so many labels, given the own label of a value and its depth.
+    """Two draws of one of this many labels, given the own label of a value and its depth.
 
-    `table`, whose spacing is one sensitivity, has the chance that a draw is the own label for certain, by depth;
-    otherwise it is any label, all with the same chance. At depth 0 all labels are alike.
+    `table`, whose spacing is one sensitivity, has the probability that a draw is the own label for certain, by depth;
+    otherwise it is any label, all with the same probability. At depth 0 all labels are alike.
 
-    Guarantee: `SharpTest`, a hit is that no label is told, if own label and depth of neighbours are at most the table's
-    sensitivity apart: depths of one label as numbers, those of two labels by their sum (docs/theory/theory.md).
+    Guarantee: `SharpTest`, a hit is that no label is reported, if own label and depth of neighbours are at most the
+    table's sensitivity apart: depths of one label as numbers, those of two labels by their sum (docs/theory/theory.md).
 
     >>> from chary.accounting.sharp_widths import draw_table
     >>> draws = LabelDraws(draw_table(SharpTest(18, "0.19295"), labels=2, steps=1), labels=2)
@@ -149,7 +150,7 @@ class LabelDraws:
         work_out(self._certain)  # refuses places too far apart to draw between
 
     def event(self) -> SharpTest:
-        """What one answer may reveal; a hit is that nothing is told."""
+        """What one answer may reveal; a hit is that nothing is reported."""
         return self.table.test
 
     def step(self, own: int, depth: int, source: noise.Source) -> int | None:
@@ -158,16 +159,16 @@ class LabelDraws:
         return first if first == second else None
 
     def clear_chance(self, depth: int) -> Fraction:
-        """The chance that the own label is told."""
+        """The probability that the own label is reported."""
         certain = self.table.hit_chance(depth)
         return (certain + (1 - certain) / self.labels) ** 2
 
     def other_chance(self, depth: int) -> Fraction:
-        """The chance that some one other label is told."""
+        """The probability that some one other label is reported."""
         return ((1 - self.table.hit_chance(depth)) / self.labels) ** 2
 
     def reach(self, chance: Fraction) -> int:
-        """The least depth from which on the own label is told but for at most this chance."""
+        """The least depth from which on the own label is reported but for at most this probability."""
         low, high = -1, len(self.table.chances) * self.table.spacing
         if 1 - self.clear_chance(high) > chance:
             raise InvalidParameter("an answer is unclear with a chance of 2^-100 at least: take a larger chance")
@@ -214,7 +215,7 @@ class TwoRuns:
     `q = 1 / (1 + 2 e^(2 epsilon) / (e^epsilon + 1))` is about 1/2. Nothing else need be known of the computation.
     Outcomes are plain values.
 
-    Source: theory section 4 (black-box boundary); the bound on q is ours.
+    Source: theory section 4 (black-box boundary); the bound on q is of this work.
 
     >>> from chary.mechanisms import Exponential
     >>> chooser = Exponential("0.05", sensitivity=1)

@@ -60,7 +60,8 @@ class Exponential:
         return positive(self.epsilon, "epsilon") / (self.sensitivity * (1 if self.monotone else 2))
 
     def law(self, utilities: Sequence[int] | Integers) -> noise.FiniteLaw:
-        """The exact law of the choice. It depends on data: for drawing and for reports about made-up data only."""
+        """The exact distribution of the choice. It depends on data: for drawing and for reports about synthetic data
+        only."""
         return noise.ExponentialLaw(utilities, -self.unit)
 
     def step(self, utilities: Sequence[int] | Integers, source: noise.Source) -> int:
@@ -114,7 +115,7 @@ class Stretches:
 class InverseSensitivity:
     """Chooses t with `P(t)` exactly proportional to `exp(-epsilon D(t) / 2)`; with `whole`, the 1/2 is dropped.
 
-    Guarantee: `Pure(epsilon)`, if the outcomes do not depend on data and each distance D(t), a whole number, changes by
+    Guarantee: `Pure(epsilon)`, if the outcomes do not depend on data and each distance D(t), an integer, changes by
     at most 1 between neighbours. The log-likelihood ratios lie in an interval of length epsilon, hence it is
     (epsilon^2/8)-zCDP. `whole` needs more: that up to a constant all distances change in one direction, as `largest
     count - count` does when a unit is added; or that there are two outcomes, one of distance 0, where the zCDP is lost.
@@ -140,13 +141,13 @@ class InverseSensitivity:
         return positive(self.epsilon, "epsilon") / (1 if self.whole else 2)
 
     def law(self, stretches: Stretches) -> "LevelLaw":
-        """The exact law of the level, the distance of the chosen outcome. It depends on data."""
+        """The exact distribution of the level, the distance of the chosen outcome. It depends on data."""
         levels, of = np.unique(stretches.distances, return_inverse=True)
         totals = np.bincount(of, weights=stretches.widths.astype(np.float64))
         return LevelLaw(totals.astype(np.int64), self.unit, levels)
 
     def step(self, stretches: Stretches, source: noise.Source) -> int:
-        """The chosen outcome: a level by its law, then any outcome of that level."""
+        """The chosen outcome: a level by its distribution, then any outcome of that level."""
         law = self.law(stretches)
         level = law.levels[law.draw(source)]
         chosen = np.flatnonzero(stretches.distances == level)
@@ -165,7 +166,8 @@ class InverseSensitivity:
         return Pure(self.epsilon)
 
     def distance_up(self, outcomes: int, beta: Number) -> int:
-        """The distance that is exceeded with a chance of at most beta, whatever the data: `ln(outcomes/beta)/unit`.
+        """The distance that is exceeded with a probability of at most beta, whatever the data:
+        `ln(outcomes/beta)/unit`.
 
         Some outcome must have distance 0.
         """
@@ -202,8 +204,9 @@ class LevelLaw(noise.FiniteLaw):
         return [((lower << bits) // most, -((-upper << bits) // least)) for lower, upper in weights]
 
     def near(self) -> tuple[Floats, float]:
-        """Each weight errs by `(x + 8) 2**-52` of itself, x being its exponent; by the law's own weights x averages at
-        most 75, because the weights sum to 1 at least and the totals to 2**53 at most. Each sum errs by a rounding.
+        """Each weight errs by `(x + 8) 2**-52` of itself, x being its exponent; by the distribution's own weights x
+        averages at most 75, because the weights sum to 1 at least and the totals to 2**53 at most. Each sum errs by a
+        rounding.
         """
         sums = self._weights.cumsum()
         points: Floats = sums[:-1] / sums[-1]
@@ -274,7 +277,7 @@ class MajorityVote:
     where it is added or removed.
 
     - "noise": the sign of the lead plus `moved` times discrete Laplace noise of scale 1/epsilon. With n = 2k + 1
-      replaceable units, k + r of which say yes, it is wrong with chance `e^(-(r-1) epsilon) / (1 + e^epsilon)`. No
+      replaceable units, k + r of which say yes, it is wrong with probability `e^(-(r-1) epsilon) / (1 + e^epsilon)`. No
       epsilon-DP vote that treats both answers alike is wrong less often, for any r (docs/theory/choices.md).
     - "inverse": `P(yes) = 1 / (1 + e^(-r epsilon))`, r units at least having to change for another majority.
     - "exponential": the exponential mechanism on both counts, `P(yes) = 1 / (1 + e^(-(k + r - n/2) epsilon))`.
@@ -311,7 +314,7 @@ class MajorityVote:
         return bool(noise.bernoulli(source, wrong, 1)[0]) != (lead > 0)
 
     def chance(self, lead: int) -> float:
-        """The chance of yes; for reports about made-up data, since the lead is data."""
+        """The probability of yes; for reports about synthetic data, since the lead is data."""
         wrong = self._wrong(abs(lead))
         return 1 - wrong if lead > 0 else wrong
 
@@ -355,13 +358,14 @@ class ReportNoisyMax:
     """The candidate with the largest utility plus noise of scale `2 sensitivity / epsilon`; monotone drops the 2.
 
     Guarantee: `Pure(epsilon)`, under the conditions of `Exponential`. Proof: keep all noise but that of the chosen
-    candidate, and the order of equals. It is chosen when its noise reaches a whole number k, which moves by at most
+    candidate, and the order of equals. It is chosen when its noise reaches an integer k, which moves by at most
     2 sensitivity between neighbours (monotone: by sensitivity), and `P(noise >= k) <= e^(1/scale) P(noise >= k + 1)`.
 
     - "laplace": discrete Laplace noise, equals told apart by a fair draw.
     - "exponential": geometric noise and a fair draw among equals. A continuous exponential variable is a geometric
-      number of whole steps and an independent rest, so this is continuous noise exactly, and permute-and-flip in law.
-    - "gumbel": drawn from its law, that of the exponential mechanism.
+      number of whole steps and an independent rest, so this is continuous noise exactly, and permute-and-flip in
+      distribution.
+    - "gumbel": drawn from its distribution, that of the exponential mechanism.
 
     Source: theory section 2; Ding et al. 2021 for exponential noise.
 
@@ -451,7 +455,8 @@ _CELL_ERROR: Final = WEIGHT_ERROR * 2**LOOKUP_BITS
 
 
 class PermuteAndFlip(Exponential):
-    """Tries the candidates in random order, taking j with the chance `exp(epsilon (u_j - max u) / (2 sensitivity))`.
+    """Tries the candidates in random order, taking j with the probability `exp(epsilon (u_j - max u) / (2
+    sensitivity))`.
 
     Guarantee: `Pure(epsilon)`, under the conditions of `Exponential`; its expected utility is never below that of
     `Exponential`. Choices are exact and fast for any number of candidates; only `law` takes at most 32 of them.
@@ -471,14 +476,14 @@ class PermuteAndFlip(Exponential):
         """The position of the chosen candidate.
 
         Coins do not depend on the order in which they are tried, so all are thrown at once: the first in random order
-        among those that came up is any of them with the same chance.
+        among those that came up is any of them with the same probability.
         """
         taken = np.flatnonzero(_coins(utilities, self.unit, source))
         return int(taken[noise.uniform_integers(source, taken.size, 1)[0]])
 
 
 class FlipLaw(noise.FiniteLaw):
-    """The law of permute-and-flip, from weights a_j of which the largest is 1.
+    """The distribution of permute-and-flip, from weights a_j of which the largest is 1.
 
     With independent uniform times of arrival, P(j) is a_j times the integral over [0, 1] of the product over i != j of
     `1 - a_i t`, a polynomial.
@@ -508,9 +513,9 @@ class FlipLaw(noise.FiniteLaw):
 
 
 def _coins(utilities: Sequence[int] | Integers, unit: Fraction, source: noise.Source) -> NDArray[np.bool_]:
-    """For each candidate True with chance exactly `exp(-unit (max - utility))`, all independent.
+    """For each candidate True with probability exactly `exp(-unit (max - utility))`, all independent.
 
-    16 bits decide by a float nearly always; where the chance may lie between them and the next, enclosures decide.
+    16 bits decide by a float nearly always; where the probability may lie between them and the next, enclosures decide.
     """
     scaled = noise.ExponentialLaw(utilities, -unit).near_weights() * 2**LOOKUP_BITS
     cells = source.words(scaled.size, LOOKUP_BITS)
@@ -573,12 +578,13 @@ class OneShotTopK:
     """Which of many noisy scores are published: the best `most`, best first; of equal ones the earlier candidate.
 
     `gap` ends the list where the next score is more than this below the last; `above` ends it where the next score is
-    below this bar. A candidate that failed (None) ranks below every score, reaches no bar and is a gap away.
+    below this threshold. A candidate that failed (None) ranks below every score, reaches no threshold and is a gap
+    away.
 
     Guarantee: if each candidate's outcome is epsilon-DP on its own, this is `Extendable(epsilon)` with one hit for each
-    published candidate, whatever their number: one bar comes down over the pairs (score, position) of all held outcomes
-    and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing unpublished but
-    misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
+    published candidate, whatever their number: one threshold comes down over the pairs (score, position) of all held
+    outcomes and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing unpublished
+    but misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
 
     >>> OneShotTopK(2).choose([5, 9, None, 9.0]), OneShotTopK(4, gap=3).choose([5, 9, None, 9])
     ([1, 3], [1, 3])

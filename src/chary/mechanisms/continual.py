@@ -26,8 +26,8 @@ class Continual(ABC):
 
     `l1` is by how much it moves them, each key's by at most `largest`: 1 for counts, and in steps of the grid for
     totals. So the squares of what it moves add up to `l1 largest` at most. Guarantee: `event()` for all steps together,
-    also when what comes next, and when, depends on what was told. The state between steps is secret. Distances are in
-    rows, or in steps of the grid.
+    also when what comes next, and when, depends on what was reported. The state between steps is secret. Distances are
+    in rows, or in steps of the grid.
     """
 
     steps: int
@@ -57,18 +57,18 @@ class Continual(ABC):
 
     @abstractmethod
     def chance_beyond(self, step: int) -> continual.Beyond:
-        """The probability that a count at this step is off by more than so many rows."""
+        """The probability that a count at this step is off by more than this many rows."""
 
     @abstractmethod
     def chances_beyond(self) -> Sequence[tuple[continual.Beyond, int]]:
-        """The different laws of `chance_beyond`, and at how many steps there is each."""
+        """The different distributions of `chance_beyond`, and at how many steps there is each."""
 
     def error_bar(self, step: int, confidence: Number = 0.95) -> int:
         """How far a count at this step may be off, with this probability."""
         return continual.error_up(self.chance_beyond(step), confidence=confidence)
 
     def worst_error(self, confidence: Number = 0.95) -> int:
-        """How far any count may be off at any step, with this probability: the chances of all are added."""
+        """How far any count may be off at any step, with this probability: the probabilities of all are added."""
         chances = self.chances_beyond()
 
         def beyond(rows: int) -> float:
@@ -153,7 +153,8 @@ class BinaryTree(Continual):
         return told, padded(json.dumps(noises).encode(), self._room(len(noises)))
 
     def _room(self, nodes: int) -> int:
-        """Bytes for the noises of so many nodes, with brackets; what more they take comes off what is there for all."""
+        """Bytes for the noises of this many nodes, with brackets; what more they take comes off what is there for
+        all."""
         return SMALL + nodes * (self.keys * _NUMBER + len("[], "))
 
     def deviation(self, step: int) -> float:
@@ -193,10 +194,10 @@ _WIDE: Final = 2**62
 class RootFactorisation(Continual):
     """Step t draws one noise z_t and forms `y_t = sum of C_(t-s) x_s + z_t` from the increments x, weights C whole.
 
-    The increment that a row moves is in y_t with a weight of `C_(t-s)`, so all that it moves has the squared length
-    `l1 largest times the sum of the C_k^2` at most, which is exact; discrete Gaussian noise of `sigma^2` = that over
-    2 rho makes all y together rho-zCDP. What is told, the running sum of what the inverse of C makes of y, depends on
-    the data through y only; it is rounded to whole rows. Increments are kept, and what y tells of them: 16 bytes a
+    The increment that a row moves is in y_t with a weight of `C_(t-s)`, so all that it moves has the squared length `l1
+    largest times the sum of the C_k^2` at most, which is exact; discrete Gaussian noise of `sigma^2` = that over 2 rho
+    makes all y together rho-zCDP. What is reported, the running sum of what the inverse of C makes of y, depends on the
+    data through y only; it is rounded to whole rows. Increments are kept, and what y says of them: 16 bytes a
     step and key.
 
     >>> root = RootFactorisation.for_rho("0.5", steps=1000)

@@ -26,7 +26,8 @@ class GaussianMax:
     """The position of the largest value after Gaussian noise of standard deviation `noise`, in steps of the values.
 
     Guarantee: for values within a range, `Pure(accounting.noisy_max_epsilon_up(...))`; the noise is exactly normal
-    (real numbers, as many bits of them as the comparisons need), so no float rounding leaks and ties have chance 0.
+    (real numbers, as many bits of them as the comparisons need), so no float rounding leaks and ties have probability
+    0.
 
     No values at all, or values which are no integers, raise `InvalidParameter`, which shows none.
 
@@ -122,7 +123,7 @@ class GaussianThreshold:
         return deviate(source)
 
     def step(self, value: Fraction, held: Deviate, source: Source) -> tuple[bool, Deviate]:
-        """Whether the noisy value is at or above the noisy threshold, and the state to go on with."""
+        """Whether the noisy value is at or above the noisy threshold, and the state to continue."""
         own, other = self.scales
         found = reaches(source, value - Fraction(self.threshold), [(other, deviate(source)), (-own, held)])
         return found.reached, found.deviates[1]
@@ -140,7 +141,7 @@ class RunsState:
 
 
 class Scanned(NamedTuple):
-    """Which of the values were above, how many were tested, and the state to go on with."""
+    """Which of the values were above, how many were tested, and the state to continue."""
 
     above: tuple[int, ...]
     tested: int

@@ -41,9 +41,10 @@ class ValueShare:
 class LocalEstimate:
     """The shares of all values, from the reports of `people`.
 
-    With the chance `confidence` all intervals hold at once, each at `1 - (1 - confidence) / values`. They are about the
-    `population` from which the people were drawn independently of each other and of what they hold, so with the error
-    of drawing them; or about the `respondents`, those very people, whoever they are. Look one up by its value.
+    With the probability `confidence` all intervals hold at once, each at `1 - (1 - confidence) / values`. They are
+    about the `population` from which the people were drawn independently of each other and of what they hold, so with
+    the error of drawing them; or about the `respondents`, those very people, anyone who they are. Look one up by its
+    value.
     """
 
     people: int
@@ -71,7 +72,7 @@ def estimate(
 ) -> LocalEstimate:
     """The shares of all values, from how many of the reports speak for each.
 
-    Errors: `InvalidParameter` for counts that reports of so many people cannot have.
+    Errors: `InvalidParameter` for counts that reports of this many people cannot have.
     """
     if about not in ("population", "respondents"):
         raise InvalidParameter("about is 'population' (with the error of drawing people) or 'respondents'")
@@ -97,9 +98,9 @@ def estimate(
 class LocalReports(ABC):
     """Reports about one of `values`, each made where the value is known: no collector, session or ledger sees it.
 
-    Guarantee: `Pure(epsilon)` for each report, whoever reads it; if a person reports several times afresh, epsilons
-    add up. Chances are exact, and randomness comes from the operating system unless a `source` is given, for tests.
-    What people report must not depend on more than their value: whether they report at all is not protected.
+    Guarantee: `Pure(epsilon)` for each report, anyone who reads it; if a person reports several times afresh, epsilons
+    add up. Probabilities are exact, and randomness comes from the operating system unless a `source` is given, for
+    tests. What people report must not depend on more than their value: whether they report at all is not protected.
 
     Errors: `InvalidParameter`, which shows none of it, for a value that is not listed.
     """
@@ -120,7 +121,7 @@ class LocalReports(ABC):
     @property
     @abstractmethod
     def channel(self) -> local_reports.Channel:
-        """With what chances a report speaks for the value that is held, and for any other."""
+        """With what probabilities a report speaks for the value that is held, and for any other."""
 
     @abstractmethod
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
@@ -162,7 +163,7 @@ class LocalReports(ABC):
 
 
 def table_of(reports: Any, columns: int, kinds: str, name: str) -> NDArray[Any]:
-    """Reports as rows of so many entries of these NumPy kinds."""
+    """Reports as rows of this many entries of these NumPy kinds."""
     try:
         found: NDArray[Any] = np.asarray(reports)
     except ValueError:
@@ -277,10 +278,10 @@ class UnaryEncoding(LocalReports):
     """Unary encoding: one bit for each value, on for the own one alone, every bit randomized by itself.
 
     Guarantee: `Pure(epsilon)`. Another value changes two bits, of which one turns on and one off. `optimised` (OUE): a
-    one is told truly with 1/2, a zero wrongly with `1 / (1 + e^epsilon)`, so the two ratios multiply to `e^epsilon`;
-    its error does not grow with the number of values. Otherwise (SUE, the basic form of RAPPOR) every bit is flipped
-    with `1 / (1 + e^(epsilon/2))`. Both attain epsilon. Source: Wang, Blocki, Li and Jha 2017; Erlingsson, Pihur and
-    Korolova 2014.
+    one is reported truly with 1/2, a zero wrongly with `1 / (1 + e^epsilon)`, so the two ratios multiply to
+    `e^epsilon`; its error does not grow with the number of values. Otherwise (SUE, the basic form of RAPPOR) every bit
+    is flipped with `1 / (1 + e^(epsilon/2))`. Both attain epsilon. Source: Wang, Blocki, Li and Jha 2017; Erlingsson,
+    Pihur and Korolova 2014.
 
     >>> survey = UnaryEncoding([f"site {k}" for k in range(100)], epsilon=2)
     >>> len(survey.report("site 7"))
@@ -302,7 +303,7 @@ class UnaryEncoding(LocalReports):
 
     @property
     def chances(self) -> tuple[noise.Enclosure, noise.Enclosure]:
-        """That a one is told as a zero, and a zero as a one."""
+        """That a one is reported as a zero, and a zero as a one."""
         epsilon = positive(self.epsilon, "epsilon")
         flip = noise.Enclosure.logistic(epsilon / 2)
         return (noise.Enclosure.rational("1/2"), noise.Enclosure.logistic(epsilon)) if self.optimised else (flip, flip)
@@ -319,7 +320,8 @@ class UnaryEncoding(LocalReports):
         return found
 
     def tallied(self, holders: Integers, people: int, source: noise.Source) -> Integers:
-        """How many reports of so many people speak for each value, `holders` of whom hold it; drawn value by value."""
+        """How many reports of this many people speak for each value, `holders` of whom hold it; drawn value by
+        value."""
         lost, gained = self.chances
         found = []
         for own in map(int, holders):
@@ -336,7 +338,7 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Remembered:
-    """The permanent bits of one person for one value. They stay on the device: whoever reads them has learnt
+    """The permanent bits of one person for one value. They stay on the device: anyone who reads them has learnt
     `epsilon` at once."""
 
     bits: tuple[bool, ...]
@@ -393,7 +395,7 @@ class MemoizedReports(LocalReports):
 
     @property
     def channel(self) -> local_reports.Channel:
-        """That of one report of every person; a further one of the same people tells nothing of the permanent bits'
+        """That of one report of every person; a further one of the same people says nothing of the permanent bits'
         own error."""
         permanent, instant = self._flips
         flip = permanent * (1 - instant) + instant * (1 - permanent)
@@ -421,7 +423,7 @@ class MemoizedReports(LocalReports):
         return told
 
     def epsilon_after(self, reports: int) -> float:
-        """What so many reports of one remembered value may reveal together, rounded up; at most `epsilon`.
+        """What this many reports of one remembered value may reveal together, rounded up; at most `epsilon`.
 
         Of the m reports of a bit only the number s of ones counts. Its likelihood ratio between an own and another
         value rises in s, so two bits tell most where one is always on and the other always off.
@@ -441,7 +443,7 @@ class MemoizedReports(LocalReports):
 
     @property
     def _flips(self) -> tuple[float, float]:
-        """The chances that a permanent bit is flipped, and that one is flipped again."""
+        """The probabilities that a permanent bit is flipped, and that one is flipped again."""
         permanent, instant = (math.exp(-float(size) / 2) for size in (self.epsilon, self.instant))
         return permanent / (1 + permanent), instant / (1 + instant)
 
@@ -462,8 +464,8 @@ class ShareEstimate:
     """The share of ones among the `units` who answered, from their randomized answers.
 
     `share` is unbiased, and so may lie outside [0, 1]; `standard_error` is exactly its standard deviation over the
-    randomization; `low` and `high` enclose the true share with at least the chance `confidence`, whatever the bits.
-    An estimate about the population says so of the population's share.
+    randomization; `low` and `high` enclose the true share with at least the probability `confidence`, whatever the
+    bits. An estimate about the population says so of the population's share.
     """
 
     units: int
@@ -478,8 +480,8 @@ class ShareEstimate:
 class RandomizedResponse:
     """Answers every bit truly with probability `e^epsilon / (1 + e^epsilon)`, and otherwise with its opposite.
 
-    Guarantee: `Pure(epsilon)` for each bit, even against whoever collects the answers; if a person has several bits,
-    their epsilons add up. The chance is exact. Every answer is drawn afresh: keep it and tell it again instead of
+    Guarantee: `Pure(epsilon)` for each bit, even against anyone who collects the answers; if a person has several bits,
+    their epsilons add up. The probability is exact. Every answer is drawn afresh: keep it and tell it again instead of
     answering twice. Noise comes from the operating system unless a `source` is given, for tests.
 
     Errors: `InvalidParameter` for bits that are no Booleans, for an epsilon below 2**-40, and for an estimate
@@ -506,12 +508,12 @@ class RandomizedResponse:
 
     @property
     def lie(self) -> noise.Enclosure:
-        """The chance of the opposite answer."""
+        """The probability of the opposite answer."""
         return noise.Enclosure.logistic(positive(self.epsilon, "epsilon"))
 
     @property
     def lie_chance(self) -> float:
-        """The chance of the opposite answer as a float, for reports."""
+        """The probability of the opposite answer as a float, for reports."""
         power = math.exp(-float(self.epsilon))
         return power / (1 + power)
 
@@ -547,8 +549,9 @@ class RandomizedResponse:
         """The same from the number of answers and of ones among them.
 
         The share is that among these units, or in the population that they were drawn from independently. Its interval
-        inverts the exact law of the number of ones, for every number of units; it is never wider than what the law
-        leaves open. About the population, the standard error is an estimate, and holds the error of drawing.
+        inverts the exact distribution of the number of ones, for every number of units; it is never wider than what the
+        distribution leaves open. About the population, the standard error is an estimate, and holds the error of
+        drawing.
         """
         whole(units, "the number of answers")
         if whole(ones, "ones", least=0) > units:

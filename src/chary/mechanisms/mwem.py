@@ -105,7 +105,7 @@ class MwemRounds:
 
     @property
     def parts(self) -> int:
-        """In how many parts of a row errors are told apart: whole steps make a whole number of them."""
+        """In how many parts of a row errors are told apart: whole steps make an integer of them."""
         return self.grid * -(-GRID // self.grid)
 
     @cached_property

@@ -32,15 +32,16 @@ class Coins:
         self._source = source
 
     def place(self, chooser: InverseSensitivity, stretches: Stretches) -> int:
-        """A place, by the law of the chooser."""
+        """A place, by the distribution of the chooser."""
         return chooser.step(stretches, self._source)
 
     def accepts(self, chooser: InverseSensitivity, more: int) -> bool:
-        """True with the chance by which the law makes a place so many steps of distance farther off less likely."""
+        """True with the probability by which the distribution makes a place this many steps of distance farther off
+        less likely."""
         return not more or bool(noise.bernoulli(self._source, noise.Enclosure.exponential(chooser.unit * more), 1)[0])
 
     def half(self, count: int) -> int:
-        """How many of so many fair coins fall on one side: exactly binomial, a bit a coin."""
+        """How many of this many fair coins fall on one side: exactly binomial, a bit a coin."""
         words, rest = divmod(count, _WORD)
         sides = 0
         for first in range(0, words, _BLOCK):
@@ -53,10 +54,11 @@ class Coins:
 class Scattered:
     """Values on a grid `2**bits` times as fine as their own, each at a random place of its old one. Secret.
 
-    Guarantee: the law is that of coins thrown for each value at once: of the values in an interval of two equal halves
-    each is in the first one by a fair coin of its own, so how many are is binomial, and given that number both halves
-    are scattered alike, whatever the other does. Numbers are drawn when they are first asked for, and remembered: all
-    answers are of one and the same scattering. So what is never asked costs nothing, and equal values a bit each.
+    Guarantee: the distribution is that of coins thrown for each value at once: of the values in an interval of two
+    equal halves each is in the first one by a fair coin of its own, so how many are is binomial, and given that number
+    both halves are scattered alike, whatever the other does. Numbers are drawn when they are first asked for, and
+    remembered: all answers are of one and the same scattering. So what is never asked costs nothing, and equal values a
+    bit each.
     """
 
     def __init__(self, places: Integers, counts: Integers, points: int, bits: int, coins: Coins) -> None:
@@ -114,7 +116,7 @@ class Distances(Protocol):
     """Distances of places that grow with the values below a place, and with those above it."""
 
     def of(self, below: Integers, equal: Integers, size: int) -> Integers:
-        """Of places with so many values below and on them, of `size` in all."""
+        """Of places with this many values below and on them, of `size` in all."""
         ...
 
     def wanted(self, size: int) -> int:
@@ -142,7 +144,7 @@ class Stretch:
         return found + self.more if place > self.last else found
 
     def brackets(self, wanted: int) -> list[int]:
-        """Places that divide the part, ever closer to where so many values are below."""
+        """Places that divide the part, ever closer to where this many values are below."""
         base, steps = self.values.below(self.first), 1 << np.arange(max(1, self.size.bit_length()))
         around = self.values.around(base + wanted + np.concatenate([-steps[::-1], [0], steps]))
         inside = {edge for edge in around if self.first < edge <= self.last} | {self.first, self.last, self.last + 1}
@@ -157,17 +159,18 @@ class Stretch:
 
 
 def choose_place(chooser: InverseSensitivity, distances: Distances, part: Stretch, coins: Coins) -> int:
-    """A place of the part, counted from its first, by the law of the chooser over the distances of all of them.
+    """A place of the part, counted from its first, by the distribution of the chooser over the distances of all of
+    them.
 
     The part is divided into intervals. A place within one has at least its values below the interval below it, and at
     most those above the interval above it, so its distance is at least that of all the interval's values on one place.
-    A place is proposed as if that were its distance, and taken with the chance by which its own distance makes it less
-    likely; else the interval is divided there, and the next one is proposed.
+    A place is proposed as if that were its distance, and taken with the probability by which its own distance makes it
+    less likely; else the interval is divided there, and the next one is proposed.
 
-    Guarantee: exactly the law of looking at all places. Given the values, each proposal ends with place t with a chance
-    of `exp(-unit D(t))` times what does not depend on t; so it does whatever was refused before. Coins of the values
-    that were thrown meanwhile are thrown once, by a law that does not depend on who asks (`Scattered`). An interval of
-    one place, or without values, is never refused; so it ends.
+    Guarantee: exactly the distribution of looking at all places. Given the values, each proposal ends with place t with
+    a probability of `exp(-unit D(t))` times what does not depend on t; so it does whatever was refused before. Coins of
+    the values that were thrown meanwhile are thrown once, by a distribution that does not depend on who asks
+    (`Scattered`). An interval of one place, or without values, is never refused; so it ends.
     """
     size = part.size
     edges = part.brackets(distances.wanted(size))
@@ -219,7 +222,7 @@ class Order:
     def drawn(cls, places: Integers, units: Integers, kept: int, points: int, source: noise.Source) -> "Order":
         """`kept` values of each unit, or all if it has no more, by the words of the source: one for each value.
 
-        `units` tells which values, which lie side by side, are of one unit. What is kept of a unit depends on its own
+        `units` says which values, which lie side by side, are of one unit. What is kept of a unit depends on its own
         values and words alone.
         """
         drawn = np.lexsort((source.words(places.size, 64), units))
@@ -236,7 +239,7 @@ class Order:
         return Scattered(self.places, self.counts, self.points, bits, coins)
 
     def topped(self, more: int) -> "Order":
-        """The same and so many more values, a public number, on the highest place."""
+        """The same and this many more values, a public number, on the highest place."""
         if not more:
             return self
         top = self.points - 1
@@ -293,11 +296,11 @@ class RankDistance:
         return Stretches(starts[kept], widths[kept], self.of(below[kept], equal[kept], int(order.counts.sum())))
 
     def wanted(self, size: int) -> int:
-        """How many of so many values are below a place of distance 0: this many at most."""
+        """How many of this many values are below a place of distance 0: this many at most."""
         return int(Fraction(self.q) * size)
 
     def of(self, below: Integers, equal: Integers, size: int) -> Integers:
-        """The distances of places with so many values below them and on them, of `size` in all."""
+        """The distances of places with this many values below them and on them, of `size` in all."""
         q = Fraction(self.q)
         part, whole_, step = q.numerator, q.denominator, int(self.change * q.denominator)
         if whole_ * size >= _WRAPS:  # where int64 would wrap around one value more would move a distance by anything
@@ -319,12 +322,12 @@ class HalvedQuantiles:
     Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
 
     With `beyond` each choice is made as if some more values, a public number, lay on the highest place of its part, so
-    many that but for this chance every one of the answers is at or above its quantile, whatever the data.
+    many that but for this probability every one of the answers is at or above its quantile, whatever the data.
 
     With `flip` each choice from all values on a grid of at most 2^16 places is by permute-and-flip, which is never
     farther off than the exponential mechanism of the same distances, and the less so the coarser the grid is (McKenna,
-    Sheldon 2020): a place of distance D is among those it may take with chance exp(-epsilon D/2), and one of distance 0
-    always is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
+    Sheldon 2020): a place of distance D is among those it may take with probability exp(-epsilon D/2), and one of
+    distance 0 always is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
 
     Guarantee: `Pure(epsilon)`; also (epsilon^2 / (8 rounds))-zCDP without `flip`, unless the grid has two places only.
 
@@ -382,7 +385,7 @@ class HalvedQuantiles:
         return sorted(self._one(order, distance, share, source) for distance in distances)
 
     def grid(self, points: int) -> int:
-        """How many places are chosen from, for a grid of so many."""
+        """How many places are chosen from, for a grid of this many."""
         return points << DITHER_BITS if len(self.at) > 1 and self.moves == 1 else points
 
     def _one(self, order: Order, distance: RankDistance, share: Fraction, source: noise.Source) -> int:
@@ -395,7 +398,7 @@ class HalvedQuantiles:
         return choose_place(chooser, distance, Stretch(order.scattered(0, coins), 0, points - 1, more), coins)
 
     def law(self, order: Order) -> noise.FiniteLaw:
-        """The exact law of the place of a quantile that is alone. It depends on data."""
+        """The exact distribution of the place of a quantile that is alone. It depends on data."""
         (q,), points = self.at, order.points
         share, stretches = positive(self.epsilon, "epsilon"), RankDistance(q, self.replace, self.moves).stretches(order)
         distances = np.repeat(stretches.distances, stretches.widths)
@@ -479,13 +482,14 @@ class GuardedQuantiles:
     """Quantiles with an interval for each, by three halvings of a third of epsilon: answers, upper and lower guards.
 
     An upper guard is the quantile of the values and `p` more on the highest place. It is chosen with rank error at most
-    R but for a chance beta, so `a - (1-q)n <= R - qp` for the number a of values above it; with `qp > R` that is
+    R but for a probability beta, so `a - (1-q)n <= R - qp` for the number a of values above it; with `qp > R` that is
     negative, and the guard is at or above every q-quantile. Nothing needs to be known of n. Lower guards are upper ones
     of the mirrored values. In a halving every choice keeps its promise within its own part, and values up to a guard go
     to the guards below it, so that promises for parts are promises for all (docs/theory/choices.md, "Intervals").
 
-    Guarantee: `Pure(epsilon)`, three times that of `HalvedQuantiles` with epsilon/3; `p` is public. But for a chance
-    `beta` every q-quantile lies between its guards, for all q together, whatever the values are, if there are any.
+    Guarantee: `Pure(epsilon)`, three times that of `HalvedQuantiles` with epsilon/3; `p` is public. But for a
+    probability `beta` every q-quantile lies between its guards, for all q together, whatever the values are, if there
+    are any.
 
     >>> import numpy as np
     >>> made = GuardedQuantiles(("0.5",), epsilon=1, replace=False, beta="0.05")
@@ -541,7 +545,7 @@ class GuardedQuantiles:
         return Guarded(found, [min(it, under) for it, under, _ in ends], [max(it, over) for it, _, over in ends])
 
     def reaches(self, points: int) -> list[int]:
-        """For each quantile, by how many ranks its guards are farther off at most, but for the same chance.
+        """For each quantile, by how many ranks its guards are farther off at most, but for the same probability.
 
         Values on one dithered place count as one, as they do for `rank_errors_up`.
         """

@@ -1,4 +1,4 @@
-"""Sketches on streams: distinct elements, frequencies, robust estimators, keyed hashes."""
+"""Sketches on streams: distinct elements, frequencies, robust estimators, grouped hashes."""
 
 import json
 import math
@@ -142,7 +142,7 @@ def words(key: str, values: Iterable[Any]) -> Words:
 
 
 def digest(key: str, value: Element) -> bytes:
-    """All 32 bytes of the keyed hash of one element."""
+    """All 32 bytes of the grouped hash of one element."""
     return sha256(key.encode() + canonical(value)).digest()
 
 
@@ -285,7 +285,7 @@ def raised(registers: Registers, words: Words) -> Registers:
 
 @dataclass(frozen=True)
 class RegisterLaw:
-    """The law of a register: elements in Poisson number, `phantoms` more, truncated to [least, most].
+    """The distribution of a register: elements in Poisson number, `phantoms` more, truncated to [least, most].
 
     `P(M <= k) = exp(-rate 2**-k) (1 - 2**-k)**phantoms` for least <= k < most.
     """
@@ -353,7 +353,7 @@ class RegisterLaw:
 
 
 def drawn(law: RegisterLaw, source: noise.Source, count: int) -> Registers:
-    """Registers that hold nothing but their phantoms, exactly by their law."""
+    """Registers that hold nothing but their dummy elements, exactly by their distribution."""
     return _partition(law).draw(source, count) + np.uint8(law.least)
 
 
@@ -395,10 +395,10 @@ class Distinct:
 
     Each element falls into one of `registers` registers with a geometric value; a register holds the largest value of
     its elements and of `phantoms` random ones, and at least `least`. The relative error is about
-    `1.04 / sqrt(registers)` of the elements and phantoms together, so choose registers well below `epsilon * n`.
+    `1.04 / sqrt(registers)` of the elements and dummy elements together, so choose registers well below `epsilon * n`.
 
     Guarantee: publishing all registers is epsilon-DP for adding or removing one element; a unit that may hold m
-    distinct elements has m epsilon. It rests on the keyed hash being a random function and on the key staying secret.
+    distinct elements has m epsilon. It rests on the grouped hash being a random function and on the key staying secret.
     What may be published of one sketch is said under `Phantoms`.
 
     Errors: `InvalidParameter` for an epsilon too small for 48 bits, or registers not a power of two from 2**4 to 2**16.
@@ -421,7 +421,7 @@ class Distinct:
 
     @property
     def phantoms(self) -> int:
-        """The least number of phantom elements in each register: `1 + 1/phantoms <= exp(epsilon)`."""
+        """The least number of dummy element elements in each register: `1 + 1/phantoms <= exp(epsilon)`."""
         return math.ceil(self._decay_up / (1 - self._decay_up))
 
     @property
@@ -434,12 +434,12 @@ class Distinct:
         return Pure(self.epsilon)
 
     def start(self, source: noise.Source) -> "Phantoms":
-        """An empty sketch with a fresh key and fresh phantoms."""
+        """An empty sketch with a fresh key and fresh dummy elements."""
         registers = drawn(self.law(1), source, self.registers)
         return Phantoms(self, new_key(source), frozenset([_name(source)]), registers.tobytes())
 
     def law(self, veils: int) -> RegisterLaw:
-        """The law of a register with the phantoms of that many draws."""
+        """The distribution of a register with the dummy elements of that many draws."""
         return RegisterLaw(veils * self.phantoms, self.least, largest_value(self.registers))
 
     def error_bar(self, n: int, *, veils: int = 1, confidence: float = 0.95) -> float:
@@ -457,7 +457,7 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Phantoms:
-    """Registers with phantoms: secret state, its repr shows public parameters only.
+    """Registers with dummy elements: secret state, its repr shows public parameters only.
 
     Formal guarantees, for streams that differ by all occurrences of one element:
 
@@ -467,8 +467,8 @@ class Phantoms:
     3. Merging keeps 1 and 2 if only the merged sketch is published, or if the parts are forks and every element
        occurs in one part only.
 
-    Published sketches of the same key that share elements or phantoms have no joint guarantee: two registers with the
-    same large value betray a common element. Start a new sketch for each question.
+    Published sketches of the same key that share elements or dummy elements have no joint guarantee: two registers with
+    the same large value betray a common element. Start a new sketch for each question.
 
     >>> from chary.noise import OperatingSystem
     >>> sketch = Distinct(2, registers=1024).start(OperatingSystem()).add(range(5000)).add(range(1000))
@@ -503,21 +503,21 @@ class Phantoms:
         return self._holding(raised(self._array(), hashed))
 
     def veil(self, source: noise.Source) -> "Phantoms":
-        """With fresh phantoms, which hide the arrivals since the last outcome; each veil costs accuracy."""
+        """With fresh dummy elements, which hide the arrivals since the last outcome; each veil costs accuracy."""
         fresh = drawn(self.distinct.law(1), source, self.distinct.registers)
         return replace(self._holding(np.maximum(self._array(), fresh)), veils=self.veils | {_name(source)})
 
     def merge(self, other: "Phantoms") -> "Phantoms":
-        """The sketch of the elements of both, with the phantoms of both; `InvalidParameter` for another origin.
+        """The sketch of the elements of both, with the dummy elements of both; `InvalidParameter` for another origin.
 
-        Associative, commutative and idempotent: phantoms that both sketches inherited count once.
+        Associative, commutative and idempotent: dummy elements that both sketches inherited count once.
         """
         if (self.distinct, self.key) != (other.distinct, other.key):
             raise InvalidParameter("only sketches of the same parameters and key can be merged")
         return replace(self._holding(np.maximum(self._array(), other._array())), veils=self.veils | other.veils)
 
     def fork(self, source: noise.Source) -> "Phantoms":
-        """An empty sketch with this one's key and phantoms of its own, to be merged into it."""
+        """An empty sketch with this one's key and dummy elements of its own, to be merged into it."""
         return replace(self.distinct.start(source), key=self.key)
 
     def estimate(self) -> float:

@@ -49,7 +49,7 @@ class Classes:
 
     @classmethod
     def of(cls, cells: int, queries: Sequence[NDArray[Any]], grid: int = 1) -> Self:
-        """From one flag a cell for each of at least one query, or so many steps."""
+        """From one flag a cell for each of at least one query, or this many steps."""
         labels = np.zeros(whole(cells, "cells"), np.int64)
         for flags in queries:
             split = (grid + 1) * labels + flags
@@ -67,7 +67,8 @@ class Classes:
         return tuple(np.bincount(self.labels, minlength=len(self.holds)).tolist())
 
     def candidates(self, rows: int) -> int:
-        """How many databases of so many rows there are, those with the same number of rows in each class being one."""
+        """How many databases of this many rows there are, those with the same number of rows in each class being
+        one."""
         return math.comb(len(self.holds) + rows - 1, rows)
 
     def choices(self, rows: int, measure: Measure) -> int:
@@ -86,7 +87,7 @@ class Classes:
 
 
 class WeightedLaw(noise.ExponentialLaw):
-    """`P(j)` exactly proportional to `copies[j] exp(-unit exponents[j])`, for positive whole numbers of copies.
+    """`P(j)` exactly proportional to `copies[j] exp(-unit exponents[j])`, for positive integers of copies.
 
     >>> WeightedLaw([0, 5], "1/5", [1, 3]).probabilities()
     [0.4753..., 0.5246...]
@@ -112,7 +113,7 @@ class WeightedLaw(noise.ExponentialLaw):
 
 
 def evenly(source: noise.Source, upper: int) -> int:
-    """Exactly uniform below a positive whole number of any size: words that are too large are drawn again."""
+    """Exactly uniform below a positive integer of any size: words that are too large are drawn again."""
     bits = (upper - 1).bit_length()
     while True:
         found = 0
@@ -149,9 +150,10 @@ class SmallDatabases:
     with weights count in steps of `1/grid` of a row: then `grid` and `m grid` are in place of 1 and m.
 
     Only how many rows are in each class matters to the score. With the measure "databases" such a candidate counts as
-    often as there are multisets of cells that give it: the published law, [BLR08]. With "classes" it counts once
-    (ours): the universe does not matter, only the queries do. In both, the cells within a class are chosen evenly among
-    all multisets. Candidates are numbered by `sum_j C(i_j + j - 1, j)` for the classes `i_1 <= ... <= i_m` of the rows.
+    often as there are multisets of cells that give it: the published distribution, [BLR08]. With "classes" it counts
+    once (this work): the universe does not matter, only the queries do. In both, the cells within a class are chosen
+    evenly among all multisets. Candidates are numbered by `sum_j C(i_j + j - 1, j)` for the classes `i_1 <= ... <= i_m`
+    of the rows.
 
     Source: theory section 6; docs/theory/linear.md.
 
@@ -184,7 +186,7 @@ class SmallDatabases:
         return Pure(self.epsilon)
 
     def shortfall(self, size: int, beta: Number) -> float:
-        """By how much the error may exceed the least one there is, but for a chance beta: a share of rows."""
+        """By how much the error may exceed the least one there is, but for a probability beta: a share of rows."""
         odds = self.classes.choices(self.rows, self.measure) / probability(beta, "beta")
         steps = (math.log(odds.numerator) - math.log(odds.denominator)) / float(self.unit)
         return steps / (self.rows * self.classes.grid * whole(size, "size"))
@@ -197,7 +199,8 @@ class SmallDatabases:
         return sorted(cell for label in np.unique(members) for cell in self._cells(members, int(label), source))
 
     def law(self, scores: Sequence[int], which: NDArray[np.int32]) -> WeightedLaw:
-        """The exact law of the score. It depends on data: for drawing and for reports about made-up data only."""
+        """The exact distribution of the score. It depends on data: for drawing and for reports about synthetic data
+        only."""
         return WeightedLaw(scores, self.unit, self._weighed(which, len(scores)))
 
     def scored(self, counts: Sequence[int], size: int) -> tuple[list[int], NDArray[np.int32]]:

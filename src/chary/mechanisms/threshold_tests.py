@@ -23,7 +23,7 @@ from chary.numbers import Number, whole, work_out
 
 @dataclass(frozen=True, repr=False)
 class HiddenThreshold(SecretState):
-    """The noise of the threshold, which is secret and shown nowhere, and how many hits are used up."""
+    """The noise of the threshold, which is secret and shown nowhere, and how many hits were used."""
 
     shift: int
     used: int = 0
@@ -84,7 +84,7 @@ class SparseVectorMachine:
         return math.sqrt(2) * math.hypot(scaled.threshold, scaled.test)
 
     def error_up(self, tests: int, confidence: Number) -> int:
-        """How far off so many tests may be together, in grid steps."""
+        """How far off this many tests may be together, in grid steps."""
         return error_up(self.sizes.scaled(self.sensitivity), tests=tests, confidence=confidence)
 
     def start(self, source: noise.Source) -> HiddenThreshold:
@@ -163,11 +163,11 @@ class Geometric:
 
 @dataclass(frozen=True)
 class OneSidedMachine:
-    """Whether each integer and its fresh noise reach a bar and its hidden noise; it ends at the last of `hits`.
+    """Whether each integer and its fresh noise reach a threshold and its hidden noise; it ends at the last of `hits`.
 
     Guarantee: `sizes.event`, for any number of values, chosen adaptively, each of which moves by at most
     `sizes.sensitivity` steps between neighbours (and all in one direction, if the noise was made for that); the proof
-    is in docs/theory/thresholds.md. The bar that is tested lies `sizes.shift` above the public one. All in grid
+    is in docs/theory/thresholds.md. The threshold that is tested lies `sizes.shift` above the public one. All in grid
     steps.
 
     Source: theory section 10, "Few hits".
@@ -213,7 +213,7 @@ class OneSidedMachine:
         return math.hypot(self.sizes.threshold, self.sizes.test)
 
     def error_up(self, tests: int, confidence: Number) -> int:
-        """How far off so many tests may be together, in grid steps."""
+        """How far off this many tests may be together, in grid steps."""
         return one_sided_error_up(self.sizes, tests=tests, confidence=confidence)
 
     def start(self, source: noise.Source) -> HiddenThreshold:
@@ -295,7 +295,7 @@ class ThreeZones:
 class Held(SecretState):
     """A noisy outcome that was not published: secret state.
 
-    `value` is what would be published, `score` its whole number of grid steps, `floor` the (public) lowest bar it has
+    `value` is what would be published, `score` its integer of grid steps, `floor` the (public) lowest threshold it has
     failed. Neither repr nor str shows value or score.
     """
 
@@ -324,9 +324,10 @@ def judge(value: int | float, score: int, threshold: int) -> Held | Published:
 
 
 def revise(held: Held, threshold: int) -> Held | Published:
-    """Lower the bar for a held outcome: a 2 epsilon-DP call with a NotPrior target, one hit at most in all.
+    """Lower the threshold for a held outcome: a 2 epsilon-DP call with a NotPrior target, one hit at most in all.
 
-    Errors: `InvalidParameter` if the new bar is not below the last one, since the target must grow by a disjoint set.
+    Errors: `InvalidParameter` if the new threshold is not below the last one, since the target must grow by a disjoint
+    set.
 
     >>> revise(Held(480, 480, 500), 450)
     Published(value=480)
@@ -383,18 +384,19 @@ _REST_WORDS: Final = _REST_BITS // _WORD_BITS
 
 @dataclass(frozen=True)
 class SharpSampler:
-    """Whether integers hit, each with exactly its chance in the table, independently.
+    """Whether integers hit, each with exactly its probability in the table, independently.
 
     Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity; misses cost nothing
-    where no price was given to them.
+    where no cost was given to them.
 
-    A value between two places of the chain moves to one of them with a chance in proportion, which is what the table's
-    mixing means; then 64 random bits are compared with the leading bits of that chance, and the rest is drawn only
-    where they are equal. The time a draw takes depends on values only through that, with a chance of 2^-64.
+    A value between two places of the chain moves to one of them with a probability in proportion, which is what the
+    table's mixing means; then 64 random bits are compared with the leading bits of that probability, and the rest is
+    drawn only where they are equal. The time a draw takes depends on values only through that, with a probability of
+    2^-64.
 
-    Values are whole steps above the table's centre, where the chance is 1/2, and of any size. Arrays that do not hold
-    integers raise `InvalidParameter`, whose message shows none; so does, before there are values, a table whose places
-    lie more than 2**62 steps apart.
+    Values are whole steps above the table's centre, where the probability is 1/2, and of any size. Arrays that do not
+    hold integers raise `InvalidParameter`, whose message shows none; so does, before there are values, a table whose
+    places lie more than 2**62 steps apart.
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> sampler = SharpSampler(sharp_table(order=18, price="0.19295", steps=10))
@@ -430,7 +432,7 @@ class SharpSampler:
         return found
 
     def _places(self, values: NDArray[Any], source: noise.Source) -> NDArray[np.int64]:
-        """For each value the place of the chain whose chance counts, drawn where it lies between two."""
+        """For each value the place of the chain whose probability counts, drawn where it lies between two."""
         whole, spacing = noise.add(values, 0), self.table.spacing
         places = whole // spacing if spacing > 1 else whole
         first, last = -self.table.centre, len(self.table.chances) - 1 - self.table.centre
@@ -446,7 +448,7 @@ class SharpSampler:
 
     @staticmethod
     def _settled(chance: int, source: noise.Source) -> bool:
-        """Whether the rest of a random number, whose leading bits are those of the chance, is below its rest."""
+        """Whether the rest of a random number, whose leading bits are those of the probability, is below its rest."""
         drawn = 0
         for word in integers(source, _REST_WORDS):
             drawn = drawn << _WORD_BITS | word
@@ -458,7 +460,7 @@ class SharpSampler:
 
 @dataclass(frozen=True)
 class SharpTests:
-    """One sharp test for each of many values, in order; with `most_hits`, halting right after that many.
+    """One optimal test for each of many values, in order; with `most_hits`, halting right after that many.
 
     Guarantee: each value is a `SharpTest`, and at a hit a release with noise of its own (`fresh`; None for no values),
     drawn for that purpose alone; draws are independent, so if neighbours differ in c of the values, at most
@@ -499,7 +501,7 @@ def call_epsilon(additive: Laplace) -> Fraction:
 class AdditiveTest:
     """Whether an integer plus discrete Laplace noise reaches a threshold: outcome 1, or 0. All in grid steps.
 
-    Guarantee: an epsilon-DP call with the NotPrior target 1, epsilon = sensitivity / scale; with its law for a
+    Guarantee: an epsilon-DP call with the NotPrior target 1, epsilon = sensitivity / scale; with its distribution for a
     `Boundary` wrapper.
 
     >>> test = AdditiveTest(Laplace.for_epsilon("0.1", sensitivity=1), threshold=500)
@@ -526,7 +528,8 @@ class AdditiveTest:
         return 2
 
     def law(self, value: int) -> noise.FiniteLaw:
-        """The exact law of the outcome. It depends on data: for drawing and for reports about made-up data only."""
+        """The exact distribution of the outcome. It depends on data: for drawing and for reports about synthetic data
+        only."""
         return ThresholdLaw(self.additive.scale, self.threshold - int(value))
 
     def step(self, value: int, source: noise.Source) -> int:
@@ -539,7 +542,8 @@ class AdditiveTest:
 
 
 class ThresholdLaw(noise.FiniteLaw):
-    """Outcome 1 has the chance that discrete Laplace noise is `distance` or more: `r^distance/(1 + r)`, or 1 minus it.
+    """Outcome 1 has the probability that discrete Laplace noise is `distance` or more: `r^distance/(1 + r)`, or 1 minus
+    it.
 
     Here `r = exp(-1/scale)`, and the rarer outcome is the one in closed form.
     """
@@ -573,7 +577,7 @@ class ThresholdLaw(noise.FiniteLaw):
 
 @dataclass(frozen=True)
 class TwoSidedSampler:
-    """Whether integers are far from 0, above or below, each with exactly its chance in the table, independently.
+    """Whether integers are far from 0, above or below, each with exactly its probability in the table, independently.
 
     Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity. What is far from a
     public value is asked by its difference from that.

@@ -43,7 +43,7 @@ UNBUFFERED: Final = 16
 def pieces_of(which: Numbers, patterns: Flags) -> Pieces | None:
     """Rows that have the same pattern as few slices, without those whose pattern is empty; None if they would be many.
 
-    Every slice costs a call, which has to be little beside the cells themselves.
+    Every slice costs a call, which has to be little next to the cells themselves.
     """
     used: Flags = np.logical_or.reduce(patterns, axis=1)
     if len(used) == 1:
@@ -151,7 +151,7 @@ def sum_gathered(matrix: CellWeights, which: Numbers, patterns: Flags, scratch: 
 
 
 def factors_of(flags: Flags, factor: float) -> CellWeights:
-    """The factor where there is a flag and 1 elsewhere; by whole numbers, which is exact and several times quicker."""
+    """The factor where there is a flag and 1 elsewhere; by integers, which is exact and several times quicker."""
     bits = np.array([1, factor], np.float32).view(np.uint32)
     made = flags.astype(np.uint32)
     # Adding the difference between the bits of 1 and of the factor, or 0, picks one of the two floats unrounded.
@@ -168,7 +168,7 @@ def _span(flags: Flags) -> slice:
 
 
 def aligned(size: int) -> CellWeights:
-    """Room for so many weights that begins with a line of the processor's cache."""
+    """Room for this many weights that begins with a line of the processor's cache."""
     line = 64
     room = np.empty(size + line, np.float32)
     start = -room.ctypes.data % line // room.itemsize
@@ -529,7 +529,7 @@ class WeightVector:
         return replace(self._change(query, self.size, 1.0, 1 - float(self.rule.mixing)), hard=False)
 
     def again(self, change: Change, cells: Cells) -> Change:
-        """The same for what was told at an earlier change, at the same size."""
+        """The same for what was reported at an earlier change, at the same size."""
         if change.low is None or change.high is None:
             raise TypeError("this change was told no ends")
         return self.within(change.query, cells, change.size, change.low, change.high)

@@ -25,7 +25,7 @@ from chary.numbers import Number, positive, probability, whole, work_out
 
 @dataclass(frozen=True)
 class MomentNoise:
-    """Noise for the moments of rows of d whole numbers, at most `squared` long (squared, L2) and `most` in sum (L1).
+    """Noise for the moments of rows of d integers, at most `squared` long (squared, L2) and `most` in sum (L1).
 
     Let y = (c, s) be a row with one more column, the constant c, about half of the longest row. The number of rows
     times c^2, the sums times c, and the sums of products are the matrix of all y y'. Let r^2 = c^2 + `squared`.
@@ -120,8 +120,8 @@ class MomentNoise:
         return NoisySquares(scaled[np.ix_(places, places)], scale, self.gaussian, c)
 
     def reaches(self, beta: Number) -> tuple[int, float, float]:
-        """But for a chance of beta in all: how far off the number of rows is, the sums in L2, the products as a matrix
-        in L2. Rounded up."""
+        """But for a probability of beta in all: how far off the number of rows is, the sums in L2, the products as a
+        matrix in L2. Rounded up."""
         each, d = probability(beta, "beta") / 4, self.columns
         count, sums, squares, _ = self.noises
         rows = count.law().reach_up(each / 2)
@@ -146,10 +146,10 @@ NAMES: Final = ("cells", "prefixes", "ranges")
 
 @dataclass(frozen=True, eq=False)
 class LinearQueries:
-    """Questions about `cells`, in their order: `weights` has a row of whole numbers for each, `keys` its name.
+    """Questions about `cells`, in their order: `weights` has a row of integers for each, `keys` its name.
 
     Errors: `InvalidQuery` for fewer than two cells or more than 256, no questions or more than 20,000, a row of another
-    length, or of zeros alone, and for weights that are no whole numbers up to 2**20.
+    length, or of zeros alone, and for weights that are no integers up to 2**20.
 
     >>> asked = LinearQueries.of("prefixes", (("a",), ("b",), ("c",)), ("letter",))
     >>> asked.columns, asked.keys[1], asked.weights.tolist()
@@ -426,7 +426,7 @@ class MatrixMeasurement:
         return np.concatenate([self.strategy.groups[number] for number in self.measured])
 
     def exact(self, cells: Any) -> list[Any]:
-        """The sums without noise, as whole numbers of any size."""
+        """The sums without noise, as integers of any size."""
         given = np.asarray(cells).astype(object)
         parts = (self.strategy.groups[number].astype(object) @ given for number in self.measured)
         return list(parts)

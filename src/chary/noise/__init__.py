@@ -1,8 +1,8 @@
-"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian; finite laws;
+"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian; finite distributions;
 normal deviates as real numbers.
 
-Every sampler takes a `Source` of random words first; the laws are exact when its words are uniform, with no rounding
-of parameters or probabilities. `OperatingSystem` is the source for privacy, `Seeded` is for tests only.
+Every sampler takes a `Source` of random words first; the distributions are exact when its words are uniform, with no
+rounding of parameters or probabilities. `OperatingSystem` is the source for privacy, `Seeded` is for tests only.
 
 The time a draw takes depends on the value drawn only through rare extra words; it is not constant.
 

@@ -1,4 +1,5 @@
-"""Exact draws from a finite law whose probabilities are known by enclosures, such as `exp(-w)` over its sum."""
+"""Exact draws from a finite distribution whose probabilities are known by enclosures, such as `exp(-w)` over its
+sum."""
 
 import math
 from abc import ABC, abstractmethod
@@ -32,13 +33,13 @@ WORD_ERROR: Final = 2.0**-51
 
 
 class FiniteLaw(ABC):
-    """A law on 0, 1, ..., size - 1. It depends on data, so its repr shows nothing.
+    """A distribution on 0, 1, ..., size - 1. It depends on data, so its repr shows nothing.
 
     A draw reads one 64-bit word and looks it up among cut points in float64, whose errors are bounded by `near`;
     where a cut point is closer to the word than the bound, enclosures decide, at as many bits as it takes.
 
-    Guarantee: the law is exact when the source is uniform, no float rounding reaches it. No two probabilities need be
-    told apart, so ties cost nothing.
+    Guarantee: the distribution is exact when the source is uniform, no float rounding reaches it. No two probabilities
+    need be told apart, so ties cost nothing.
     """
 
     @property
@@ -137,7 +138,7 @@ class ExponentialLaw(FiniteLaw):
 
 
 class RationalLaw(FiniteLaw):
-    """The law whose probabilities are these rationals, exactly.
+    """The distribution whose probabilities are these rationals, exactly.
 
     Errors: `InvalidParameter`, which shows none of them, unless they are exact, not negative, and add up to 1.
 

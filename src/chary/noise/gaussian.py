@@ -29,9 +29,9 @@ def discrete_gaussian(source: Source, sigma_squared: Fraction, size: int) -> NDA
 
     Added to an integer that changes by at most D between neighbours, it is `D**2 / (2*sigma_squared)`-zCDP.
 
-    The law is exact when the source is uniform, up to values outside 64 bits, of probability below `exp(-2**22)`.
-    A variance parameter outside [2**-20, 2**80] or a negative size raises `InvalidParameter`; size 0 gives an empty
-    array.
+    The distribution is exact when the source is uniform, up to values outside 64 bits, of probability below
+    `exp(-2**22)`. A variance parameter outside [2**-20, 2**80] or a negative size raises `InvalidParameter`; size 0
+    gives an empty array.
 
     Source: theory section 8; Canonne, Kamath, Steinke 2020, Algorithm 3 and Theorem 4.
 
@@ -126,9 +126,9 @@ Real = TypeVar("Real", float, Fraction, NDArray[np.float64])
 class Deviate:
     """A standard normal number z of which only `floor(z * 2**bits)` is known so far; it is noise, so nothing shows it.
 
-    Guarantee: given what is known, the further bits are independent and uniform, so z has exactly the normal law
-    however many are drawn, and when. Keep the deviate that `refined` or `reaches` returns: drawing the same bits twice
-    would be another number.
+    Guarantee: given what is known, the further bits are independent and uniform, so z has exactly the normal
+    distribution however many are drawn, and when. Keep the deviate that `refined` or `reaches` returns: drawing the
+    same bits twice would be another number.
 
     >>> from chary.noise import OperatingSystem
     >>> z = Deviate(-3, 1).refined(OperatingSystem())
@@ -215,10 +215,10 @@ class Normals:
 def normals(source: Source, size: int) -> Normals:
     """`size` independent standard normal deviates; a negative size raises `InvalidParameter`.
 
-    A whole part k is proposed with `P(k) ~ exp(-k/2)`, a fraction x uniformly, and both are accepted with the chance
-    `exp(-(k(k-1) + x(2k+x)) / 2)`, which makes their density proportional to `exp(-(k+x)**2 / 2)`; then a fair sign.
-    The chance is compared with 32 random bits in float64 at the 31 bits of x that are known; where that cannot decide,
-    enclosures at more bits of both do. Since only the known bits of x decide, the others stay uniform.
+    A whole part k is proposed with `P(k) ~ exp(-k/2)`, a fraction x uniformly, and both are accepted with the
+    probability `exp(-(k(k-1) + x(2k+x)) / 2)`, which makes their density proportional to `exp(-(k+x)**2 / 2)`; then a
+    fair sign. The probability is compared with 32 random bits in float64 at the 31 bits of x that are known; where that
+    cannot decide, enclosures at more bits of both do. Since only the known bits of x decide, the others stay uniform.
 
     Source: Karney 2014, Algorithm N, with its tests for k and x put together.
 
@@ -286,7 +286,7 @@ def _judged(source: Source, whole: int, word: int) -> Deviate | None:
 
 
 def _settled(source: Source, known: Deviate, chance: int) -> Deviate | None:
-    """Draw bits of the number (not negative) and of the chance until it is certain whether it is accepted."""
+    """Draw bits of the number (not negative) and of the probability until it is certain whether it is accepted."""
     bits = CHANCE_BITS
     while (accepted := accepts(known, chance, bits)) is None:
         known = known.refined(source)
@@ -295,7 +295,8 @@ def _settled(source: Source, known: Deviate, chance: int) -> Deviate | None:
 
 
 def accepts(known: Deviate, chance: int, bits: int) -> bool | None:
-    """Whether a proposal is accepted whose number and whose uniform chance begin like this; None if it is open yet.
+    """Whether a proposal is accepted whose number and whose uniform probability begin like this; None if it is open
+    yet.
 
     >>> accepts(Deviate(0, 1), 1, 2), accepts(Deviate(1, 1), 3, 2), accepts(Deviate(1, 1), 2, 2)
     (True, None, None)
@@ -312,7 +313,7 @@ def _middles(floors: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _exponent(whole: Real, part: Real) -> Real:
-    """Minus the logarithm of the chance to accept a whole part and a fraction."""
+    """Minus the logarithm of the probability to accept a whole part and a fraction."""
     return (whole * (whole - 1) + part * (2 * whole + part)) / 2
 
 

@@ -150,8 +150,9 @@ def _outward_product(bits: int, left: Bounds, right: Bounds) -> Bounds:
 def geometric(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:
     """`size` independent integers `k >= 0` with `P(k)` exactly proportional to `exp(-k/scale)`.
 
-    The law is exact when the source is uniform, up to values outside 64 bits, of probability below `exp(-2**22)`.
-    A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty array.
+    The distribution is exact when the source is uniform, up to values outside 64 bits, of probability below
+    `exp(-2**22)`. A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty
+    array.
 
     Source: theory section 8.
 
@@ -170,10 +171,12 @@ def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[np.i
 
     Added to an integer that changes by at most D between neighbours, it is `D/scale`-differentially private.
 
-    The law is exact when the source is uniform, up to values outside 64 bits, of probability below `exp(-2**22)`.
-    A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty array.
+    The distribution is exact when the source is uniform, up to values outside 64 bits, of probability below
+    `exp(-2**22)`. A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty
+    array.
 
-    Source: theory section 8; Ghosh, Roughgarden, Sundararajan 2009 for the privacy of the two-sided geometric law.
+    Source: theory section 8; Ghosh, Roughgarden, Sundararajan 2009 for the privacy of the two-sided geometric
+    distribution.
 
     >>> from chary.noise import OperatingSystem
     >>> discrete_laplace(OperatingSystem(), Fraction(1, 1024), 3)

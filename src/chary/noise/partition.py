@@ -62,8 +62,8 @@ class Enclosure:
 
     @classmethod
     def any_of(cls, others: int, exponent: Number) -> "Enclosure":
-        """`others / (others + exp(exponent))`: one of so many outcomes comes up, each `exp(-exponent)` times as likely
-        as a further one.
+        """`others / (others + exp(exponent))`: one of this many outcomes comes up, each `exp(-exponent)` times as
+        likely as a further one.
 
         >>> Enclosure.any_of(3, 0).bounds(4)
         (12, 12)
@@ -164,7 +164,7 @@ _OPEN: Final = 255
 
 
 class Partition:
-    """The law of the number of cut points which a uniform real number of [0, 1) has reached.
+    """The distribution of the number of cut points which a uniform real number of [0, 1) has reached.
 
     With cut points `c_0 <= c_1 <= ...`, outcome `k` has exactly the probability `c_k - c_(k-1)`. The real number is
     drawn lazily: 16 bits decide nearly always by a table of 65,536 outcomes; cells which contain a cut point are

@@ -66,7 +66,7 @@ class OperatingSystem:
 
 
 class Seeded:
-    """Reproducible words from a seed: UNSAFE for privacy, whoever knows the seed can subtract the noise.
+    """Reproducible words from a seed: UNSAFE for privacy, anyone who knows the seed can subtract the noise.
 
     It exists for tests only and is not safe to share between threads.
 
@@ -129,7 +129,7 @@ _RANGE: Final = "must be at least 2**-10 and at most 2**40 grid steps: choose an
 
 
 def checked_size(size: int) -> int:
-    """A whole number of at least 0.
+    """An integer of at least 0.
 
     >>> checked_size(-1)
     Traceback (most recent call last):

@@ -57,7 +57,7 @@ class PublicLedger:
         return self.ledger.calls(dataset, after, limit, **looked_for)
 
     def last_settled(self, dataset: str, kind: str, body: str, parts: Parts | None = None) -> None:
-        """What came before an answer is told by the answer."""
+        """What came before an answer is reported by the answer."""
 
     def secret(self, call: int) -> bytes:
         """Refuses."""
@@ -114,7 +114,7 @@ class PublishedValue:
 
     @property
     def may_be_false(self) -> bool:
-        """Whether its interval reaches what is held back."""
+        """Whether its interval reaches what is withheld."""
         return self.caution is not None
 
     def spot(self, label: str) -> Spot:
@@ -125,8 +125,8 @@ class PublishedValue:
 def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
     """The numbers of an answer, with intervals that hold with this confidence each.
 
-    Where the law of the noise is not at hand an interval is told if it holds so often, never stretched: that of
-    quantiles as often as was paid for, others at the usual confidence.
+    Where the distribution of the noise is not at hand an interval is reported if it holds so often, never stretched:
+    that of quantiles as often as was paid for, others at the usual confidence.
     """
     answer = rebuilt.answer
     if not isinstance(answer, Answer):
@@ -176,7 +176,7 @@ RATE: Final = Fraction(1, 10)
 @dataclass(frozen=True)
 class SimultaneousHit:
     """A hit with its value: its interval among all hits, its p-value, whether it is one of those to act on, and
-    a caution where that interval reaches what is held back."""
+    a caution where that interval reaches what is withheld."""
 
     call: int
     value: PublishedValue
@@ -209,7 +209,7 @@ def simultaneous_hits(
 
 
 def _of_call(call: int, finding: Finding) -> Finding:
-    """Under the number of the call that told it: a revision tells what an earlier one held back."""
+    """Under the number of the call that told it: a revision says what an earlier one withheld."""
     return Finding(call, finding.key, finding.value, finding.told)
 
 
@@ -491,7 +491,7 @@ def _query_kind(body: dict[str, Any]) -> Any:
 
 
 def _hits(calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell) -> list[SimultaneousHit]:
-    """Values that were told because a test hit or they changed, in the order of their calls."""
+    """Values that were reported because a test hit or they changed, in the order of their calls."""
     values = [(call.call, value) for call in calls for value in call.values if _is_hit(value)]
     return simultaneous_hits(values, confidence, lambda place: tell("comparing hits", place, len(values)))
 
@@ -501,7 +501,7 @@ def _is_hit(value: PublishedValue) -> bool:
 
 
 def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:
-    """When how much had been charged, as a part of the budget: of parts, what the dearest hold."""
+    """When how much had been charged, as a part of the budget: of parts, what the most expensive hold."""
     common = 0.0
     partitions: dict[str, tuple[int, dict[str, float]]] = {}
     for call in sorted(calls, key=lambda call: (call.time, call.call)):

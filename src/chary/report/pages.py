@@ -51,7 +51,7 @@ def hits_chart(found: ReportedDataset) -> Chart | None:
 
 
 def call_charts(found: ReportedDataset) -> dict[int, Chart]:
-    """Pictures by the call that they belong to: of keyed answers, and of the latest of answers told over time."""
+    """Pictures by the call that they belong to: of grouped answers, and of the latest of answers told over time."""
     made = {call.call: chart for call in found.calls if (chart := _keyed(call)) is not None}
     for told in _told_again(found.calls):
         made[told[-1].call] = _over_time(told)

@@ -60,7 +60,7 @@ class PlacedRule:
 
 
 class PdfLines(Artist):
-    """Lines of text that cost no layout each; texts with letters beyond Western Europe are laid out as usual.
+    """Lines of text that cost no layout each; strings with letters beyond Western Europe are laid out as usual.
 
     Only for PDF, in figures whose lower left corner is that of the page. `PlacedRule`s are drawn as one collection.
     """
@@ -252,7 +252,7 @@ def _right(end: float, told: str) -> float:
 
 
 def write_pdf(report: Reported, target: Path) -> None:
-    """The whole report; its texts can be searched and copied."""
+    """The whole report; its strings can be searched and copied."""
     names = ", ".join(found.name for found in report.datasets)
     known = {"Title": report.title or f"What was revealed: {names}", "Creator": "chary"}
     with styled(), PdfPages(target, metadata=known) as pages:
@@ -374,6 +374,6 @@ def _value(value: content.PublishedValue) -> str:
 
 
 def _wrapped(told: str, most: int) -> list[str]:
-    """Lines of so many letters, words that are longer cut."""
+    """Lines of this many letters, words that are longer cut."""
     clean = ["".join(letter if letter.isprintable() else " " for letter in line) for line in told.split("\n")]
     return [part for line in clean for part in textwrap.wrap(line, most) or [""]]

@@ -29,7 +29,7 @@ class PublicReport:
     """What a ledger says about its datasets, all of it public; made by `report`.
 
     Guarantee: it is worked out from settled calls and their public answers alone. Secret states of runs, outcomes that
-    were held back, what interrupted calls asked, and request keys are not looked at. Numbers are those that were
+    were withheld, what interrupted calls asked, and idempotency keys are not looked at. Numbers are those that were
     published; intervals follow from them and cost nothing. `confidence` is that of each interval by itself, and of all
     hits together. `title` and `introduction` are the publisher's own words. In a notebook it shows itself.
     """
@@ -112,7 +112,7 @@ def report(
 ) -> PublicReport:
     """The public report of a ledger: a file, a ledger that is open, or that of a session (its dataset alone).
 
-    It needs no rows and charges nothing. Every question is told with its answer, when it was asked and by whom, and
+    It needs no rows and charges nothing. Every question is reported with its answer, when it was asked and by whom, and
     what it took; published values have the interval that holds given that they were published, with `confidence`, and
     hits one that holds for all hits of their dataset at once. `title` and `introduction` stand above it as they are, up
     to 200 and 4,000 characters; a blank line in the introduction begins a paragraph. They are the publisher's words:

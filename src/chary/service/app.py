@@ -97,7 +97,7 @@ async def _beat(service: Service) -> None:
 
 
 async def _tell(service: Service) -> None:
-    """What is done again and again: standing questions are asked, news are sent."""
+    """What is done again and again: standing questions are asked, events are sent."""
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(service.woken.wait(), jobs.BEAT)

@@ -29,7 +29,7 @@ ADDRESS = r"^(https://[^\s?#]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[
 
 
 class Grant(StrictOptions):
-    """Whoever has this value in this claim has these roles for these datasets ("*" is all of them)."""
+    """Anyone who has this value in this claim has these roles for these datasets ("*" is all of them)."""
 
     claim: str = Field(min_length=1)
     value: str = Field(min_length=1)
@@ -91,7 +91,7 @@ WebhookForm = Literal["generic", "slack", "pagerduty"]
 
 
 class Webhook(StrictOptions):
-    """A place that is told over HTTP, in one of the forms that receivers read, and the file that holds its secret.
+    """A place that is reported over HTTP, in one of the forms that receivers read, and the file that holds its secret.
 
     That secret is the key of the signatures; of a chat its whole URL, where `url` does not say it; of PagerDuty the
     routing key.
@@ -119,7 +119,7 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Mail(StrictOptions):
-    """A server of mail, by which somebody is told: who signs in there, from whom, and to whom."""
+    """A server of mail, by which somebody is reported: who signs in there, from whom, and to whom."""
 
     host: str = Field(pattern=r"^[A-Za-z0-9.:-]+$")
     port: int | None = Field(default=None, ge=1, le=65_535)
@@ -192,7 +192,8 @@ class ServiceOptions(StrictOptions):
     @field_validator("proxies")
     @classmethod
     def _few(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
-        """Addresses and networks; not all of the world, since whoever is trusted may say where a request came from."""
+        """Addresses and networks; not all of the world, since anyone who is trusted may say where a request came
+        from."""
         if any(ip_network(each).prefixlen == 0 for each in proxies):
             raise ValueError("name the addresses of your own proxies")
         return proxies
@@ -224,7 +225,7 @@ class ServiceConfig(Placed):
         return self.dataset[dataset].file or ""
 
     def ledger(self, dataset: str) -> str:
-        """Where the ledger of a dataset is, as the chary.toml has it; beside its file where nothing is said."""
+        """Where the ledger of a dataset is, as the chary.toml has it; next to its file where nothing is said."""
         return self.dataset[dataset].ledger or self.service.ledger or usual_ledger(self.file(dataset))
 
     def shared(self, dataset: str) -> bool:

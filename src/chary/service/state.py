@@ -62,7 +62,7 @@ AnyRates = Rates | SharedRates
 
 @dataclass
 class Service:
-    """Datasets, tokens, the trail, what is under way: everything a route needs."""
+    """Datasets, tokens, the audit log, what is under way: everything a route needs."""
 
     config: ServiceConfig
     datasets: ServedDatasets

@@ -32,7 +32,7 @@ from chary.upcasting import repair_races
 
 @dataclass(frozen=True)
 class Place:
-    """Where the ledger is, and the witness of how far it went."""
+    """Where the ledger is, and the checkpoint of how far it went."""
 
     ledger: str | Path | Ledger
     witness: str | Path | None = None
@@ -41,7 +41,7 @@ class Place:
     def missing(self) -> bool:
         """Whether the ledger is a file, or a schema of a server, that is not there yet.
 
-        Errors: `LedgerError` where it could never be, and where a witness tells that it was there.
+        Errors: `LedgerError` where it could never be, and where a checkpoint says that it was there.
         """
         if not isinstance(self.ledger, (str, Path)) or str(self.ledger) == IN_MEMORY:
             return False
@@ -114,9 +114,9 @@ def recorded_as(ledger: str | Path, names: Iterable[str]) -> str | None:
 
 
 def usual_ledger(source: Any) -> str:
-    """Where the ledger of files is kept unless it is said: beside the file or the folder, `visits.csv.ledger`.
+    """Where the ledger of files is kept unless it is said: next to the file or the folder, `visits.csv.ledger`.
 
-    Errors: `InvalidParameter` for rows beside which there is no place: of a server, a frame, or several files.
+    Errors: `InvalidParameter` for rows next to which there is no place: of a server, a frame, or several files.
 
     >>> usual_ledger("a/visits.csv"), usual_ledger("visits/"), usual_ledger("visits/2026-*.parquet")
     ('a/visits.csv.ledger', 'visits.ledger', 'visits.ledger')
@@ -155,7 +155,7 @@ def late_ledger(
     enter: Callable[[Ledger], None],
     follow: Callable[[Ledger], None],
 ) -> Ledger:
-    """The ledger of a dataset that is not in it yet; to whoever asks it the dataset is open and nothing is charged.
+    """The ledger of a dataset that is not in it yet; to anyone who asks it the dataset is open and nothing is charged.
 
     `found` is the ledger if there is one by now, `made` makes it, `enter` opens the dataset in a ledger, and `follow`
     then records there which rows there are. Guarantee: quotes, refusals and reading leave neither a ledger nor a
@@ -358,9 +358,9 @@ def warn_of_cells(rows: Rows) -> None:
 
 
 def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
-    """Warn of other ledgers, beside the rows or beside their ledger, that keep a budget of the same dataset.
+    """Warn of other ledgers, next to the rows or next to their ledger, that keep a budget of the same dataset.
 
-    They are looked at without a lock. Rows that are no files, and throwaway ledgers, have nothing beside them.
+    They are looked at without a lock. Rows that are no files, and throwaway ledgers, have nothing next to them.
     """
     if not isinstance(source, (str, Path)) or is_server(source) or not isinstance(place.ledger, (str, Path)):
         return
@@ -424,29 +424,30 @@ def open(
       or the URL of a PostgreSQL server, `postgresql://reader@host/database`, with `table="schema.name"`.
     - `privacy_unit`: the column that names the protected unit, or None when each row is a unit of its own.
     - `neighbors`: "add_remove" one unit (the default for sessions) or "replace" one.
-    - `entries_per_unit`: a stream of entries, with at most so many of each unit, under neighbors="replace". Neighbours
-      are then streams of the same public size that differ in the entries of one unit. The session asks as if each entry
-      were a unit, under the budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of.
-      The limit is checked at the opening and at each append. What breaks it is refused by `SchemaMismatch`, and such a
-      refusal is no part of the guarantee.
+    - `entries_per_unit`: a stream of entries, with at most this many of each unit, under neighbors="replace".
+      Neighbours are then streams of the same public size that differ in the entries of one unit. The session asks as if
+      each entry were a unit, under the budget for one entry (see `entry_budget`), which is what `spent` and `statement`
+      tell of. The limit is checked at the opening and at each append. What breaks it is refused by `SchemaMismatch`,
+      and such a refusal is no part of the guarantee.
     - `ledger`: a file, kept for ever and shared by all who ask this dataset, or the URL of a schema that many machines
       share, `postgresql://user@host/database?schema=visits`; ":memory:" for throwaway sessions. Of a file or a folder
-      it is beside it by default, `visits.csv.ledger`, for the command and the service too.
+      it is next to it by default, `visits.csv.ledger`, for the command and the service too.
     - `budget`: needed the first time; later it is read from the ledger, and a different one raises `LedgerMismatch`.
       The first charge (or share, or append) records it for ever; quotes and refused calls leave no ledger behind.
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (targets of `grain`, or up to
       twice that; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
     - `approximate_delta`: the part of delta set aside for (epsilon, delta)-DP events.
-    - `menu`: what an exact filter prices, by its own laws, beside releases: events such as `[Targeted("0.02"),
+    - `menu`: what an exact filter costs, by its own distributions, next to releases: events such as `[Targeted("0.02"),
       BoundaryCall("0.02"), BestOf(2)]`; then `grain` is only how fine the curve is worked out (see
       `ExactFilter.of_events`).
     - `blocks`: a budget that renews, such as `chary.Blocks("day", every="month", since="2012-01")`: the rows of each
       month have all of `budget` for themselves, and neighbours differ in the rows of one unit in one month (of a row
       where each is a unit; where units are replaced, they may also come or go). A unit with rows in m blocks has the
-      guarantee of a group of m, which `statement` tells. What is asked reads, and charges, all blocks up to today's,
-      or those of `session.blocks(...)`; one that is spent refuses only what reads it. Fixed by the first charge, like
-      the budget, and read from the ledger afterwards; see `Blocks` and docs/howto/growing.md.
-    - `witness`: a file on another disk that is told the ledger's head before any answer; then older copies are refused.
+      guarantee of a group of m, which `statement` tells. What is asked reads, and charges, all blocks up to today's, or
+      those of `session.blocks(...)`; one that is spent refuses only what reads it. Fixed by the first charge, like the
+      budget, and read from the ledger afterwards; see `Blocks` and docs/howto/growing.md.
+    - `witness`: a file on another disk that is reported the ledger's head before any answer; then older copies are
+      refused.
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.
     - `columns`: types of the columns of a CSV (or of object columns of pandas), as in `{"age": "BIGINT"}`; all others
@@ -462,8 +463,8 @@ def open(
     and voids every guarantee; it is for tests.
 
     `OwnerWarning`s are for who opens the rows and for nobody who asks: of a new dataset, how many cells of a column are
-    not of the type declared (see `check`); of any, that another ledger lies beside it which keeps a budget of a dataset
-    of this name.
+    not of the type declared (see `check`); of any, that another ledger lies next to it which keeps a budget of a
+    dataset of this name.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
@@ -535,7 +536,7 @@ def open_counts(
     The `table` of a server needs `order_by`, a column that tells all rows apart: it has no order of its own.
 
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
-    unit can change must be known to whoever made the series. `approximate_delta` is as for `open`. Ask it with
+    unit can change must be known to anyone who made the series. `approximate_delta` is as for `open`. Ask it with
     `session.release_if(session.series(), ...)`.
     """
     choice = BudgetChoice(budget, filter, grain, approximate_delta)

@@ -58,7 +58,7 @@ _INFERRED: Final = "types"
 
 
 def read_as(rows: Rows, held: Terms | None) -> dict[str, Any]:
-    """The conditions that say how texts are read, to be compared with those of the ledger.
+    """The conditions that say how strings are read, to be compared with those of the ledger.
 
     A ledger that says nothing of it (of frames, or written before dialects were kept) takes any dialect, as long as
     columns and types are the same; rows that are no CSV take what the ledger says. Types that were found in the values
@@ -190,8 +190,8 @@ def _deltas_up(epsilon: Fraction, steps: int) -> Fraction:
 class Growing(SessionBase):
     """Appending rows, and what is public about the growth; and which runs are asked after each append.
 
-    Whoever sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
-    told of in one `RuntimeWarning`, after all of them had their turn.
+    Anyone who sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
+    named in one `RuntimeWarning`, after all of them had their turn.
     """
 
     _followers: list[Callable[[], object]] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -209,7 +209,7 @@ class Growing(SessionBase):
         new one for new rows. A DuckDB file keeps the key; for other sources the ledger shows it, so that it must tell
         nothing of the rows: no hash of them, for one.
 
-        Where rows are in blocks, an `OwnerWarning` tells whoever appends, and nobody else, how many are in none that
+        Where rows are in blocks, an `OwnerWarning` tells anyone who appends, and nobody else, how many are in none that
         may be read. They are added all the same: whether a batch is refused would tell of its rows.
 
         Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
@@ -330,10 +330,10 @@ class Verbs(ABC):
         below_margin: bool | None = None,
         request: str | None = None,
     ) -> bool | answers.TestedKeys:
-        """Whether a query, or which of its keys, is at or above a bar: True is charged, False is free.
+        """Whether a query, or which of its keys, is at or above a threshold: True is charged, False is free.
 
-        How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
-        and `epsilon=` (Laplace noise); see `chary.calls.ThresholdTest`.
+        How accurately is said by one of `hits=20` (this many must fit into the budget), `price=`, `within=` with
+        `tests=`, and `epsilon=` (Laplace noise); see `chary.calls.ThresholdTest`.
         """
         call = thresholds.ThresholdTest(
             query,
@@ -378,11 +378,11 @@ class Verbs(ABC):
         below_margin: bool | None = None,
         request: str | None = None,
     ) -> answers.Conditional | answers.WatchResult:
-        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`. Of a
-        keyed query the values of all keys that are, in one scan.
+        """The noisy value if it is at or above the threshold, otherwise nothing, free; see `chary.calls.ReleaseIf`. Of
+        a grouped query the values of all keys that are, in one scan.
 
-        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
-        what was held back can be revised.
+        How accurately is said as for `test`, and `value` is the part of the cost of a hit for its value; with
+        `epsilon=` what was withheld can be revised.
         """
         call: Call[Any] = thresholds.ReleaseIf(
             query,
@@ -513,23 +513,23 @@ class Session(Verbs, Growing):
         others, in every engine; its budget is this one's, and what it is charged is charged there alone.
 
         Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
-        its dearest part has been charged, beside what is asked of all rows (docs/theory/theory.md, parts). Where a unit
-        may be in k parts it is the k dearest, and twice as many where units are replaced, which leave one part and
-        enter another. Each row has one part where it is a unit, and so has each unit where `by` is the unit's own
-        column; else one of these is needed:
+        its most expensive part has been charged, next to what is asked of all rows (docs/theory/theory.md, parts).
+        Where a unit may be in k parts it is the k most expensive, and twice as many where units are replaced, which
+        leave one part and enter another. Each row has one part where it is a unit, and so has each unit where `by` is
+        the unit's own column; else one of these is needed:
 
         - `max_parts_per_unit=k`: chary keeps of each unit its first k parts, in the order in which their rows came, and
           leaves out the rows of all others, for ever. So it suits units that rarely move, such as homes by region; of
           homes by month all but the first k months are nearly empty, and no answer tells. The order is that of the
           source: of a frame, of CSV files, of Parquet files that are listed, of a DuckDB file. Where rows live
           elsewhere it is not known, and this refused.
-        - `assumed_parts_per_unit=k`: you vouch that no unit ever has rows in more of these parts. Nothing checks it: if
-          it is false, so is the guarantee.
+        - `assumed_parts_per_unit=k`: you assert that no unit ever has rows in more of these parts. Nothing checks it:
+          if it is false, so is the guarantee.
 
         Assumed is that rows are only added: behind those that were there, at each later opening too, and with the value
         by which they are divided for good. Parts named later by the same column are parts of the same partition where
-        each row, or each unit, has one by itself; with a limit another list is another partition, whose dearest parts
-        are charged beside those of this one.
+        each row, or each unit, has one by itself; with a limit another list is another partition, whose most expensive
+        parts are charged next to those of this one.
 
         In a part where units are replaced one may also come or go: the number of rows is secret there, and algorithms
         of your own are refused. A run that was opened in a part is asked there, and nowhere else; a part has no parts,
@@ -594,7 +594,7 @@ class Session(Verbs, Growing):
         on the rows and groups of a unit hold for a unit in one block; a unit in several is still counted once. Blocks
         are named as in `Blocks`, or by a day in them. They stay the same as time goes on, unlike those of the session
         that was opened, which reads all that may be read up to today's. A run that keeps a secret belongs to the blocks
-        of its opening, wherever it is gone on with.
+        of its opening, wherever it is continued.
 
         Errors: `InvalidParameter` for what names no block, `InvalidQuery` for blocks that are closed, before the first
         or of the future, and where rows are in no blocks. Asked of several blocks, `InvalidQuery` for algorithms of

@@ -55,7 +55,7 @@ def bytes_of(entry: Entry) -> bytes:
 
 
 def entries(ledger: Ledger, dataset: str) -> Iterator[Entry]:
-    """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst price."""
+    """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst cost."""
     accounts = accounts_of(ledger, dataset)
     for call in ledger.calls(dataset):
         yield entry_of(call, accounts)
@@ -174,7 +174,7 @@ def _ended(ledger: Ledger, dataset: str) -> str:
 
 
 def _of_parts(ledger: Ledger, dataset: str, filter_: Filter, block: str | None) -> str:
-    """What the dearest parts of each partition hold of the budget; of blocks all have it, each for itself."""
+    """What the most expensive parts of each partition hold of the budget; of blocks all have it, each for itself."""
     told = []
     for held in ledger.partitions(dataset):
         every = sorted(((filter_.shares.taken(amount), name) for name, amount in held.parts.items()), reverse=True)

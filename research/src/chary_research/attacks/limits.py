@@ -136,7 +136,7 @@ def source_of(rng: np.random.Generator, seed: int | None) -> noise.Source | None
 
 
 def largest_size(session: Session, question: Count, questions: int) -> dict[str, Any]:
-    """The size with which so many releases like this one spend the budget: epsilon if it is pure, otherwise rho.
+    """The size with which this many releases like this one spend the budget: epsilon if it is pure, otherwise rho.
 
     A rho is within one part in a thousand of the largest.
     """
@@ -164,5 +164,5 @@ def published_counts(having: Bits, budget: Budget, rng: np.random.Generator, see
 
 
 def _down(size: Fraction) -> Fraction:
-    """The size in whole steps of 1e-12, so that so many of them fit."""
+    """The size in whole steps of 1e-12, so that this many of them fit."""
     return Fraction(int(size * STEPS), STEPS)

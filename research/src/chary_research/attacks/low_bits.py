@@ -60,7 +60,7 @@ def low_bits(
 
     The attacker tries which of both counts can give the answer at all: some uniform number must lead to exactly these
     64 bits. If only one can, he is certain; else he takes the nearer one, the best guess against exact noise. The same
-    attacker meets a session that releases the count for its whole epsilon: chary's noise is a whole number drawn by
+    attacker meets a session that releases the count for its whole epsilon: chary's noise is an integer drawn by
     integer arithmetic, every count can give every answer, and he is back at the limit.
 
     Errors: `InvalidParameter` for an epsilon that no budget has, fewer than no people, or no sessions.

@@ -29,9 +29,9 @@ class Power:
     """How well members are told from outsiders.
 
     - `tpr`: the share of members found at the threshold that at most 5 % of the outsiders pass.
-    - `auc`: the probability that a member scores higher than an outsider; 0.5 is chance.
-    - `advantage`: the largest difference between the two shares at any threshold; 0 is chance. Measured, it is the best
-      of many thresholds, so a little too large.
+    - `auc`: the probability that a member scores higher than an outsider; 0.5 is probability.
+    - `advantage`: the largest difference between the two shares at any threshold; 0 is probability. Measured, it is the
+      best of many thresholds, so a little too large.
     - `roc`: the share of members found at false-positive rates of 0, 0.01, ..., 1.
     """
 
@@ -148,8 +148,9 @@ def membership(
 def tracing_power(*, attributes: int, rows: int, fpr: float = FPR, evenness: float = 1) -> float:
     """The true-positive rate against an exact mean of many independent attributes.
 
-    It is Phi(evenness sqrt(attributes/rows) - z), z being the quantile that `fpr` of the normal law exceeds; `evenness`
-    is the mean of p (1 - p) over the attributes by the root of its mean square, 1 where all shares p are alike.
+    It is Phi(evenness sqrt(attributes/rows) - z), z being the quantile that `fpr` of the normal distribution exceeds;
+    `evenness` is the mean of p (1 - p) over the attributes by the root of its mean square, 1 where all shares p are
+    alike.
 
     >>> [round(tracing_power(attributes=d, rows=100), 3) for d in (1, 100, 1000)]
     [0.061, 0.26, 0.935]

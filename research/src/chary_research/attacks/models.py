@@ -114,7 +114,7 @@ def _one_hot(values: NDArray[Any]) -> NDArray[np.bool_]:
 class Shadows:
     """How well an attacker found out who was in the training data of a classifier.
 
-    - `rows` in the training data of each of `models`, as many outsiders beside them, and `shadows` models that the
+    - `rows` in the training data of each of `models`, as many outsiders next to them, and `shadows` models that the
       attacker trains on people of his own.
     - `raw`: against a classifier that memorises; `private`: against one that is (`epsilon`, `delta`)-DP; `limit`: the
       most against any such release where neighbours replace a row.
@@ -321,7 +321,7 @@ def draw_inversion(found: Inversion, path: Path | str) -> None:
 
 
 def draw_shadows(found: Shadows, path: Path | str) -> None:
-    """The ROC curves of the attack beside the limit."""
+    """The ROC curves of the attack next to the limit."""
     target = check_picture(path)
     figure = Figure(figsize=(7, 4.8), layout="constrained")
     axes, rates = figure.subplots(), np.linspace(0, 1, GRID)

@@ -35,7 +35,7 @@ def draw_linkage(found: Linkage, path: Path | str) -> None:
 
 
 def draw_differencing(results: Sequence[Differencing], path: Path | str) -> None:
-    """How often the bit is guessed, by epsilon, beside the limit."""
+    """How often the bit is guessed, by epsilon, next to the limit."""
     target = check_picture(path)
     figure = Figure(figsize=(7, 4.8), layout="constrained")
     axes = figure.subplots()
@@ -65,7 +65,7 @@ def draw_membership(results: Sequence[Membership], path: Path | str) -> None:
 
 
 def draw_reconstruction(results: Sequence[Reconstruction], path: Path | str) -> None:
-    """The share of bits found, by epsilon, beside exact and rounded counts and the limit."""
+    """The share of bits found, by epsilon, next to exact and rounded counts and the limit."""
     lines = {
         "exact counts": ("tab:red", [found.exact for found in results]),
         "rounded counts": ("tab:orange", [found.rounded for found in results]),
@@ -76,7 +76,7 @@ def draw_reconstruction(results: Sequence[Reconstruction], path: Path | str) -> 
 
 
 def draw_low_bits(results: Sequence[LowBits], path: Path | str) -> None:
-    """How often two counts are told apart, by epsilon, beside the limit."""
+    """How often two counts are told apart, by epsilon, next to the limit."""
     lines = {
         "noise in floats": ("tab:red", [found.naive_accuracy for found in results]),
         "session": ("tab:blue", [found.accuracy for found in results]),

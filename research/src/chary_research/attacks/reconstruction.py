@@ -33,12 +33,12 @@ class Differencing:
     """How often an attacker guessed one person's bit, which was 0 or 1 with probability 1/2.
 
     - `people` in the table; `sessions` simulated, each with a budget of (`epsilon`, `delta`) of its own.
-    - `repeats`: how often each count was asked, for equal parts of the budget that together are all of it; the
-      attacker took the mean. `informed`: he knew everybody else's bits and asked for one count instead of two.
+    - `repeats`: how often each count was asked, for equal parts of the budget that together are all of it; the attacker
+      took the mean. `informed`: he knew everybody else's bits and asked for one count instead of two.
     - `raw_accuracy`: the share of sessions in which exact counts gave the bit.
     - `accuracy`: the share in which the session's answers did, between `low` and `high` with 99.9 % confidence.
-    - `limit`: the largest probability of a right guess, `guess_limit(epsilon, delta)`; `p_value`: the chance that an
-      attacker who attains the limit makes at least so many right guesses.
+    - `limit`: the largest probability of a right guess, `guess_limit(epsilon, delta)`; `p_value`: the probability that
+      an attacker who attains the limit makes at least this many right guesses.
     """
 
     people: int

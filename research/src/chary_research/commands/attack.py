@@ -51,7 +51,8 @@ def short(share: float) -> str:
 
 @contextmanager
 def progress_of(doing: str, parts: int | None) -> Iterator[Callable[[int], Callable[[int, int], None]]]:
-    """A bar on the terminal: what comes in is called with the number of the part, and then with done and total."""
+    """A threshold on the terminal: what comes in is called with the number of the part, and then with done and
+    total."""
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task(doing, total=parts)
 

@@ -78,7 +78,7 @@ def _run(
 
 @contextmanager
 def _bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """A bar on the terminal: what comes in takes the name of an experiment, and then the pieces done and all."""
+    """A threshold on the terminal: what comes in takes the name of an experiment, and then the pieces done and all."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=output.errors, transient=True, disable=not output.errors.is_terminal) as progress:
         task = progress.add_task("reproducing", total=None)

@@ -95,7 +95,8 @@ SERIES: Final[dict[str, Callable[[DataFolder], DailySeries]]] = {"bikes": bikes,
 
 
 def scored(told: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
-    """The F1 score: twice the days rightly told over all that were told and all that should be; 0 where nothing was.
+    """The F1 score: twice the days rightly told over all that were reported and all that should be; 0 where nothing
+    was.
 
     >>> scored(np.array([True, True, False]), np.array([True, False, False]))
     0.666...
@@ -140,7 +141,7 @@ class GaussianRuns:
 
     @property
     def terms(self) -> gaussian_runs.RunNoise:
-        """What prices at a Renyi order follow from."""
+        """What costs at a Renyi order follow from."""
         return gaussian_runs.RunNoise(self.series.moved, *self.mechanism.scales, Fraction(self.mechanism.threshold))
 
     def flags(self, source: Source) -> Flags:
@@ -155,7 +156,7 @@ class GaussianRuns:
 
 @dataclass(frozen=True)
 class UsedUp:
-    """Which share of the budget was used up after each day that was answered; later days were not."""
+    """Which share of the budget was spent after each day that was answered; later days were not."""
 
     spent: Floats
 
@@ -231,7 +232,7 @@ _BUDGETS: Final = tuple(Fraction(f"{budget:.4f}") for budget in np.geomspace(0.0
 
 
 def epsilon_of(runs: GaussianRuns, name: str) -> Callable[[UsedUp], float]:
-    """What a year cost by this rule: the losses that are told, or of runs that are counted the least budget, of 24
+    """What a year cost by this rule: the losses that are reported, or of runs that are counted the least budget, of 24
     from 0.01 to 1, which pays for as many."""
     rule = RULES[name]
     whole = rule(runs)
@@ -267,7 +268,7 @@ Method = Callable[[DailySeries, int, int, Source, Fraction], Flags]
 
 
 def target_charging(series: DailySeries, bar: int, hits: int, source: Source, epsilon: Fraction = EPSILON) -> Flags:
-    """A noisy test a day, of which only hits are charged: (epsilon, delta) by the exact curve of so many hits."""
+    """A noisy test a day, of which only hits are charged: (epsilon, delta) by the exact curve of this many hits."""
     noise = additive.Laplace.for_epsilon(_call(hits, epsilon), sensitivity=series.moved)
     return until_spent(noise.apply(series.values, source) >= bar, hits)
 
@@ -295,7 +296,7 @@ METHODS: Final[dict[str, Method]] = {
 
 
 def until_spent(flags: Flags, hits: int) -> Flags:
-    """The first so many hits: then nothing more can be paid.
+    """The first this many hits: then nothing more can be paid.
 
     >>> until_spent(np.array([True, False, True, True]), 2).tolist()
     [True, False, True, False]
@@ -445,7 +446,8 @@ class AlarmFigure(Experiment):
         ]
 
     def _kept(self, found: Measurements) -> bool:
-        """Self-reporting may report more than epsilon: a run keeps its own but for a chance delta, in true losses."""
+        """Self-reporting may report more than epsilon: a run keeps its own but for a probability delta, in true
+        losses."""
         return all(row["spent"] <= 1 for row in found if row["method"] in (OURS, RENYI, FILTERED))
 
     def _within(self, found: Measurements) -> bool:
@@ -500,7 +502,7 @@ _SHOWN: Final = {"bikes": ("0.5", "0.1"), "London": ("0.65", "0.2")}
 
 
 class AlarmSpending(Experiment):
-    """The mean of what was used up by each day, for each stopping rule."""
+    """The mean of what was spent by each day, for each stopping rule."""
 
     name = "alarm-spending"
     shows = "Alarms at epsilon 1: what was used up by each day, by stopping rule."
@@ -572,7 +574,7 @@ class AlarmSpending(Experiment):
         return found.where(series=series, noise=noise, method=rule).column("spent")
 
     def _half(self, found: Measurements, series: str, noise: str, rule: str) -> float:
-        """What is used up half-way."""
+        """What is spent half-way."""
         line = self._line(found, series, noise, rule)
         return float(line[len(line) // 2])
 

@@ -1,4 +1,4 @@
-"""Alerts on panels of people and homes for years: each firing and clearing beside the truth, and beside its quote."""
+"""Alerts on panels of people and homes for years: each firing and clearing next to the truth, and next to its quote."""
 
 import csv
 import gzip
@@ -85,7 +85,7 @@ class Years:
     bars: Mapping[str, tuple[int, int]]
 
     def alert(self, name: str, hits: int) -> Alert:
-        """One of the alerts, of which so many changes fit into the budget."""
+        """One of the alerts, of which this many changes fit into the budget."""
         above, clear_below = self.bars[name]
         large = count(f"amount >= {self.much}")
         asked: dict[str, Any] = {
@@ -209,7 +209,7 @@ class Told:
 
     @property
     def in_turn(self) -> bool:
-        """Whether states turned where a change was told, and nowhere else."""
+        """Whether states turned where a change was reported, and nowhere else."""
         states = np.array(self.states)
         return np.array_equal(np.diff(states, axis=0, prepend=False), np.array(self.changes))
 
@@ -221,10 +221,10 @@ class Told:
 
 
 def delays(told: NDArray[Any], exact: Flags) -> tuple[list[int], int]:
-    """How many weeks after the exact alert each of its changes was told, and how many never were.
+    """How many weeks after the exact alert each of its changes was reported, and how many never were.
 
-    One that was told before, and holds, is told at once. Groups are columns; weeks after the budget ended are missed,
-    as are those that were refused, which are neither state.
+    One that was reported before, and holds, is reported at once. Groups are columns; weeks after the budget ended are
+    missed, as are those that were refused, which are neither state.
 
     >>> exact = np.array([[0], [1], [1], [1], [0], [0]], dtype=bool)
     >>> delays(np.array([[0], [0], [1], [1], [1], [0]], dtype=bool), exact), delays(exact & False, exact)
@@ -243,7 +243,7 @@ def delays(told: NDArray[Any], exact: Flags) -> tuple[list[int], int]:
 
 
 def expected_false(law: AlertLaw, truths: Integers, above: int, clear_below: int) -> tuple[float, float]:
-    """How many false firings and clearings the law of the test foretells at these truths, state by state."""
+    """How many false firings and clearings the distribution of the test foretells at these truths, state by state."""
     fires = clears = 0.0
     for values in truths.T.tolist():
         active = 0.0
@@ -259,7 +259,7 @@ def expected_false(law: AlertLaw, truths: Integers, above: int, clear_below: int
 
 
 def watched(years: Years, name: str, hits: int, seeds: Sequence[int]) -> tuple[list[Told], AlertLaw]:
-    """What the run of an alert tells of these truths with each seed, until so many changes were told."""
+    """What the run of an alert says of these truths with each seed, until this many changes were reported."""
     rows = years.batches[0].table(years.monday)
     with open(rows, privacy_unit="unit", budget=_BUDGET, ledger=":memory:") as session:
         run: Any = session.start(years.alert(name, hits))

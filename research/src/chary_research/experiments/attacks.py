@@ -1,4 +1,4 @@
-"""Attacks on answers, on sessions and on classifiers, beside what no attacker can do better."""
+"""Attacks on answers, on sessions and on classifiers, next to what no attacker can do better."""
 
 from collections.abc import Sequence
 from importlib import import_module

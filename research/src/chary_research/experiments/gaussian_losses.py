@@ -283,7 +283,8 @@ def drawn_maximum(z: Floats, moved: float, noise: float) -> Floats:
 
 
 def drawn_halt(z: Floats, moved: float, noise: float) -> Floats:
-    """The logarithm of the chance to halt at step 20 at threshold 1/2, given each draw of the threshold's noise."""
+    """The logarithm of the probability to halt at step 20 at threshold 1/2, given each draw of the threshold's
+    noise."""
     other, bar = np.sqrt(3) * noise, 0.5 + noise * z
     return np.asarray((STEPS - 1) * log_ndtr((bar - 1 + moved) / other) + log_ndtr((moved - bar) / other))
 
@@ -292,7 +293,7 @@ _LAWS: Final = {"noisy maximum": drawn_maximum, "above threshold": drawn_halt}
 
 
 class MonteCarloLosses(Experiment):
-    """How far estimates by random draws spread around the loss, beside its bound by quadrature."""
+    """How far estimates by random draws spread around the loss, next to its bound by quadrature."""
 
     name = "monte-carlo"
     shows = "Losses estimated by random draws: how far they spread, beside quadrature."

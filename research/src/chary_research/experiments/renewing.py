@@ -1,4 +1,4 @@
-"""Budgets that renew: alerts over the last 12 months for 20 years, beside the same alerts under one budget."""
+"""Budgets that renew: alerts over the last 12 months for 20 years, next to the same alerts under one budget."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ MANY_HOMES, FEW_HOMES = 1_000, 300
 
 
 def homes(data: DataFolder, number: int) -> Panel:
-    """The three years of Ausgrid's customers over and over, of which only means are to be had: each of so many homes
+    """The three years of Ausgrid's customers over and over, of which only means are to be had: each of this many homes
     uses its own multiple of them, and each year is warmer or colder. A month counts with 25 kWh a day or more."""
     drawn = np.random.default_rng(2)
     days = data.column(SOLAR, "mean_gross_kwh_per_customer")[: 3 * 365].reshape(3, 365)
@@ -149,7 +149,7 @@ class RenewingAlerts(Experiment):
 
     @abstractmethod
     def panel(self, data: DataFolder, units: int) -> Panel:
-        """The rows of so many units."""
+        """The rows of this many units."""
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
         runs, months = (2, 150) if quick else (5, MONTHS)

@@ -197,7 +197,7 @@ def seed_of(experiment: Experiment, settings: Settings) -> int:
 
 
 def _known(experiment: Experiment, data: DataFolder) -> list[str]:
-    """What a kept piece depends on beside its settings."""
+    """What a kept piece depends on next to its settings."""
     code = inspect.getsource(inspect.getmodule(experiment) or type(experiment))
     return [experiment.name, version("chary"), code, data.digest(experiment.needs)]
 
@@ -253,7 +253,7 @@ _ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Executor | None]:
-    """So many processes for `reproduce`; None for one job, which needs no process of its own.
+    """This many processes for `reproduce`; None for one job, which needs no process of its own.
 
     They start when they are first asked, with one thread each for linear algebra. An interrupt lets them finish, and
     keep, the pieces they are at; no other begins.
@@ -284,5 +284,5 @@ def _restore(name: str, value: str | None) -> None:
 
 
 def _patient() -> None:
-    """The terminal interrupts all processes; what is to stop is told by the one that started them."""
+    """The terminal interrupts all processes; what is to stop is reported by the one that started them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

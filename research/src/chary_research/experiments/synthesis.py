@@ -38,7 +38,7 @@ def universe() -> Universe:
 
 
 def drawn(rows: int, seed: int) -> pa.Table:
-    """So many rows of the panel: in random order, and drawn with replacement where there are not as many."""
+    """This many rows of the panel: in random order, and drawn with replacement where there are not as many."""
     panel, random = people().select([*EDGES, *VALUES]), np.random.default_rng(seed)
     few = rows <= panel.num_rows
     return panel.take(pa.array(random.choice(panel.num_rows, rows, replace=not few)))
@@ -78,7 +78,7 @@ def share_of(ranges: Condition, rows: pa.Table) -> float:
 
 
 def conditions_drawn(count: int, seed: int) -> list[Condition]:
-    """So many different conditions on one or two columns.
+    """This many different conditions on one or two columns.
 
     >>> [condition_of(each) for each in conditions_drawn(2, seed=1)]
     ['mdvis >= 5 AND mdvis < 100', 'xage >= 10 AND xage < 50']

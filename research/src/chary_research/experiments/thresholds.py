@@ -42,7 +42,7 @@ _STYLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def renyi_hits_total(*, epsilon_per_call: str, hits: int) -> float:
-    """The least total epsilon of so many hits at one Renyi order, of these orders.
+    """The least total epsilon of this many hits at one Renyi order, of these orders.
 
     >>> round(renyi_hits_total(epsilon_per_call="0.02", hits=20), 4)
     0.7865
@@ -139,9 +139,10 @@ Machine = SparseVectorMachine | OneSidedMachine
 
 
 def needed(made: Machine, tests: int, seed: int) -> int:
-    """The least distance from the bar at which all answers of one run are right, searched by runs with the same noise.
+    """The least distance from the threshold at which all answers of one run are right, searched by runs with the same
+    noise.
 
-    All values lie one step more below the bar, but the last ones, as many as may hit, which lie so far above it.
+    All values lie one step more below the threshold, but the last ones, as many as may hit, which lie so far above it.
 
     >>> from chary.accounting import sparse_noise
     >>> made = SparseVectorMachine(sparse_noise(epsilon=1, hits=1), 1)

@@ -31,7 +31,7 @@ _DESCENT: Final[dict[str, Any]] = {"lam": "1e-5", "length": LENGTH, "steps": 300
 
 
 def patients(rows: int, seed: int) -> pa.Table:
-    """So many rows drawn from the panel with replacement, and whether there were three doctor visits or more."""
+    """This many rows drawn from the panel with replacement, and whether there were three doctor visits or more."""
     panel, random = people(), np.random.default_rng(seed)
     panel = panel.append_column("many", pa.array(panel["mdvis"].to_numpy() >= 3))
     return panel.select([*COLUMNS, "many"]).take(pa.array(random.integers(0, panel.num_rows, rows)))
@@ -81,7 +81,7 @@ class TrainingRisks(Experiment):
         legend_below(figure, *panes, columns=4)
 
     def _theory(self, axes: Any) -> None:
-        """Table 1 for ten weights in a ball of diameter 1: the shapes without constants, and ours with them."""
+        """Table 1 for ten weights in a ball of diameter 1: the shapes without constants, and this work with them."""
         learning: Any = import_module("chary.learning")
         published_shape = import_module("chary_research.training_bounds").published_shape
         unit, sizes = learning.Assumptions(dimension=10, smoothness=1), [10**power for power in range(4, 11)]

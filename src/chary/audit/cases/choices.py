@@ -116,7 +116,7 @@ def in_places(rows: Any, candidates: Sequence[Any]) -> list[int]:
 
 
 def from_few(rows: Any, candidates: Sequence[Any]) -> list[int]:
-    """How many rows are missing to so many: one more moves distances in one direction."""
+    """How many rows are missing to this many: one more moves distances in one direction."""
     return [max(0, candidate - rows.num_rows) for candidate in candidates]
 
 
@@ -172,7 +172,7 @@ def by_the_best(k: int) -> Script:
 
 
 def reselected(k: int) -> Script:
-    """Scores that were published, and of the others those that were once the bar was lowered."""
+    """Scores that were published, and of the others those that were once the threshold was lowered."""
     asked = calls.Select(bits(k, (2, 1)), above=2, room=64)
 
     def script(session: Session) -> Any:

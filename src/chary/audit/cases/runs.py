@@ -40,7 +40,7 @@ ASKED = 24
 
 
 def halves(keys: int) -> Tables:
-    """One unit that is in the first so many keys, or in as many others."""
+    """One unit that is in the first this many keys, or in as many others."""
     sides = (list(range(first, first + keys)) for first in (0, keys))
     here, there = ({"unit": [0] * keys, "place": places} for places in sides)
     return Tables(here, there, neighbors="replace")
@@ -72,7 +72,7 @@ def _asked(query: Any, run: RunKind[Any, Any]) -> Plan[Any]:
 
 
 def above_threshold(k: int) -> Script:
-    """At which key it halted, if the budget paid for so many: one unit moves all that did not hit down, and what hit
+    """At which key it halted, if the budget paid for this many: one unit moves all that did not hit down, and what hit
     up, from bound to bound."""
     opening = calls.GaussianAboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
     asked = halved(HALTING)
@@ -123,7 +123,7 @@ def individual(k: int) -> Chained:
 
 
 def self_reporting(k: int) -> Script:
-    """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
+    """Two tests whose values one unit moves from one bound to the other, the threshold half way between."""
     bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
     opening = calls.SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
     query = count().by("place", PLACES, max_groups_per_unit=2)
@@ -198,7 +198,8 @@ class OneRegister:
 
 
 def register_law(begun: Begun, step: Step) -> Outcomes:
-    """The law of the register of the element once a question was asked, all registers from `HIGHEST` on being one.
+    """The distribution of the register of the element once a question was asked, all registers from `HIGHEST` on being
+    one.
 
     Its value is geometric, since the hash is a random function: each value has a key under which the element has it.
     All registers are independent, and the element falls into any. So all of them having one value is as much likelier

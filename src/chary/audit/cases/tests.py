@@ -43,7 +43,7 @@ def noisy_size(epsilon: Fraction | int) -> calls.Algorithm:
 
 
 def even(k: int, parts: int = 1) -> calls.Algorithm:
-    """Whether the number of rows is even, by randomized response of an epsilon of k/parts, and that law."""
+    """Whether the number of rows is even, by randomized response of an epsilon of k/parts, and that distribution."""
     odds = LIKELIER[parts] ** k
     likely = odds / (1 + odds)
 
@@ -65,7 +65,7 @@ AGREED = 8
 
 
 def revised(k: int) -> Script:
-    """A value that was held back, and is told once its bar is lowered."""
+    """A value that was withheld, and is reported once its threshold is lowered."""
 
     def script(session: Session) -> Any:
         held = session.release_if(count(), above=7, epsilon=k)
@@ -77,7 +77,7 @@ def revised(k: int) -> Script:
 
 
 def extended(k: int) -> Script:
-    """An outcome that was held back, and is told where a wider condition holds."""
+    """An outcome that was withheld, and is published where a wider condition holds."""
 
     def script(session: Session) -> Any:
         held = session.ask(calls.PublishIf(noisy_size(k), when=calls.When("seven", lambda size: size >= 7)))
@@ -209,14 +209,15 @@ def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chain
 
 
 def last_is_high(told: Any) -> bool:
-    """Whether only the last key was above, with a value at the bar or higher, which uses up the noise of values too."""
+    """Whether only the last key was above, with a value at the threshold or higher, which uses up the noise of values
+    too."""
     found = told[1]
     return bool(found["positions"] == [MISSED] and found["values"][0] >= AT)
 
 
 def one_sided(k: int, *, values: bool = False) -> Chained:
-    """Which of two keys is above with one-sided noise, the bar lowered to where both are: that the first is not and the
-    second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
+    """Which of two keys is above with one-sided noise, the threshold lowered to where both are: that the first is not
+    and the second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
     lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
     opening = calls.SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
     return Chained(opening, (lambda run: run.plan(PAIRED),))

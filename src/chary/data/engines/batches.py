@@ -1,4 +1,4 @@
-"""Batches that arrive: whether their columns fit, how they are noted beside the rows, and limits of entries."""
+"""Batches that arrive: whether their columns fit, how they are noted next to the rows, and limits of entries."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _COLUMNS: Final = "the rows do not have the table's columns"
 
 
 def unfit() -> SchemaMismatch:
-    """What is told of rows that cannot be read, whatever an engine says of them."""
+    """What is said of rows that cannot be read, whatever an engine says of them."""
     return SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
 
 
@@ -95,7 +95,7 @@ class Notes:
         return self._found(run, "number > $2 ORDER BY number", number)
 
     def asked(self, run: Run, request: str | None) -> Batch | None:
-        """The batch that came under this request key, if there is one."""
+        """The batch that came under this idempotency key, if there is one."""
         found = [] if request is None else self._found(run, "request = $2", request)
         return found[0] if found else None
 

@@ -1,4 +1,4 @@
-"""Queries compiled to Ibis expressions with exact whole numbers, and the dialect in which each engine says them."""
+"""Queries compiled to Ibis expressions with exact integers, and the dialect in which each engine says them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Dialect:
         return self
 
     def nearest(self, value: Any) -> Any:
-        """The nearest whole number of a double, as a double, halves away from zero."""
+        """The nearest integer of a double, as a double, halves away from zero."""
         raise NotImplementedError
 
     def tame(self, value: Any) -> Any:
@@ -56,7 +56,7 @@ class Dialect:
         return value
 
     def quotient(self, dividend: Any, divisor: Any) -> Any:
-        """The whole part of a quotient of whole numbers, of which the first is not below 0 and the second above 0."""
+        """The whole part of a quotient of integers, of which the first is not below 0 and the second above 0."""
         return dividend // divisor
 
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
@@ -82,7 +82,7 @@ class Dialect:
     def text_of(self, value: str, kind: str) -> str | None:
         """SQL for the text of a value of a type of the schema: different for different values, the same for ever.
 
-        None for a type that has no such text. Texts of values are in ledgers and in sketches, whatever engine reads.
+        None for a type that has no such text. Strings of values are in ledgers and in sketches, whatever engine reads.
         """
         raise NotImplementedError
 
@@ -251,7 +251,7 @@ Edges = list[tuple[Any, Any]]
 def edges_of(columns: Iterable[tuple[str, list[Any]]]) -> Edges | None:
     """The lowest and the highest key of each column, given as type and values; None unless keys fill most of the range.
 
-    It follows from the keys alone, so which plan is run tells nothing of rows. Then no more groups than a few times the
+    It follows from the keys alone, so which plan is run says nothing of rows. Then no more groups than a few times the
     keys can occur between the edges, whatever other values the columns have.
 
     >>> edges_of([("int64", [3, 5, 4])]), edges_of([("int64", [1, 1000])]), edges_of([("string", ["a", "b"])])
@@ -287,7 +287,7 @@ _BITS: Final = 62
 
 @dataclass(frozen=True)
 class Preference:
-    """A column of whole numbers from `low` to `high`: lower ones are preferred, or those farthest from 0 (of two that
+    """A column of integers from `low` to `high`: lower ones are preferred, or those farthest from 0 (of two that
     are as far the positive one)."""
 
     column: str
@@ -368,9 +368,9 @@ ANSWER = "answer"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A query ready for an engine: an expression of one `answer` column, keyed ones with a `position` column.
+    """A query ready for an engine: an expression of one `answer` column, grouped ones with a `position` column.
 
-    `keys` holds, for a keyed query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
+    `keys` holds, for a grouped query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
     and `position`, as (Ibis type, values). `positions` is how many answers a query has that are not by keys of rows.
     """
 
@@ -561,7 +561,7 @@ def _first_groups(chosen: Any, keying: Keying | None) -> Any:
 def _single(asked: Count | Sum) -> list[Preference]:
     """In which order one row of each unit is kept; empty where more are, or other rows of it matter.
 
-    It follows from the query alone, so which plan is run tells nothing of rows.
+    It follows from the query alone, so which plan is run says nothing of rows.
     """
     keying = asked.keying
     keep = None if keying is None else keying.max_groups_per_unit

@@ -43,7 +43,7 @@ class ElementReading(Reading, Protocol):
 
 
 class LivingUnits(Protocol):
-    """The living units of one state of the rows. All of it is secret."""
+    """The active units of one state of the rows. All of it is secret."""
 
     def answers(self) -> npt.NDArray[Any]:
         """How many units take part in each key, or what they add up to there in steps: 64 bits, or Python integers."""
@@ -58,7 +58,7 @@ class LivingUnits(Protocol):
 
 
 class LivingReading(Reading, Protocol):
-    """A compiled count or sum of living units; `run` returns the plan itself, since who is alive is known only later.
+    """A compiled count or sum of active units; `run` returns the plan itself, since who is alive is known only later.
 
     A unit takes part in a key when it has a row there that satisfies the predicate (of a sum: when what it adds
     there, as the query limits it, is not 0), in at most its first `room` keys in the order of the list (and the first
@@ -81,14 +81,14 @@ class EngineRows(Protocol):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How texts are read, of these rows and of batches alike: JSON-able, public, empty where there are none."""
+        """How strings are read, of these rows and of batches alike: JSON-able, public, empty where there are none."""
         ...
 
     @property
     def unparsed(self) -> Mapping[str, Unparsed]:
-        """By column which cells of the first rows were texts and not of the declared type, where there are any.
+        """By column which cells of the first rows were strings and not of the declared type, where there are any.
 
-        Secret: for who owns the rows, and in nothing that is told to who asks. Engines whose columns have types of
+        Secret: for who owns the rows, and in nothing that is reported to who asks. Engines whose columns have types of
         their own know of none.
         """
         ...
@@ -129,7 +129,7 @@ class EngineRows(Protocol):
         ...
 
     def living(self, query: Count | Sum, part: RowPart | None = None) -> LivingReading:
-        """Counts living units, or adds up what they contribute; only of rows with a unit column."""
+        """Counts active units, or adds up what they contribute; only of rows with a unit column."""
         ...
 
     def one_state(self) -> AbstractContextManager[object]:
@@ -153,7 +153,7 @@ class EngineRows(Protocol):
         """Add rows and remember their batch, in one transaction; nothing under a `request` key that came before.
 
         `SchemaMismatch` unless columns match by name and types by class; no value makes rows fail, and no constraint.
-        `arrive` is told of the batch: before the commit where rows live in memory, after it where they are kept.
+        `arrive` gets the batch: before the commit where rows live in memory, after it where they are kept.
         """
         ...
 
@@ -181,7 +181,7 @@ class Engine(Protocol):
         ...
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
-        """All time steps of a source, in its order or sorted; texts are read as the types of earlier steps, or else
+        """All time steps of a source, in its order or sorted; strings are read as the types of earlier steps, or else
         those of public columns as the types found in them. `SchemaMismatch` for NULL or what is no 64-bit integer."""
         ...
 

@@ -1,4 +1,4 @@
-"""Readings compiled to SQL once, for every engine that runs it: queries, values in order, elements, living units."""
+"""Readings compiled to SQL once, for every engine that runs it: queries, values in order, elements, active units."""
 
 import itertools
 import uuid
@@ -147,7 +147,7 @@ class Backend(EngineRows, Protocol):
         ...
 
     def arrow(self, sql: str, tables: Sequence[SmallTable], doing: str) -> pa.Table:
-        """The same as an Arrow table, in which a column `unit` holds integers or texts."""
+        """The same as an Arrow table, in which a column `unit` holds integers or strings."""
         ...
 
     def words(self, key: str, text: str, chosen: str) -> Words:
@@ -347,7 +347,7 @@ class ElementReader:
     """Reads the words of elements: see `ElementReading`. `run` returns the reader itself: nothing is read yet."""
 
     def __init__(self, backend: Backend, asked: Elements, part: RowPart | None) -> None:
-        """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
+        """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as strings."""
 
         def written(place: QueryPlace) -> str:
             return place.sql(compiler.element_rows(asked, backend.schema, backend.unit, place))
@@ -430,7 +430,7 @@ class LivingPlan:
 
 
 class LivingAnswers:
-    """The living units of one state of the rows; see `LivingUnits`."""
+    """The active units of one state of the rows; see `LivingUnits`."""
 
     def __init__(self, backend: Backend, plan: LivingPlan, rooms: Rooms, table: SmallTable | None) -> None:
         """The table is where rooms are; None where every unit has all of its room."""
@@ -462,7 +462,7 @@ class LivingAnswers:
         return took
 
     def _binding(self) -> bool:
-        """Whether a living unit might be in more keys than it has room for: it has a row in each of its keys."""
+        """Whether an active unit might be in more keys than it has room for: it has a row in each of its keys."""
         most = min(self._most, self._rooms.least)
         if self._plan.keys is None or self._plan.size <= most:
             return False
@@ -510,7 +510,7 @@ class LivingAnswers:
 
 
 class Living:
-    """A compiled count or sum of living units: one number, or one for each key (see `LivingReading`)."""
+    """A compiled count or sum of active units: one number, or one for each key (see `LivingReading`)."""
 
     def __init__(
         self, backend: Backend, query: Count | Sum, rooms: MutableMapping[Rooms, SmallTable], part: RowPart | None

@@ -32,7 +32,7 @@ class Predicate:
       or a timestamp, for hours a timestamp. NULL beyond the years 1 to 9999.
     - `clip(x, low, high)` puts bounds on a number. `+`, `-`, `*` are for numbers that are bounded far enough: a result
       that might leave 64 bits, or that might be no finite number, is refused. In a product of decimals a factor nearer
-      to 0 than 1e-150 is 0. `x % 7`, of an integer and a whole number from 1 on, is from 0 to 6, also below 0.
+      to 0 than 1e-150 is 0. `x % 7`, of an integer and an integer from 1 on, is from 0 to 6, also below 0.
     - `COALESCE(x, y)` and `CASE WHEN condition THEN value ... ELSE value END`, values of one type; without ELSE, NULL.
       A text that they make has no order: compare it with `=`, `<>`, `IN` and `LIKE`.
     - All but COALESCE and CASE are NULL where one of their columns is.
@@ -46,7 +46,7 @@ class Predicate:
     - Equal conditions have equal `text`, which is how a ledger recognises them.
 
     *Errors:* anything else raises `InvalidQuery`, which names what is not supported and gives an example that is;
-    so do texts longer than 10,000 characters, nested deeper than 20 levels, or with more than 100 functions and
+    so do strings longer than 10,000 characters, nested deeper than 20 levels, or with more than 100 functions and
     operations.
 
     >>> Predicate.parse("65 <= age and NOT(smoker)").text
@@ -73,7 +73,7 @@ class Predicate:
         return self.condition.text()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the texts agree: the literals 1, 1.0 and TRUE are equal in Python and different questions."""
+        """Whether the strings agree: the literals 1, 1.0 and TRUE are equal in Python and different questions."""
         return isinstance(other, Predicate) and self.text == other.text
 
     def __hash__(self) -> int:
@@ -99,7 +99,7 @@ def column(name: str, table: Any, schema: Schema, like: Callable[[Any, str, bool
     """The column of that name, or the derived one that it says; `InvalidQuery` where there is none.
 
     A name of the schema is that column, whatever it looks like. Any other is read as a derived column, in its canonical
-    text alone, so that equal questions have equal texts.
+    text alone, so that equal questions have equal strings.
     """
     return conditions.Scope(table, schema, like, derived).operand(name)
 

@@ -85,7 +85,7 @@ def _whole(value: int) -> Any:
 
 @dataclass(frozen=True)
 class TimePart:
-    """`year`, `month`, `day`, `weekday` (Monday is 1, Sunday 7) or `hour`, whole numbers; NULL beyond the years 1 to
+    """`year`, `month`, `day`, `weekday` (Monday is 1, Sunday 7) or `hour`, integers; NULL beyond the years 1 to
     9999, and of infinite moments."""
 
     part: str
@@ -203,7 +203,7 @@ class Operation:
     column's is that of its type, a clipped one's is within its bounds. The result's range follows from its corners, as
     all three are monotone in each side. Integers are refused unless it is within 64 bits. Doubles are refused unless
     both sides and the result are within 1e300, so there are no infinities and no NaN; in a product what is nearer to 0
-    than 1e-150 counts as 0, so that none comes out too small. A rest of whole numbers is from 0 to the divisor, which
+    than 1e-150 counts as 0, so that none comes out too small. A rest of integers is from 0 to the divisor, which
     is at most 2**62: the engine's own rest, which may be negative, and the divisor add up.
     """
 
@@ -323,7 +323,7 @@ class Case:
 
 
 def _together(values: Sequence[Term], schema: Schema, told: str) -> Typed:
-    """What one of several values is: all of one class, where integers meet floats as doubles, and texts days."""
+    """What one of several values is: all of one class, where integers meet floats as doubles, and strings days."""
     found = [value.typed(schema) for value in values]
     # Literals fit themselves to columns, if there are any.
     given = [place for place, value in enumerate(values) if not isinstance(value, Constant)] or range(len(values))

@@ -167,7 +167,7 @@ def parsed_body(raw: bytes) -> dict[str, Any]:
 
 
 def check_fields(body: Mapping[str, Any], known: Collection[str], told: str) -> None:
-    """`InvalidParameter` that names the first field of a body which is not known, and tells what may be said.
+    """`InvalidParameter` that names the first field of a body which is not known, and says what may be said.
 
     >>> check_fields({"state": "paused", "until": "May"}, ["state"], 'write {"state": "paused"}')
     Traceback (most recent call last):

@@ -45,7 +45,7 @@ class Bin(NamedTuple):
 class Binned(Query[NoisyNumbers]):
     """A count of units by the interval in which a column lies; built by `histogram`.
 
-    `of` is that count, keyed by the numbers 0, 1, ... of the bins in place of the column's values.
+    `of` is that count, grouped by the numbers 0, 1, ... of the bins in place of the column's values.
     """
 
     of: sums.Count

@@ -164,7 +164,7 @@ def parse_keys(text: str, type: str, column: str | None = None, *, most: int = M
 
     `a,b,c` lists keys, on one line or several. A key with a comma, a line break or two dots in it is written in double
     quotes, and a double quote in there twice. `1..6` and `2013-01-01..2013-01-31` are ranges that hold both ends, of
-    whole numbers and of days; for a string column a range of days gives ISO strings, and any other is refused. Ranges
+    integers and of days; for a string column a range of days gives ISO strings, and any other is refused. Ranges
     and single keys mix. `InvalidQuery` for an empty text, an unreadable key, a range that runs backwards or has over
     `most` keys.
 

@@ -201,7 +201,7 @@ _LARGEST: Final = 2**53
 class SecondMoments(Query[NoisyNumbers]):
     """Of the rows' contributions s = (s_1, ..., s_d): their number, their sum, and the sums of s_i s_j for i <= j.
 
-    A value is clipped to the bounds of its column, which become -steps and steps, and rounded to a whole number. A row
+    A value is clipped to the bounds of its column, which become -steps and steps, and rounded to an integer. A row
     longer than `longest` steps (in L2) is shortened to that, towards zero. Rows with a NULL contribute nothing. Of each
     unit the first `max_rows_per_unit` rows count, in the order of the contributions. Built by `second_moments`.
     """

@@ -200,7 +200,7 @@ class Elements:
 
     `max_groups_per_unit=r`: chary keeps the r smallest values of each unit; the rows are read once and growth is
     ignored, since values that come later cannot be limited without the earlier ones. `assumed_groups_per_unit=r`: the
-    caller vouches that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
+    caller asserts that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
 
     >>> by_unit, by_value = Elements(), Elements("disease", assumed_groups_per_unit=3)
     >>> [asked.reach(NeighborRelation("add_remove", "patient")) for asked in (by_unit, by_value)]

@@ -42,7 +42,7 @@ class _Truth(NamedTuple):
 def row_kinds(conditions: Sequence[Predicate | None], schema: Schema) -> Flags | None:
     """A row of flags for each set of the conditions that may hold of one row, and no others; None always holds.
 
-    Every set that can occur is among them; sets that cannot may be, where conditions compare two columns, or texts by
+    Every set that can occur is among them; sets that cannot may be, where conditions compare two columns, or strings by
     their order, use LIKE, or name numbers of 2**53 and more. A derived column is taken for one of its own: its value
     may be any of its class, whatever the columns are that it is derived from. None where there are too many kinds of
     rows. `InvalidQuery` for an unknown column.

@@ -71,7 +71,7 @@ class Contribution:
     def together(self, neighbors: Neighbors) -> int:
         """The largest change of the sum over any of the keys, chosen before the neighbours are.
 
-        Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in so many times [low, high]:
+        Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in this many times [low, high]:
         add/remove changes it by at most M for each, replace by at most W.
 
         >>> Contribution(low=0, high=1, keys=10, spread=3).together(Neighbors.REPLACE)
@@ -136,10 +136,10 @@ class Limits(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Keying:
-    """The public keys of a keyed query, and in how many of them one unit may appear.
+    """The public keys of a grouped query, and in how many of them one unit may appear.
 
     `max_groups_per_unit=c`: chary itself keeps, for each unit, only the first c keys in the order of the list.
-    `assumed_groups_per_unit=c`: the caller vouches that no unit has rows in more than c of the keys. Nothing checks it:
+    `assumed_groups_per_unit=c`: the caller asserts that no unit has rows in more than c of the keys. Nothing checks it:
     if it is false, so is the privacy guarantee.
     """
 

@@ -90,7 +90,8 @@ class Statistic(Query[NoisyNumber]):
 
 
 def recorded(body: Mapping[str, Any]) -> Statistic:
-    """The statistic that a ledger tells of: all but its function, so that its answers can be read, and none asked."""
+    """The statistic that a ledger says of: all but its function, so that its answers can be read, and none
+    asked."""
     told: dict[str, Any] = {name: body[name] for name in ("parameters", "grid", "bounds", "direction") if name in body}
     return replace(statistic(body["name"], str, sensitivity=body["sensitivity"], **told), run=None)
 
@@ -109,7 +110,7 @@ def statistic(
     """A number that a function makes of the rows, which one unit moves by `sensitivity` at most; asked as a count is.
 
     `run(rows, **parameters)` is given an Arrow table of the named `columns` (all without), as an `Algorithm` is. It
-    returns a whole number, a fraction or a float, which is clipped to `bounds`, if there are any, and rounded down to a
+    returns an integer, a fraction or a float, which is clipped to `bounds`, if there are any, and rounded down to a
     multiple of `grid`. `name` and `parameters` are public and identify the question.
 
     Guarantee needed of the author, which nothing can check: for any two neighbours of the session what is *returned*,
@@ -124,7 +125,7 @@ def statistic(
     what the function makes of it alone.
 
     `AlgorithmFailed`, which shows nothing of what was returned, where it raises or returns no finite number: the call
-    keeps its worst price, which is nothing where a run has paid for it.
+    keeps its worst cost, which is nothing where a run has paid for it.
 
     >>> def longest(rows):
     ...     return max(rows["days"].to_pylist(), default=0)

@@ -55,7 +55,7 @@ class Axis(ABC):
 
     @abstractmethod
     def middles(self) -> list[Fraction]:
-        """The number that each declared cell stands for; `InvalidQuery` for texts."""
+        """The number that each declared cell stands for; `InvalidQuery` for strings."""
 
     @abstractmethod
     def body(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Axis(ABC):
 
 @dataclass(frozen=True)
 class Categories(Axis):
-    """One cell for each public value: texts, whole numbers or Booleans."""
+    """One cell for each public value: strings, integers or Booleans."""
 
     values: tuple[Key, ...]
 
@@ -326,9 +326,9 @@ def rows_in(universe: Universe, schema: Schema, cells: NDArray[np.intp], random:
 
 
 def rows_drawn(universe: Universe, schema: Schema, shares: NDArray[np.float64], *, rows: int, seed: int) -> pa.Table:
-    """So many independent rows, each cell as likely as its share says; the same seed gives the same table.
+    """This many independent rows, each cell as likely as its share says; the same seed gives the same table.
 
-    `InvalidParameter` for no whole number of rows of at least 1, and of a seed of at least 0.
+    `InvalidParameter` for no integer of rows of at least 1, and of a seed of at least 0.
     """
     random = np.random.default_rng(whole(seed, "seed", least=0))
     sums = np.cumsum(shares.ravel())

@@ -84,7 +84,7 @@ class _Group:
     grid = 1
 
     def sums(self, table: Table) -> Floats:
-        """For each condition, the sum over its cells; exact for whole numbers that add up to less than 2**53."""
+        """For each condition, the sum over its cells; exact for integers that add up to less than 2**53."""
         cells, found = math.prod(self.shape), np.empty(len(self.numbers))
         flat, together = table.reshape(-1).astype(np.float64), max(1, _BLOCK // cells)
         for low in range(0, len(found), together):
@@ -104,7 +104,7 @@ class _Weighed:
     grid: int
 
     def sums(self, table: Table) -> Floats:
-        """The sum of the steps; exact for whole numbers that add up to less than 2**53."""
+        """The sum of the steps; exact for integers that add up to less than 2**53."""
         return np.array([table.reshape(-1).astype(np.float64) @ self.steps.reshape(-1).astype(np.float64)])
 
 

@@ -150,11 +150,11 @@ class ColumnAverage(Linear):
 def average(column: str, *, bounds: tuple[Number, Number], where: Predicate | str | None = None) -> ColumnAverage:
     """The average of a column over all rows, scaled: `lo` counts 0 and `hi` counts 1.
 
-    Values are those of the universe's cells: the value itself for categories of whole numbers or Booleans, the middle
+    Values are those of the universe's cells: the value itself for categories of integers or Booleans, the middle
     of its bin for `Bins`; they are clipped to `bounds`. Rows without a declared value, and those that do not satisfy
     `where`, count 0: with bounds (0, hi) the answer times hi and the number of rows is the sum of the column.
 
-    Errors: `InvalidQuery`, also when it is asked, for a column of texts.
+    Errors: `InvalidQuery`, also when it is asked, for a column of strings.
 
     >>> average("age", bounds=(0, 90), where="sex = 'f'").text
     '{"average": "age", "bounds": ["0", "90"], "where": "sex = \\'f\\'"}'

@@ -31,7 +31,7 @@ class Lost(LedgerLocked):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the errors of the server and of its driver into ours, without any of their words."""
+    """Turn the errors of the server and of its driver into chary's own, without any of their words."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -46,7 +46,7 @@ def translated() -> Iterator[None]:
 
 
 def _emptied(error: Exception, *names: str) -> None:
-    """Python keeps the error as the context of ours whatever is said, so it must hold nothing itself."""
+    """Python keeps the error as the context of chary's own whatever is said, so it must hold nothing itself."""
     vars(error).update(dict.fromkeys(set(names) & vars(error).keys()))
     error.args = ()
     error.__cause__ = error.__context__ = error.__traceback__ = None

@@ -149,13 +149,15 @@ def role_statements(schema: str, analysts: Sequence[str]) -> str:
     Guarantee: under such a role the server itself refuses, whatever SQL is sent, to change or remove an entry, an
     answer or a total; to append an entry that does not continue the chain, passes a cap, gives back more than that
     reservation holds, or speaks for an analyst of another name, or says that it came through a token; to void, cap,
-    note or open anything; to answer a request key twice; and to read or write the secret of another analyst's call.
+    note or open anything; to answer an idempotency key twice; and to read or write the secret of another analyst's
+    call.
 
-    What no server can enforce: that a price is that of the question, that this reads no parts but those named, that an
+    What no server can enforce: that a cost is that of the question, that this reads no parts but those named, that an
     answer is what was found, that the clock was right, and that a process which can read the rows asks them through
-    chary at all. A role can also be in the way: it may hold the ledger, or claim request keys, until an administrator
-    ends its connection; and questions and answers that it makes up, which no session wrote, stay in the ledger; a
-    history or a report tells of those that are no JSON that they cannot be read. The owner can do everything.
+    chary at all. A role can also be in the way: it may hold the ledger, or claim idempotency keys, until an
+    administrator ends its connection; and questions and answers that it makes up, which no session wrote, stay in the
+    ledger; a history or a report says of those that are no JSON that they cannot be read. The owner can do
+    everything.
 
     >>> print(role_statements("visits", ["ann"]).splitlines()[-1])
     GRANT "visits_analyst" TO "ann";

@@ -107,7 +107,7 @@ class PostgresTransactions:
     """Transactions on one ledger of a server.
 
     `writing` locks the single row of the head first (FOR UPDATE, in a statement of its own, under READ COMMITTED):
-    whoever holds it sees all that was committed before, and nobody else writes until it ends, so writers follow one
+    anyone who holds it sees all that was committed before, and nobody else writes until it ends, so writers follow one
     another like in a file. `reading` and `copied` see one state (REPEATABLE READ) and lock nothing.
 
     **Lost connections.** What is lost before COMMIT was sent is undone by the server, and `LedgerLocked` says so. When
@@ -174,7 +174,7 @@ class PostgresTransactions:
                 wire.end("COMMIT")
 
     def witnessed(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads, at whose end the witness, if there is one, knows all that it could read."""
+        """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
         return self.reading() if self.bookmark.witness is None else self.writing()
 
     @contextmanager
@@ -244,7 +244,7 @@ class PostgresTransactions:
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
-        """Roll back whatever raises; after anything but an error of ours the connection is closed as well."""
+        """Roll back whatever raises; after anything but an error of chary the connection is closed as well."""
         try:
             with translated():
                 yield
@@ -336,7 +336,7 @@ class AdvisoryClaims:
     server can know. When the connection is lost while a call runs, so is its claim, although the call goes on, and
     another process may reserve the same key. Nothing is overspent or answered twice by that:
 
-    1. Both calls were charged their worst price before they read anything: `reserve` charges each of them anew,
+    1. Both calls were charged their worst cost before they read anything: `reserve` charges each of them anew,
        whatever became of a claim. So what is spent covers both, and it is at most the capacity.
     2. Each is settled in a transaction that holds the ledger against every other, and that looks whether another call
        under the key is settled (`Ledger.settle`, and the function `append` of the server once more). Of two
@@ -450,8 +450,8 @@ def postgres_store(target: str, timeout: float, witness: str | Path | None = Non
 
     1. Writers follow one another, and whether a commit whose reply was lost took place is looked up, never guessed
        (`PostgresTransactions`).
-    2. A claim on a request key ends with the process that runs the call, or with its connection; in the second case at
-       most one of the calls under the key is answered (`AdvisoryClaims`).
+    2. A claim on an idempotency key ends with the process that runs the call, or with its connection; in the second
+       case at most one of the calls under the key is answered (`AdvisoryClaims`).
     3. A role that was given only what `roles` gives it appends what the rules allow and changes nothing else.
     """
     address = Address.parse(target)

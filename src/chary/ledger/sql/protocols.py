@@ -75,12 +75,12 @@ class Holder(Protocol):
 
 
 class Transactions(Protocol):
-    """Transactions on the tables of one ledger, for all threads of a process; errors are ours and hold no data."""
+    """Transactions on the tables of one ledger, for all threads of a process; errors are chary's and hold no data."""
 
     bookmark: witness.Bookmark
 
     def check_apart(self, path: Path) -> None:
-        """Raise `InvalidParameter` for a witness that would lie in the ledger's own file."""
+        """Raise `InvalidParameter` for a checkpoint that would lie in the ledger's own file."""
 
     def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that holds the ledger against every other writer; durable when it ends, or nothing of it."""
@@ -89,7 +89,7 @@ class Transactions(Protocol):
         """A short transaction that reads one state."""
 
     def witnessed(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads, at whose end the witness, if there is one, knows all that it could read."""
+        """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
 
     def copied(self) -> AbstractContextManager[Connection]:
         """One state of the ledger for as long as it takes, while others go on."""

@@ -30,12 +30,12 @@ _words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def number_column(name: str, *, null: bool = False) -> sa.Column[int]:
-    """A whole number of 64 bits."""
+    """An integer of 64 bits."""
     return sa.Column(name, _whole, nullable=null)
 
 
 def _later(name: str) -> sa.Column[int]:
-    """A whole number that ledgers of earlier versions get at their opening, where it is 0."""
+    """An integer that ledgers of earlier versions get at their opening, where it is 0."""
     return sa.Column(name, _whole, nullable=False, server_default="0")
 
 
@@ -276,7 +276,8 @@ def depart(connection: sa.Connection, place: str, head: Head) -> None:
 
 
 def arrive(connection: sa.Connection) -> None:
-    """Mark a ledger whose rows have come, and which its source has not left yet: whoever has it open is stopped too."""
+    """Mark a ledger whose rows have come, and which its source has not left yet: anyone who has it open is stopped
+    too."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(_STOP.format(_COMING))
     connection.execute(sa.update(chain).values(format=ARRIVING))

@@ -13,7 +13,7 @@ from chary.ledger.witness import Witness
 
 
 def check_opened(transactions: Transactions, upkeep: Upkeep) -> None:
-    """What is checked whenever a ledger is opened: its totals, its end, and its witness if it has one.
+    """What is checked whenever a ledger is opened: its totals, its end, and its checkpoint if it has one.
 
     Errors: `LedgerCorrupted` if it is damaged or an older copy than was witnessed.
     """
@@ -53,12 +53,12 @@ class SqlStore:
 
     @contextmanager
     def witnessed(self) -> Iterator[SqlTransaction]:
-        """One that reads, and at whose end the witness knows what it read."""
+        """One that reads, and at whose end the checkpoint knows what it read."""
         with self.transactions.witnessed() as connection:
             yield SqlTransaction(connection, self.transactions.bookmark, self.upkeep, self.claims)
 
     def witness(self, path: Path) -> entries.Head:
-        """Make a new witness, apart from the ledger itself."""
+        """Make a new checkpoint, apart from the ledger itself."""
         self.transactions.check_apart(path)
         with self.transactions.writing() as connection:
             Witness(path).start(head := self.transactions.bookmark.read(connection))

@@ -144,7 +144,7 @@ _TYPES: Final = (
 
 
 def secret_digest(call: int, secret: bytes) -> str:
-    """What lies beside a secret to notice a changed one; it never leaves the table of secrets."""
+    """What lies next to a secret to notice a changed one; it never leaves the table of secrets."""
     return sha256(b"%d:" % call + secret).hexdigest()
 
 
@@ -163,13 +163,13 @@ def entry_of(row: Sequence[Any]) -> entries.ChainEntry:
 
 
 def whole_numbers(values: Iterable[Any], whose: str) -> None:
-    """`LedgerCorrupted` unless all of these are whole numbers."""
+    """`LedgerCorrupted` unless all of these are integers."""
     if any(type(value) is not int for value in values):
         raise LedgerCorrupted(f"{whose}: its row is damaged")
 
 
 def texts(values: Iterable[Any], whose: str) -> None:
-    """`LedgerCorrupted` unless all of these are texts."""
+    """`LedgerCorrupted` unless all of these are strings."""
     if any(type(value) is not str for value in values):
         raise LedgerCorrupted(f"{whose}: its row is damaged")
 
@@ -252,7 +252,8 @@ class SqlTransaction:
         return Standing(end, capacity, whole, purse, known)
 
     def _candidates(self, dataset: str, analyst: str, parts: records.Parts) -> dict[str, Partition]:
-        """Of the partition, the parts that a charge can bring among the dearest: those charged, and the dearest now."""
+        """Of the partition, the parts that a charge can bring among the most expensive: those charged, and the most
+        expensive now."""
         asked: dict[str, Any] = {"of_dataset": dataset, "of_partition": parts.partition}
         most = self._connection.execute(schema.read_most, asked).scalar_one_or_none()
         if most is None:
@@ -393,7 +394,7 @@ class SqlTransaction:
         return None if row is None else _call_of(row)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """Sums over the calls whose request keys begin with these words."""
+        """Sums over the calls whose idempotency keys begin with these words."""
         whole = self.account(dataset).purse.basic
         asked = {"dataset": dataset, "analyst": analyst, "keys": keys, "behind": keys + _LAST}
         rows = self._connection.execute(_charged_under, asked).all()
@@ -414,7 +415,7 @@ class SqlTransaction:
         return [_call_of(row) for row in rows]
 
     def analysts_of(self, dataset: str) -> list[str]:
-        """Whoever has a row."""
+        """Anyone who has a row."""
         self.account(dataset)
         return list(self._connection.execute(_analysts_of, {"dataset": dataset}).scalars())
 

@@ -34,7 +34,7 @@ _done: dict[tuple[int, int], set[int]] = {}
 class Inode:
     """A file that was opened once and is held by its device and inode.
 
-    `check` refuses as soon as the path leads elsewhere or the file has a second name: what is written beside a file
+    `check` refuses as soon as the path leads elsewhere or the file has a second name: what is written next to a file
     (its journal) goes by the path, so two names would be two half ledgers. `locked` is exclusive among all processes
     and all objects of this class, whatever path they came by.
 
@@ -284,7 +284,7 @@ def _engine(url: URL, **options: Any) -> Engine:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the errors of the engine and of the file system into ours.
+    """Turn the errors of the engine and of the file system into chary's own.
 
     Theirs hold what was to be written, secrets and their digests too, so nothing of them is left in the chain.
     """
@@ -305,7 +305,7 @@ def translated() -> Iterator[None]:
 
 
 def _emptied(error: SQLAlchemyError) -> None:
-    """Python keeps the error as the context of ours whatever is said, so it must hold nothing itself."""
+    """Python keeps the error as the context of chary's own whatever is said, so it must hold nothing itself."""
     vars(error).update(dict.fromkeys({"statement", "params", "orig"} & vars(error).keys()))
     error.__cause__ = error.__context__ = error.__traceback__ = None
 

@@ -125,11 +125,11 @@ class SqliteTransactions:
 
     `writing` takes the write lock at once (BEGIN IMMEDIATE), so that what a transaction reads cannot change
     before it writes. When it ends, the main file holds all of it durably (see `engine_of`), the path still leads to
-    this very file, under this name alone, and the witness knows the new head; otherwise it raises. Who waits for
+    this very file, under this name alone, and the checkpoint knows the new head; otherwise it raises. Who waits for
     longer than `timeout` seconds gets `LedgerLocked`. The file and its journal have mode 0600.
 
     Ctrl-C inside of a transaction is raised when that has ended. Whatever else is raised in there rolls it back, and
-    unless it is an error of ours, which says that nothing is odd, the connection is closed at once.
+    unless it is an error of chary, which says that nothing is odd, the connection is closed at once.
 
     Threads share one connection in turn; `copied` reads a copy of its own, so that a long reader stops nobody.
     SQLite must not be carried across a fork, so all connections are closed before one and made anew after it; a child
@@ -172,7 +172,7 @@ class SqliteTransactions:
             yield connection
 
     def witnessed(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads, at whose end the witness, if there is one, knows all that it could read."""
+        """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
         return self.reading() if self.bookmark.witness is None else self.writing()
 
     @contextmanager
@@ -188,7 +188,7 @@ class SqliteTransactions:
                 yield connection
 
     def check_apart(self, path: Path) -> None:
-        """Raise `InvalidParameter` for a witness that would lie in the ledger's own file."""
+        """Raise `InvalidParameter` for a checkpoint that would lie in the ledger's own file."""
         check_apart(self.path, path)
 
     def copy_to(self, path: Path) -> None:
@@ -462,7 +462,7 @@ def _moves(by: Totals) -> dict[str, int]:
 
 
 def _raised(connection: Connection, dataset: str, analyst: str, parts: records.Parts, by: Totals) -> Totals:
-    """Let each of these parts hold so much more; by how much the dearest of the partition hold more then."""
+    """Let each of these parts hold so much more; by how much the most expensive of the partition hold more then."""
     key = {"dataset": dataset, "analyst": analyst, "partition": parts.partition}
     asked: dict[str, Any] = {f"of_{name}": value for name, value in key.items()}
     asked["most"] = connection.execute(schema.read_most, asked).scalar_one()
@@ -501,13 +501,13 @@ def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
 def sqlite_store(target: str | Path, timeout: float, witness: str | Path | None = None) -> SqlStore:
     """A store in one SQLite file of mode 0600.
 
-    The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing
-    one is checked in about a second at most: `LedgerCorrupted` if totals, numbering or the end of the chain are
-    wrong, `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for
-    others before `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew.
-    `witness` is a small file elsewhere that is told the head of the ledger before anything is handed out: an older copy
-    of the ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is
-    moved, deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
+    The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing one is
+    checked in about a second at most: `LedgerCorrupted` if totals, numbering or the end of the chain are wrong,
+    `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for others before
+    `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew. `witness` is a
+    small file elsewhere that is reported the head of the ledger before anything is handed out: an older copy of the
+    ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is moved,
+    deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
     """
     path = file_of(target)
     check_apart(path, witness)

@@ -84,9 +84,9 @@ async def stand(
 def standing(
     request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
 ) -> JSONResponse:
-    """The standing questions that are shown to this token, oldest first, with what they cost so far; after so many.
+    """The standing questions that are shown to this token, oldest first, with what they cost so far; after this many.
 
-    An `alert` tells which groups are active, or whether it is, as of which `version` of the rows.
+    An `alert` says which groups are active, or whether it is, as of which `version` of the rows.
     """
     found = standing_shown(service, on, after, limit + 1)
     last = after + limit if len(found) > limit else None
@@ -132,14 +132,14 @@ def feed(
 
 @router.get("/feed.atom", response_class=Response)
 def atom(request: Request, on: Subscriber, service: Shared) -> Response:
-    """The latest news for feed readers, as Atom. The token may come as the password of HTTP Basic, under any name."""
+    """The latest events for feed readers, as Atom. The token may come as the password of HTTP Basic, under any name."""
     found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
     return Response(messages.atom(on.served.name, _address(request), found), media_type="application/atom+xml")
 
 
 @router.get("/feed.json")
 def json_feed(request: Request, on: Subscriber, service: Shared) -> JSONResponse:
-    """The latest news for feed readers, as a JSON feed. The token may come as the password of HTTP Basic, under any
+    """The latest events for feed readers, as a JSON feed. The token may come as the password of HTTP Basic, under any
     name."""
     found = service.standing.feed.latest(on.served.name, analyst=_alone(on))
     told = messages.json_feed(on.served.name, _address(request), found)
@@ -182,7 +182,7 @@ async def feed_events(
 
 
 async def stood(service: Service, on: admission.Asking, body: dict[str, Any], key: str) -> alerts.StandingQuestion:
-    """A new standing question, as a body says it, in the trail; or the one that stands under the key.
+    """A new standing question, as a body says it, in the audit log; or the one that stands under the key.
 
     What it would cost is a calculation, which may be cut off; what is written down then is not.
     """
@@ -225,7 +225,7 @@ def _stood(
 
 
 def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> alerts.StandingQuestion:
-    """A standing question of one's own, of which nothing is sent for a while; in the trail."""
+    """A standing question of one's own, of which nothing is sent for a while; in the audit log."""
     own_standing(service, on, name)
     until = alerts.silence_of(service.standing.book.clock(), **said)
     service.trail.add(on.who, on.served.name, "stand", {"silenced": name, "until": until}, None)
@@ -233,7 +233,7 @@ def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> 
 
 
 def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[str, Any]:
-    """News that are shown to somebody who takes care of them from now on; in the trail."""
+    """Events that are shown to somebody who takes care of them from now on; in the audit log."""
     service.trail.add(on.who, on.served.name, "stand", {"acknowledged": number}, None)
     told = service.standing.feed.acknowledge(on.served.name, number, on.who.analyst, of=_alone(on))
     service.delivery.acknowledged(number)
@@ -241,7 +241,7 @@ def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[st
 
 
 def turned(service: Service, on: admission.Asking, name: str, state: str) -> alerts.StandingQuestion:
-    """A standing question of one's own, paused, going on or ended from now on; in the trail."""
+    """A standing question of one's own, paused, going on or ended from now on; in the audit log."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {alerts.state_of(state): name}, None)
     return service.standing.book.turn(name, state, scheduler.version_of(on.served))
@@ -258,7 +258,7 @@ def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.St
 def standing_shown(
     service: Service, on: admission.Asking, after: int = 0, limit: int | None = None
 ) -> list[alerts.StandingQuestion]:
-    """The standing questions that are shown to somebody, oldest first; after so many, so many."""
+    """The standing questions that are shown to somebody, oldest first; after this many, this many."""
     return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
 
 
@@ -274,7 +274,7 @@ def _with_state(on: admission.Asking, standing: alerts.StandingQuestion) -> dict
 
 
 def _alone(on: admission.Asking) -> str | None:
-    """Whose news alone are shown; None for those of all. What is not shown is not counted in pages either."""
+    """Whose events alone are shown; None for those of all. What is not shown is not counted in pages either."""
     return None if on.served.shared or on.who.custodian else on.who.analyst
 
 

@@ -155,7 +155,7 @@ async def quote_question(
 async def answered(
     request: Request, service: Service, on: admission.Asking, wish: requests.Wish, typed: bool
 ) -> JSONResponse:
-    """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
+    """Do what was asked, after it is in the audit log; a job where it takes longer than its asker waits."""
     key, patience = admission.request_key(request), _patience(request, service)
     job = await begun(service, on, wish, key)
     headers = {"Idempotency-Key": admission.key_header(key)}
@@ -167,7 +167,7 @@ async def answered(
 
 
 async def begun(service: Service, on: admission.Asking, wish: requests.Wish, key: str) -> Job:
-    """Begin what was asked, after it is in the trail."""
+    """Begin what was asked, after it is in the audit log."""
     await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
     service.figures.calls.labels(on.served.name, wish.kind).inc()
     return service.jobs.start(on.who, on.served, wish, key)

@@ -206,7 +206,7 @@ def published_text(request: Request, on: admission.Asking, service: Service, for
 
 
 async def appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> int:
-    """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
+    """Add the rows of a body, and let what stands be asked about them; their version. In the audit log.
 
     Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
     """
@@ -227,7 +227,7 @@ def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, ke
 
 
 def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:
-    """Cap an analyst at a share of the budget; in the trail."""
+    """Cap an analyst at a share of the budget; in the audit log."""
     service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
     on.served.acting(on.who).set_quota(analyst, share)
 
@@ -272,7 +272,7 @@ def _written(made: PublicReport, form: str) -> str:
 
 
 def _sent(request: Request, text: bytes, form: str) -> Response:
-    """A compressed text, as it is to whoever takes it so."""
+    """A compressed text, as it is to anyone who takes it so."""
     media = f"text/{form}; charset=utf-8" if form in _TEXTS else admission.JSON
     headers = {"Vary": "Accept-Encoding"} | (_ALONE if form == "html" else {})
     if _takes_gzip(admission.header(request, "accept-encoding")):
@@ -337,7 +337,7 @@ def checked(who: Annotated[Principal, Depends(admission.May("trail"))], service:
 
 
 def token_made(service: Service, who: Principal, said: dict[str, Any]) -> str:
-    """A new token, as somebody says it who may make it; in the trail without its secret.
+    """A new token, as somebody says it who may make it; in the audit log without its secret.
 
     Errors: `Refusal` with status 403 for datasets beyond those of its maker; those of `BearerTokens.make`.
     """

@@ -35,7 +35,7 @@ def ready(service: Shared) -> JSONResponse:
 @router.get("/metrics")
 def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared) -> Response:
     """Prometheus metrics of all processes here: calls by kind, refusals, latencies, budgets left, what alerts do, which
-    news wait; of all datasets."""
+    events wait; of all datasets."""
     if not who.everywhere:
         raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
     for name, served in service.datasets.items():

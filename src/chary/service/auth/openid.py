@@ -239,7 +239,7 @@ def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Princi
 
 
 def name_of(token: str) -> str:
-    """The public name of a token of an issuer, which tells nothing of it.
+    """The public name of a token of an issuer, which says nothing of it.
 
     It is made of what is signed: to one signature others can be made by anybody, such as (r, n - s) to (r, s) of an
     elliptic curve, and under each another name could come as often as a token may.
@@ -292,8 +292,8 @@ class OpenIdLogIn:
     """Takes somebody to the issuer and back.
 
     Guarantee: `finish` lets in only the browser in which it was begun, once (the issuer takes a code once), and only
-    somebody whom a grant fits; what the issuer says is checked like any token, with the nonce of this log-in. Whoever
-    is in has a token of the service's own for a day, which custodians see in their list and may revoke.
+    somebody whom a grant fits; what the issuer says is checked like any token, with the nonce of this log-in. Anyone
+    who is in has a token of the service's own for a day, which custodians see in their list and may revoke.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class OpenIdLogIn:
     def finish(self, kept: str, said: Mapping[str, str]) -> Principal:
         """Who came back: `kept` as the browser kept it, `said` the query with which the issuer sent it here.
 
-        Errors: `Refusal` with status 403 for whoever is not let in, 503 while the issuer does not answer.
+        Errors: `Refusal` with status 403 for anyone who is not let in, 503 while the issuer does not answer.
         """
         nonce, verifier = self._began(kept, said.get("state", ""))
         if said.get("iss", self._said.issuer) != self._said.issuer or "error" in said or not said.get("code"):

@@ -135,7 +135,7 @@ class BearerTokens:
     """Makes, lists, revokes and recognises tokens.
 
     A token reads `chary_NAME_SECRET`; its name is public, its secret is shown once and nowhere kept. Guarantee: a
-    token that is unknown, expired, revoked or has another secret is nobody's, and how long that takes tells nothing of
+    token that is unknown, expired, revoked or has another secret is nobody's, and how long that takes says nothing of
     a secret.
     """
 

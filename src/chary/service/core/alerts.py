@@ -88,7 +88,7 @@ class StandingQuestion:
         return (self.resumed or 0) - 1 if over else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All that is told of it."""
+        """All that is said of it."""
         told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token", "resumed")}
         return told | {"asked": self.wish.written(), "share": str(self.share)}
 
@@ -114,7 +114,7 @@ class StandingBook:
     ) -> StandingQuestion:
         """A new one, as if it had been asked about this version; under a key that came before, the one that it made.
 
-        Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, above `MOST`, and for a key
+        Errors: `InvalidParameter` for what is no time, no share, or has no receiver, above `MOST`, and for a key
         under which something else stands.
         """
         name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
@@ -131,7 +131,7 @@ class StandingBook:
     def under(
         self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
     ) -> StandingQuestion | None:
-        """What stands under a key, whatever became of it; None for nothing, `InvalidParameter` for something else."""
+        """What stands under a key, whatever became of it; None at no cost, `InvalidParameter` for something else."""
         rows = self._store.rows(_row_of(named(who, dataset, key)))
         return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
@@ -153,7 +153,7 @@ class StandingBook:
         after: int = 0,
         limit: int | None = None,
     ) -> list[StandingQuestion]:
-        """All of them, oldest first: on one dataset, of one analyst, if one is named; after so many, so many."""
+        """All of them, oldest first: on one dataset, of one analyst, if one is named; after this many, this many."""
         statement = select(STANDING).order_by(STANDING.c.created, STANDING.c.standing).offset(after).limit(limit)
         if dataset is not None:
             statement = statement.where(STANDING.c.dataset == dataset)
@@ -170,7 +170,7 @@ class StandingBook:
     def take(self, name: str) -> StandingQuestion | None:
         """Take one to ask it, as it is now; None while somebody else has it.
 
-        On a server nobody else has one while its rows are held: whoever had it is dead, and need not be waited for.
+        On a server nobody else has one while its rows are held: anyone who had it is dead, and need not be waited for.
         """
         now = self.clock()
         free = update(STANDING).where(STANDING.c.standing == name)
@@ -179,14 +179,14 @@ class StandingBook:
         return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
 
     def look(self, standing: StandingQuestion, now: float) -> None:
-        """Its time has come and nothing was new: it waits for its next time. Whoever has it keeps it."""
+        """Its time has come and nothing was new: it waits for its next time. Anyone who has it keeps it."""
         if standing.every != APPEND:
             self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
 
     def turn(self, name: str, state: str, version: int) -> StandingQuestion:
-        """Pause one, let it go on, or end it, at that version of the rows; whoever asks it now goes on asking.
+        """Pause one, let it go on, or end it, at that version of the rows; anyone who asks it now goes on asking.
 
-        One that goes on is asked about the rows of then, not about versions that came meanwhile, which its news say.
+        One that goes on is asked about the rows of then, not about versions that came meanwhile, which its events say.
         Errors: `InvalidParameter` for another state, and for one that ended.
         """
         here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
@@ -200,7 +200,7 @@ class StandingBook:
     def silence(self, name: str, until: float | None) -> StandingQuestion:
         """From now until then (seconds since 1970; None: from now on again) nothing is sent of what it finds.
 
-        It is asked and charged, and its news are in the feed, all the same.
+        It is asked and charged, and its events are in the feed, all the same.
         """
         self._store.change(update(STANDING).where(STANDING.c.standing == name).values(silenced=until))
         return self.found(name)
@@ -218,7 +218,7 @@ def state_of(said: str) -> str:
 
 
 def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | None:
-    """Until when a silence lasts that is for so many hours, or until a time (in UTC where it names no zone).
+    """Until when a silence lasts that is for this many hours, or until a time (in UTC where it names no zone).
 
     None for no hours, which end it. Errors: `InvalidParameter` for anything else, for a time that is over, and for more
     than ten years.
@@ -243,7 +243,7 @@ def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | N
 
 def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
     """The share of a question, whose other terms are checked; `InvalidParameter` for what is no time, no share, or
-    nothing to be told."""
+    no receiver."""
     part = exact(said, "share")
     if not 0 < part <= 1:
         raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
@@ -329,7 +329,7 @@ _OUTCOMES: Final = (FIRED, CLEARED, HIT, ANSWER)
 
 @dataclass(frozen=True)
 class News:
-    """What is told: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing",
+    """What is reported: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing",
     "running out", "skipped" or "ended"; of which version, and which call has the answer.
 
     Of an alert also its `severity` and `note`, and which `groups` came to that state, if it has groups.
@@ -345,13 +345,13 @@ class News:
 
 
 class Feed:
-    """The news of all standing questions, numbered."""
+    """The events of all standing questions, numbered."""
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self.clock = store, clock or store.now
 
     def add(self, standing: StandingQuestion, news: News) -> None:
-        """Tell it, unless it was told before: the same kind of news of one version is told once."""
+        """Tell it, unless it was reported before: the same kind of events of one version is reported once."""
         here = (TOLD.c.standing == standing.standing, TOLD.c.kind == news.kind, TOLD.c.version == news.version)
         if not self._store.rows(select(TOLD.c.number).where(*here)):  # numbers are not used up in vain
             self._store.add_once(insert(TOLD).values(**self._row(standing, news)))
@@ -374,7 +374,7 @@ class Feed:
     def skip(self, standing: StandingQuestion, upto: int, why: str) -> StandingQuestion:
         """Leave the versions up to that one out, and say so: both at once, so that of each of them it is said once.
 
-        It is done by whoever has the question.
+        It is done by anyone who has the question.
         """
         first = standing.version + 1
         which = f"version {upto} was" if first == upto else f"versions {first} to {upto} were"
@@ -388,7 +388,7 @@ class Feed:
     def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
         """Say that somebody takes care of what fired or hit: it is sent no more. Who said so first stays.
 
-        With `of` only news of that analyst's questions are there. Errors: `Refusal` for news that are not there,
+        With `of` only events of that analyst's questions are there. Errors: `Refusal` for events that are not there,
         `InvalidParameter` for those of another kind.
         """
         here = *_of(dataset, of), TOLD.c.number == number
@@ -404,12 +404,13 @@ class Feed:
     def since(
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None
     ) -> list[dict[str, Any]]:
-        """So many news of a dataset from that number on, oldest first; only those of one analyst, if one is named."""
+        """This many events of a dataset from that number on, oldest first; only those of one analyst, if one is
+        named."""
         found = select(TOLD).where(*_of(dataset, analyst), TOLD.c.number > after).order_by(TOLD.c.number)
         return [told(row) for row in self._store.rows(found.limit(limit))]
 
     def latest(self, dataset: str, limit: int = 100, *, analyst: str | None = None) -> list[dict[str, Any]]:
-        """So many of the latest news of a dataset, newest first; only those of one analyst, if one is named."""
+        """This many of the latest events of a dataset, newest first; only those of one analyst, if one is named."""
         found = select(TOLD).where(*_of(dataset, analyst)).order_by(TOLD.c.number.desc())
         return [told(row) for row in self._store.rows(found.limit(limit))]
 
@@ -423,12 +424,12 @@ class Feed:
 
 
 def _of(dataset: str, analyst: str | None) -> tuple[ColumnElement[bool], ...]:
-    """The news of a dataset; only those of one analyst's questions, if one is named."""
+    """The events of a dataset; only those of one analyst's questions, if one is named."""
     return (TOLD.c.dataset == dataset, *([] if analyst is None else [TOLD.c.analyst == analyst]))
 
 
 def told(row: Any) -> dict[str, Any]:
-    """What is told of one piece of news."""
+    """What is said of one piece of events."""
     unsaid = ("webhook", "tries", "due")
     found = {name: value for name, value in row._mapping.items() if name not in unsaid}
     return found | {"groups": json.loads(row.groups or "[]"), "silenced": bool(row.silenced)}

@@ -39,7 +39,7 @@ class TrailEntry:
 class AuditTrail:
     """An entry for every request that could change anything, written before it is done.
 
-    Together with the ledger it says what became of each: the ledger has the calls by analyst and request key.
+    Together with the ledger it says what became of each: the ledger has the calls by analyst and idempotency key.
     Guarantee: an entry that was changed, removed or moved afterwards is found by `broken`, unless all that follow were
     made anew.
     """
@@ -94,7 +94,7 @@ class AuditTrail:
         return range(first, first + len(rows))
 
     def entries(self, after: int = 0, limit: int = 100) -> list[TrailEntry]:
-        """So many entries from that number on, oldest first."""
+        """This many entries from that number on, oldest first."""
         found = self._store.rows(select(TRAIL).where(TRAIL.c.number > after).order_by(TRAIL.c.number).limit(limit))
         return [TrailEntry(**row._mapping) for row in found]
 

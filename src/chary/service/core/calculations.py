@@ -52,7 +52,7 @@ class Turns(Generic[_Item]):
         self._waiting.setdefault(analyst, deque()).append(item)
 
     def next(self) -> _Item | None:
-        """The first one of whoever's turn it is, which waits no more; None where nothing waits."""
+        """The first one of anyone who's turn it is, which waits no more; None where nothing waits."""
         if not self._waiting:
             return None
         analyst = next(iter(self._waiting))
@@ -138,7 +138,7 @@ class _Running:
 
 
 class Deadlines:
-    """Cuts calculations off that take longer than so many seconds.
+    """Cuts calculations off that take longer than this many seconds.
 
     Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time, where the
     work is Python code whose single operations are short, as those on numbers of limited size are. What is in the midst
@@ -261,7 +261,7 @@ class Calculations:
 
 def _settle(thread: int) -> None:
     """Drop what is to be raised in this thread. To raise nothing would not do: the interpreter would go on looking for
-    what it was told of at every call, and never get further where calls are traced."""
+    what it was given at every call, and never get further where calls are traced."""
     try:
         _raise_in(ctypes.c_ulong(thread), ctypes.py_object(_Settled))
         while True:

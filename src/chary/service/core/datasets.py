@@ -110,7 +110,7 @@ def _fewer(charges: list[Charge]) -> list[Charge]:
 
 
 def _together(charges: list[Charge], size: int) -> list[Charge]:
-    """Of each so many charges those of one analyst and kind together."""
+    """Of each this many charges those of one analyst and kind together."""
     found = []
     for start in range(0, len(charges), size):
         sums: dict[tuple[str, str], Charge] = {}
@@ -154,11 +154,11 @@ class Served:
         return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
     def replaying(self, analyst: str) -> Session:
-        """The same, which tells what the ledger has under request keys, and asks nothing."""
+        """The same, which says what the ledger has under idempotency keys, and asks nothing."""
         return Session(replace(self.session.spine, analyst=analyst, replays=True))
 
     def shown_of(self, who: Principal) -> str | None:
-        """The analyst whose calls alone somebody is shown; None for whoever is shown those of all."""
+        """The analyst whose calls alone somebody is shown; None for anyone who is shown those of all."""
         return None if self.shared or who.custodian else who.analyst
 
     def shows(self, who: Principal, analyst: str) -> bool:
@@ -247,10 +247,11 @@ _UNKNOWN: Final = object()
 
 
 class SharedAnswers:
-    """Which answers are told again.
+    """Which answers are replayed.
 
-    Guarantee: a request key has one answer. Whether it is that of its own call, or that of a call of somebody else, is
-    written down before either is asked or told, and stays so whatever is asked or appended later, in every process.
+    Guarantee: an idempotency key has one answer. Whether it is that of its own call, or that of a call of somebody
+    else, is written down before either is asked or told, and stays so whatever is asked or appended later, in every
+    process.
     """
 
     def __init__(self, store: ServiceStore) -> None:
@@ -260,7 +261,7 @@ class SharedAnswers:
         """What somebody was answered to this very question, about the rows of now: it is public, and telling is free.
 
         None where nobody asked it since the rows last changed, where the key was asked by a call of its own, and for
-        what is several calls, or goes on with an outcome that was held. Errors: `RequestConflict` for a key that came
+        what is several calls, or continues an outcome that was held. Errors: `RequestConflict` for a key that came
         before with another question.
         """
         spine = session.spine
@@ -339,7 +340,7 @@ _STANDING: Final = re.compile(r"standing [0-9a-f]+ at (\d{1,18})", re.ASCII)
 
 
 def standing_key(name: str, version: int | str) -> str:
-    """The request key under which a standing question is asked about a version; without one, how all of them begin.
+    """The idempotency key under which a standing question is asked about a version; without one, how all of them begin.
 
     >>> standing_key("1f", 7)
     'standing 1f at 7'
@@ -383,7 +384,7 @@ class ReportInPages:
 
 
 class ReportsKept:
-    """What was made of reports, by what it was made of: whoever asks for it again waits for the first one."""
+    """What was made of reports, by what it was made of: anyone who asks for it again waits for the first one."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], Future[Any]] = OrderedDict()

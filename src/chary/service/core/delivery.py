@@ -1,4 +1,4 @@
-"""Delivery of news to the receivers that a chary.toml names, and to no others, until they are taken.
+"""Delivery of events to the receivers that a chary.toml names, and to no others, until they are taken.
 
 A receiver is a webhook or a mail; a standing question names one of either as its `webhook`.
 """
@@ -38,13 +38,13 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class AwayError(Exception):
-    """A receiver does not answer; of why nothing is told, since that may hold its address."""
+    """A receiver does not answer; of why nothing is reported, since that may hold its address."""
 
 
 class Receiver(Protocol):
-    """Who is told: `take` says whether it took the news; `AwayError` where nobody answers.
+    """Who is reported: `take` says whether it took the events; `AwayError` where nobody answers.
 
-    `since` has the versions at which groups fired that the news tells to be cleared.
+    `since` has the versions at which groups fired that the events tells to be cleared.
     """
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
@@ -65,7 +65,7 @@ class Hook:
         self._taken: dict[tuple[int, bool], int] = {}
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
-        """Tell it: what was taken of the news before is left out. What takes long goes on with the next try."""
+        """Tell it: what was taken of the events before is left out. What takes long continues the next try."""
         number, until = news["number"], time.monotonic() + _LEASE / 2
         which = (number, bool(news["acknowledged"]))
         for event in self._events(news, since)[self._taken.get(which, 0) :]:
@@ -136,7 +136,7 @@ class Post:
 
 
 class Delivery:
-    """Sends what was told.
+    """Sends what was reported.
 
     Guarantee: to the receivers of the chary.toml alone, without following redirects; at least once, under an identity
     of its own, so that one that comes twice is known. What clears an alert comes after what fired it. What is not taken
@@ -154,7 +154,7 @@ class Delivery:
 
     @property
     def receivers(self) -> list[str]:
-        """The names of all that may be told."""
+        """The names of all that may be reported."""
         return sorted(self._receivers)
 
     def tick(self) -> int:
@@ -167,19 +167,19 @@ class Delivery:
         return self._turns.begin({name: partial(self._sent_in_turn, name) for name in names})
 
     def acknowledged(self, number: int) -> None:
-        """Tell also PagerDuty that somebody takes care of these news, if it was told of them."""
+        """Tell also PagerDuty that somebody takes care of these events, if it was sent them."""
         mine = TOLD.c.number == number, TOLD.c.webhook.in_(self._duties), TOLD.c.tries.between(1, _TRIES)
         self._store.change(update(TOLD).where(*mine).values(due=0.0, tries=0))
 
     def close(self, seconds: float) -> int:
         """Send nothing more, and wait so long for what is on its way; returns to how many receivers something still is.
 
-        It is sent again by whoever sends next.
+        It is sent again by anyone who sends next.
         """
         return self._turns.close(seconds)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
-        """Of each receiver how many news wait for it, and how many it never took."""
+        """Of each receiver how many events wait for it, and how many it never took."""
         never = case((TOLD.c.tries > _TRIES, 1))
         counted = select(TOLD.c.webhook, func.count(TOLD.c.due).label("due"), func.count(never).label("never"))
         found = self._store.rows(counted.where(TOLD.c.webhook.is_not(None)).group_by(TOLD.c.webhook))
@@ -232,7 +232,7 @@ class Delivery:
         return taken
 
     def _done(self, row: Any, due: float | None) -> None:
-        """What becomes of news that were sent, unless something else became of them meanwhile."""
+        """What becomes of events that were sent, unless something else became of them meanwhile."""
         mine = TOLD.c.number == row.number, TOLD.c.tries == row.tries + 1, TOLD.c.due.is_not(None)
         self._store.change(update(TOLD).where(*mine).values(due=due))
 
@@ -246,5 +246,5 @@ class Delivery:
 
 
 def _pause(tried: int) -> float:
-    """So long until it is sent again, after so many times before this one."""
+    """So long until it is sent again, after this many times before this one."""
     return min(_LONGEST_PAUSE, _FIRST * 2.0 ** min(tried, 10))

@@ -25,7 +25,7 @@ FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Figures:
-    """The metrics of one process, in a registry of their own; where there are several, they are told together."""
+    """The metrics of one process, in a registry of their own; where there are several, they are reported together."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -56,7 +56,7 @@ class Figures:
 
 
 class StoredFigures(Collector):
-    """What standing questions and alerts do, and which news wait to be taken: read anew whenever they are asked for.
+    """What standing questions and alerts do, and which events wait to be taken: read anew whenever they are asked for.
 
     Every process tells the same, so they are counted once, whichever is asked.
     """

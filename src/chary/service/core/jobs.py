@@ -1,6 +1,6 @@
-"""Calls under way: each runs in a thread to its end, whoever waits for it; one that takes long becomes a job.
+"""Calls under way: each runs in a thread to its end, anyone who waits for it; one that takes long becomes a job.
 
-A job is a request key with a name: its answer is that of the ledger, in whichever process, also after a restart.
+A job is an idempotency key with a name: its answer is that of the ledger, in whichever process, also after a restart.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ class Job:
     future: "Future[Any]" = field(default_factory=Future, repr=False)
 
     def reached(self, step: str) -> None:
-        """What the spine tells of its progress."""
+        """What the spine says of its progress."""
         self.step = step
 
 
 @dataclass(frozen=True)
 class JobState:
-    """What is told of a job: "running", "done", "failed" or "interrupted"."""
+    """What is said of a job: "running", "done", "failed" or "interrupted"."""
 
     name: str
     dataset: str
@@ -61,7 +61,7 @@ class JobState:
 
 
 class Jobs:
-    """Runs calls, so many at once, those of all analysts in turn.
+    """Runs calls, this many at once, those of all analysts in turn.
 
     Guarantee: a call that has begun goes on when its client is gone; nothing is kept of an answer but what the ledger
     keeps. Errors: `Refusal` with status 429 for more calls than one analyst may have, 503 for more than may wait.

@@ -1,7 +1,7 @@
-"""News as they are read elsewhere: in the forms of webhooks, as a mail, as Atom and as a JSON feed.
+"""Events as they are read elsewhere: in the forms of webhooks, as a mail, as Atom and as a JSON feed.
 
-What is told is public: which question, which version, which groups changed, and which call has the answer; never the
-answer. Names and notes are other people's words: they stand in one line, cut, and are markup nowhere.
+What is reported is public: which question, which version, which groups changed, and which call has the answer; never
+the answer. Names and notes are other people's words: they stand in one line, cut, and are markup nowhere.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from chary.service.core.alerts import ANSWER, CHANGES, CLEARED
 
 News = Mapping[str, Any]
-"""One piece of news as `alerts.told` has it."""
+"""One piece of events as `alerts.told` has it."""
 
 # What joins letters into one sign is printed by no sign of its own.
 _JOINERS: Final = "\u200c\u200d"
@@ -31,7 +31,7 @@ _GROUPS: Final = 20
 
 
 def one_line(said: object, most: int = _LONGEST) -> str:
-    """A text as one line of at most so many characters, without what is not printed: no line ends, no controls.
+    """A text as one line of at most this many characters, without what is not printed: no line ends, no controls.
 
     >>> one_line("a\\r\\nBcc: b"), one_line("\\x1b[31m\\u202egnp"), one_line("abcdef", 4)
     ('a Bcc: b', '[31m gnp', 'abc…')
@@ -42,7 +42,7 @@ def one_line(said: object, most: int = _LONGEST) -> str:
 
 
 def identity(news: News) -> str:
-    """What no other news of any service is called.
+    """What no other events of any service is called.
 
     >>> identity({"standing": "0123456789abcdef", "number": 7})
     'chary.0123456789abcdef.7'
@@ -171,7 +171,7 @@ def _event(news: News, happening: Happening, *, changed: bool) -> dict[str, Any]
 
 
 def mail(news: News, sender: str, to: Iterable[str]) -> EmailMessage:
-    """A mail in plain text. Its Message-ID is that of the news: who gets it twice has it once.
+    """A mail in plain text. Its Message-ID is that of the events: who gets it twice has it once.
 
     >>> said = {"dataset": "visits", "standing": "01", "kind": "fired", "note": "peak", "version": 3, "call": 9}
     >>> said |= {"detail": "", "number": 1, "time": "2026-01-01T00:00:00Z"}
@@ -202,7 +202,7 @@ _SINCE: Final = "1970-01-01T00:00:00Z"
 
 
 def atom(dataset: str, address: str, found: Iterable[News]) -> bytes:
-    """News, the newest first, as Atom (RFC 4287).
+    """Events, the newest first, as Atom (RFC 4287).
 
     >>> atom("visits", "http://localhost/feed.atom", []).decode().count("<entry>")
     0
@@ -230,7 +230,7 @@ def _put(parent: Element, name: str, text: str) -> None:
 
 
 def json_feed(dataset: str, address: str, found: Iterable[News]) -> dict[str, Any]:
-    """News, the newest first, as JSON Feed 1.1.
+    """Events, the newest first, as JSON Feed 1.1.
 
     >>> json_feed("visits", "http://localhost/feed.json", [])["items"]
     []

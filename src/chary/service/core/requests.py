@@ -47,7 +47,7 @@ class Wish:
 
     @classmethod
     def of_body(cls, action: Action, body: Mapping[str, Any]) -> "Wish":
-        """Of a body that says beside its call which blocks that reads."""
+        """Of a body that says next to its call which blocks that reads."""
         call = {name: value for name, value in body.items() if name != "blocks"}
         return cls(action, call, blocks=body.get("blocks"))
 
@@ -81,8 +81,8 @@ def fulfilled(
     *,
     begins: int | None = None,
 ) -> Any:
-    """The answer, or the run that was opened; under a request key that came before the stored one, for free. With
-    `begins` a question begins so many rounds of a growing sparse vector at most.
+    """The answer, or the run that was opened; under an idempotency key that came before the stored one, for free. With
+    `begins` a question begins this many rounds of a growing sparse vector at most.
 
     Errors: those of the call, of `shown_call`, and of `run_shown` for a run.
     """
@@ -131,8 +131,8 @@ _BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
-    """The call of a body. `NotWithheld` where it goes on with a call that is not shown to somebody, as for one that is
-    not there: nobody learns, takes or publishes what another analyst's call held back."""
+    """The call of a body. `NotWithheld` where it continues a call that is not shown to somebody, as for one that is
+    not there: nobody learns, takes or publishes what another analyst's call withheld."""
     call = read_shown(body)
     held = getattr(call, "held", None)
     if held is not None and not served.shows(who, numbered(session.spine, held).analyst):
@@ -295,7 +295,7 @@ def calls_schema(*, openings: bool) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """A value without what JSON has no word for: infinite figures are told as nothing.
+    """A value without what JSON has no word for: infinite figures are reported as nothing.
 
     >>> finite({"reached": float("inf"), "left": 0.5})
     {'reached': None, 'left': 0.5}
@@ -308,7 +308,7 @@ def finite(value: Any) -> Any:
 
 
 def told_result(found: Any, session: Session, *, typed: bool) -> dict[str, Any]:
-    """What was answered or opened, with its price; `typed` adds what the client makes an equal answer of."""
+    """What was answered or opened, with its cost; `typed` adds what the client makes an equal answer of."""
     if isinstance(found, Run):
         return told_run(found, session, typed=typed)
     if not isinstance(found, Answer):
@@ -326,7 +326,7 @@ def told_run(run: Run[Any, Any], session: Session, *, typed: bool) -> dict[str, 
 
 
 def told_state(run: Run[Any, Any]) -> dict[str, Any]:
-    """The figures among what is public of a run: numbers, texts and truths, by name."""
+    """The figures among what is public of a run: numbers, strings and truths, by name."""
     state = run.state
     names = [name for name in dir(type(state)) if not name.startswith("_") and _is_figure(state, name)]
     names += [name for name in vars(state) if not name.startswith("_")] if hasattr(state, "__dict__") else []

@@ -1,4 +1,4 @@
-"""Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
+"""Asking standing questions: each once about every version of its rows, anyone who asks, whatever is interrupted."""
 
 import logging
 from collections import defaultdict
@@ -60,11 +60,11 @@ _NO_FAILURE: Final = Failures(0, 0.0)
 class StandingRunner:
     """Asks what is due.
 
-    Guarantee: each version at most once, under a request key made of the question and the version, so that two
-    processes, or one that was killed in between, ask and pay once; and what it found is told once. At appends it is
+    Guarantee: each version at most once, under an idempotency key made of the question and the version, so that two
+    processes, or one that was killed in between, ask and pay once; and what it found is reported once. At appends it is
     asked about every version in order, reading the rows as of that version, also where several came meanwhile: what
-    stays out is told as "skipped", with the reason. It never takes more than the share of the question: what could cost
-    more ends it. What calls were charged that failed or were killed counts: the ledger tells.
+    stays out is reported as "skipped", with the reason. It never takes more than the share of the question: what could
+    cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
 
     A version stays out where it came during a pause, where the source cannot tell its rows from later ones, and where
     the run was asked about later ones meanwhile by somebody else.
@@ -203,7 +203,7 @@ class StandingRunner:
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
         """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
-        purpose only its kind is told."""
+        purpose only its kind is reported."""
         LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
         before = self.failures.get(standing.standing, _NO_FAILURE)
         failed = Failures(before.times + 1, self.book.clock() + min(_LONGEST_PAUSE, 2.0**before.times))
@@ -217,9 +217,9 @@ class StandingRunner:
         self, session: Session, standing: StandingQuestion, about: int | None = None, parts: Parts | None = None
     ) -> tuple[Amount, int]:
         """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
-        account; without the answer about a version, which is told again for free. Rounds that were begun for it are
-        not: they may be over. Where the budget renews it is what the dearest block was charged, or the dearest of the
-        blocks that are asked about next."""
+        account; without the answer about a version, which is replayed for free. Rounds that were begun for it are not:
+        they may be over. Where the budget renews it is what the most expensive block was charged, or the most expensive
+        of the blocks that are asked about next."""
         spine = session.spine
         if spine.blocks is not None:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")
@@ -312,7 +312,7 @@ def version_of(served: Served) -> int:
 
 
 def key_of(standing: StandingQuestion, version: int | str) -> str:
-    """The request key under which it is asked about a version of its rows; without one, how all of them begin."""
+    """The idempotency key under which it is asked about a version of its rows; without one, how all of them begin."""
     return standing_key(standing.standing, version)
 
 
@@ -342,7 +342,7 @@ def _moves_on(session: Session, standing: StandingQuestion) -> bool:
 
 
 def outcomes(session: Session, standing: StandingQuestion, version: int, answer: Answer) -> list[News]:
-    """What is told of an answer: of an alert which groups fired and which cleared, of anything else that it hit."""
+    """What is said of an answer: of an alert which groups fired and which cleared, of anything else that it hit."""
     run = alert_run(session, standing)
     if run is not None and isinstance(answer, (AlertAnswer, AlertAnswers)) and answer.hit:
         severity, note = run.opened.severity, run.opened.note

@@ -114,7 +114,7 @@ async def strict_body(request: Request) -> dict[str, Any]:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """A body of at most so many bytes that comes in time; `Refusal` with status 413 or 408 otherwise."""
+    """A body of at most this many bytes that comes in time; `Refusal` with status 413 or 408 otherwise."""
     length = request.headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
         raise Refusal(400, "the length of the body is no number")
@@ -233,7 +233,7 @@ def request_key(request: Request) -> str:
 
 
 def key_header(key: str) -> str:
-    """A request key as `Idempotency-Key` says it, in the characters that a header has.
+    """An idempotency key as `Idempotency-Key` says it, in the characters that a header has.
 
     >>> key_header('a "b"')
     '"a \\\\"b\\\\""'

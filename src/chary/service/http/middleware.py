@@ -26,7 +26,7 @@ _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b
 
 @dataclass(frozen=True)
 class Observing:
-    """Middleware: refuses other hosts, answers what nobody foresaw with a problem that tells nothing, counts and logs.
+    """Middleware: refuses other hosts, answers what nobody foresaw with a problem that says nothing, counts and logs.
 
     A line of the log says the route, never the path; the status, never the body; the kind of an error, never its words.
     """
@@ -77,7 +77,7 @@ class _Watched:
 
 
 def problem_response(error: Exception) -> JSONResponse:
-    """The answer that tells of an error."""
+    """The answer that reports an error."""
     shown = error.example if isinstance(error, CharyError) else None
     told = problem(error) | ({} if shown is None else {"example": shown})
     headers = error.headers if isinstance(error, Refusal) else {}

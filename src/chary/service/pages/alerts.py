@@ -158,7 +158,7 @@ def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
 
 
 def _delay(quoted: Quote) -> list[str]:
-    """How soon an alert is told, from how often one version is enough."""
+    """How soon an alert is reported, from how often one version is enough."""
     if quoted.kind != Alert.kind or not quoted.distance or quoted.wrong_call is None or quoted.wrong_call >= 1:
         return []
     beyond, versions = plain(quoted.distance), plain(float(f"{1 / (1 - quoted.wrong_call):.3g}"))
@@ -166,7 +166,7 @@ def _delay(quoted: Quote) -> list[str]:
 
 
 def news_number(said: str) -> int:
-    """The number of news, as a form says it; `InvalidParameter` for what is none."""
+    """The number of events, as a form says it; `InvalidParameter` for what is none."""
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise InvalidParameter("news have a number")
     return int(said)

@@ -71,7 +71,7 @@ class Enclosed:
 
 
 def _told(request: Request, error: Exception) -> Response:
-    """What a page raised, as a page; whoever is not logged in is asked to."""
+    """What a page raised, as a page; anyone who is not logged in is asked to."""
     if isinstance(error, frame.NotLoggedIn):
         then = request.url.path if request.method == "GET" else ""
         return RedirectResponse(
@@ -81,6 +81,6 @@ def _told(request: Request, error: Exception) -> Response:
 
 
 def _unforeseen(request: Request, error: Exception) -> Response:
-    """An error as a page; of one that nobody foresaw nothing is told."""
+    """An error as a page; of one that nobody foresaw nothing is reported."""
     told = problem(error, LABELS)
     return frame.shown(request, "problem", told["status"], problem=told)

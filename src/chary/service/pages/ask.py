@@ -43,7 +43,7 @@ def once() -> str:
 
 
 def page_key(said: str, body: Mapping[str, Any]) -> str:
-    """The request key of a form: sent twice it has one answer, changed in between it asks anew."""
+    """The idempotency key of a form: sent twice it has one answer, changed in between it asks anew."""
     kept = said if _ONCE.fullmatch(said) else once()
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return f"page {kept} {digest[:16]}"
@@ -84,7 +84,7 @@ Answered = Annotated[int | None, Query(ge=1, le=2**53)]
 
 @router.get("")
 def ask(request: Request, on: Asker, kind: str | None = None, answer: Answered = None) -> Response:
-    """The form of a kind; with an answer, that one beside the form that asked it."""
+    """The form of a kind; with an answer, that one next to the form that asked it."""
     call = None if answer is None else history.shown_replay(on, answer)
     form, texts = _again(on, call, kind)
     return _form(request, on, form, texts, forms.Quoted(), call=call)
@@ -175,7 +175,7 @@ def _form(
     call: history.Replay | None = None,
     said: Posted | None = None,
 ) -> Response:
-    """The page: the form, and beside it the quote or the answer."""
+    """The page: the form, and next to it the quote or the answer."""
     session = on.served.asked_by(on.who.analyst)
     fields: dict[str, Any] = {} if said is None else said.fields
     opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True, here=True)
@@ -194,7 +194,7 @@ run_router = APIRouter(prefix="/datasets/{dataset}/ask/runs/{number}")
 
 @run_router.get("")
 def run(request: Request, on: Asker, number: Number, answer: Answered = None) -> Response:
-    """The run, its latest answer beside the form."""
+    """The run, its latest answer next to the form."""
     return _question_form(request, on, number, {}, forms.Quoted(), answer=answer)
 
 

@@ -43,8 +43,8 @@ def custodian(request: Request, on: Capping, service: Shared, again: Again = Non
 async def append(
     request: Request, on: Annotated[Asking, Depends(Visiting("append"))], service: Shared, form: Form
 ) -> Response:
-    """Append a CSV. A form that is sent twice adds its rows once: it has the request key. Which is told, since whoever
-    came back to an old form may have chosen another file in it."""
+    """Append a CSV. A form that is sent twice adds its rows once: it has the idempotency key. Which is reported, since
+    anyone who came back to an old form may have chosen another file in it."""
     raw, key = form.files.get("rows", b""), form.text("key")
     try:
         if not raw or not key:
@@ -140,7 +140,7 @@ class KeptToken:
 
 
 def analysts_capped(service: Service, on: Asking) -> list[Capped]:
-    """Whoever asked, has a token to ask, or was capped, by name."""
+    """Anyone who asked, has a token to ask, or was capped, by name."""
     options = service.config.dataset.get(on.served.name)
     names = set(options.shares) if options else set()
     spine = on.served.session.spine
@@ -161,10 +161,10 @@ def kept_tokens(service: Service, on: Asking) -> list[KeptToken]:
 
 
 def backup_commands(service: Service, on: Asking) -> list[str]:
-    """What whoever runs the service types beside the chary.toml to copy the ledger and the service's own database.
+    """What anyone who runs the service types next to the chary.toml to copy the ledger and the service's own database.
 
-    Both may be in use meanwhile. Places are told as the chary.toml has them; of a server nothing is told, since its
-    address may hold a password.
+    Both may be in use meanwhile. Places are reported as the chary.toml has them; of a server nothing is reported, since
+    its address may hold a password.
     """
     if on.served.name not in service.config.dataset:
         return []

@@ -47,8 +47,8 @@ class Look:
 
 @dataclass(frozen=True)
 class AlertShown:
-    """What is public of an alert that stands: its terms, the state of each group, its news that tell of changes, newest
-    first, and what it skipped."""
+    """What is public of an alert that stands: its terms, the state of each group, its events that tell of changes,
+    newest first, and what it skipped."""
 
     opened: Alert
     states: Mapping[str, str]
@@ -57,7 +57,7 @@ class AlertShown:
 
     @classmethod
     def of(cls, run: AlertRun, news: Iterable[Mapping[str, Any]]) -> "AlertShown":
-        """Of an open run, and all news of what stands."""
+        """Of an open run, and all events of what stands."""
         keys, active, told = run.opened.counted.keys, run.state.active, list(news)
         states = {"": state_of(active)} if keys is None else {}
         for key in keys or ():

@@ -166,7 +166,7 @@ def _dated(value: Any, kind: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Dates of keys stand there as texts, with their types beside them."""
+    """Dates of keys stand there as strings, with their types next to them."""
     return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
@@ -219,7 +219,7 @@ class FormField:
         return "" if self.usual is None else fields.number_told(self.usual)
 
     def said(self, texts: Mapping[str, str], types: Schema) -> Any:
-        """What a form says of it, as JSON; None for nothing. Errors name the field."""
+        """What a form says of it, as JSON; None at no cost. Errors name the field."""
         own = {
             name.removeprefix(self.name).lstrip("."): text.strip() for name, text in texts.items() if self._has(name)
         }
@@ -238,7 +238,7 @@ class FormField:
             raise
 
     def told(self, value: Any, types: Schema, column: str | None = None) -> Texts:
-        """The texts of the form that say this value."""
+        """The strings of the form that say this value."""
         if self.control == "query":
             return {f"{self.name}.{part}": text for part, text in query_told(value, types).items()}
         if self.control == "flag":

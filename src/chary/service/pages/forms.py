@@ -43,7 +43,7 @@ class CallForm:
         return titled(self.kind)
 
     def usual(self, series: dict[str, Any] | None = None) -> Texts:
-        """The texts of an empty form; of a series it is asked as a whole."""
+        """The strings of an empty form; of a series it is asked as a whole."""
         texts = {field.name: "on" for field in self.fields if field.control == "flag" and field.usual is True}
         asked = (
             [] if series is None else [field for field in self.fields if field.control == "query" and field.required]
@@ -74,7 +74,7 @@ class CallForm:
         return [field for field in self.fields if field.required and field.said(texts, types) is None]
 
     def filled(self, call: Call[Any], types: Schema) -> Texts:
-        """The texts of the form that say this very call."""
+        """The strings of the form that say this very call."""
         body = call.body()
         found: Texts = {}
         for field in self.fields:
@@ -146,7 +146,8 @@ _TERMS: Final = ("tests", "truth")
 
 @dataclass(frozen=True)
 class Quoted:
-    """What is told beside a form. `field` is the control that a problem is about; `reads` how a condition is read."""
+    """What is reported next to a form. `field` is the control that a problem is about; `reads` how a condition is
+    read."""
 
     quote: Quote | None = None
     problem: dict[str, Any] | None = None

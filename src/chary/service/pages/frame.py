@@ -65,7 +65,7 @@ def shown(request: Request, template: str, status: int = 200, **context: Any) ->
 
 
 def _around(request: Request) -> dict[str, Any]:
-    """What the layout shows: of the dataset at hand, and of whoever is logged in."""
+    """What the layout shows: of the dataset at hand, and of anyone who is logged in."""
     who: Principal | None = getattr(request.state, "who", None)
     on: Asking | None = getattr(request.state, "on", None)
     cookie = cookie_of(request)
@@ -140,7 +140,7 @@ _FILTERS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Logged:
-    """A dependency of a page: whoever is logged in, if the token may do this action.
+    """A dependency of a page: anyone who is logged in, if the token may do this action.
 
     Guarantee: no page but the one to log in runs without one; what a role may is the table of the interface.
     """
@@ -299,7 +299,7 @@ def cookie_of(request: Request) -> str:
 
 
 def forgotten(request: Request) -> None:
-    """Forget whoever was logged in with this browser, by whichever cookie."""
+    """Forget anyone who was logged in with this browser, by whichever cookie."""
     for name in COOKIES:
         log_ins(request).end(request.cookies.get(name, ""))
 

@@ -83,7 +83,7 @@ def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
 
 
 def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
-    """So many calls that are shown to somebody, newest first, of those before a number."""
+    """This many calls that are shown to somebody, newest first, of those before a number."""
     spine, analyst = served.session.spine, served.shown_of(who)
     return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
 
@@ -177,7 +177,7 @@ REPORT_PAGE: Final = frame.Page("report", "Report", "look", report_router)
 
 @report_router.get("")
 def report(request: Request, on: frame.Looker, service: Shared, page: PageNumber = 1) -> Response:
-    """The report in the layout, so many questions a page."""
+    """The report in the layout, this many questions a page."""
     return _shown(request, on, service, page=page)
 
 

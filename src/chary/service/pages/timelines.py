@@ -162,7 +162,7 @@ def lasts(days: float) -> str:
 
 
 def now() -> datetime:
-    """The time that rates are told of."""
+    """The time that rates are given."""
     return datetime.now(UTC)
 
 

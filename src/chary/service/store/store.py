@@ -135,7 +135,7 @@ def _file(place: str | Path) -> Engine:
 
 
 def _keep_private(place: Path) -> None:
-    """For its owner alone, like a ledger: it holds what everybody asked. What SQLite puts beside it has its mode."""
+    """For its owner alone, like a ledger: it holds what everybody asked. What SQLite puts next to it has its mode."""
     with suppress(OSError):  # SQLite says in its own words what it cannot open
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
     with suppress(OSError):
@@ -263,8 +263,8 @@ def alone(connection: Connection, name: str) -> None:
 
 @contextmanager
 def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
-    """Hold a name against all processes; the server lets go of it when this one dies. `OperationalError` after so many
-    seconds."""
+    """Hold a name against all processes; the server lets go of it when this one dies. `OperationalError` after this
+    many seconds."""
     with engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT")
         connection.detach()

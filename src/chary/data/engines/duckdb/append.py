@@ -105,8 +105,8 @@ def append(
 ) -> rows.Batch:
     """Check the columns of `source` against the table, insert them and remember the batch, in one transaction.
 
-    In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
-    first, since it remembers the batch for whoever was not told. Files of a folder that was opened stay there.
+    In memory `arrive` gets the batch inside the transaction: if it fails, nothing was added. A file commits
+    first, since it remembers the batch for anyone who was not told. Files of a folder that was opened stay there.
     """
     in_place = stays(loader, source)
     arrived = source if in_place else quietly(lambda: reader.copied(source), batches.unfit())
@@ -219,8 +219,11 @@ class StateOfRows:
 def state_of(
     database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader, end: Growth | None = None
 ) -> StateOfRows | None:
-    """The state now, or that of the rows up to an end; None where it cannot be told: a column named rowid hides the
-    engine's, and in a file from which rows were taken out the engine may give those behind them other numbers."""
+    """The state now, or that of the rows up to an end; None where it cannot be determined.
+
+    A column named rowid hides the engine's, and in a file from which rows were taken out the engine may give those
+    behind them other numbers.
+    """
     if _hides_rowid(loader):
         return None
     database.grown = now = database.grown or growth_of(connection, loader)
@@ -277,7 +280,7 @@ ARRIVALS_THEN: Final = "chary_then_arrivals"
 def end_of(
     database: Database, connection: duckdb.DuckDBPyConnection, loader: reader.Loader, batch: int, size: int | None
 ) -> Growth:
-    """How far rows had grown with that batch, or when there were so many; `InvalidQuery` where that is not known.
+    """How far rows had grown with that batch, or when there were this many; `InvalidQuery` where that is not known.
 
     Rows are only added, so that those of then are the first ones.
     """
@@ -295,7 +298,7 @@ def end_of(
 
 
 def _place_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, size: int) -> int:
-    """The number before which the first so many rows are; they are numbered from 0, but where rows were taken out."""
+    """The number before which the first this many rows are; they are numbered from 0, but where rows were taken out."""
     [(rows,)] = connection.execute(f"SELECT count(*) FROM {loader.stored}").fetchall()
     if rows < size:
         raise EngineError("there are fewer rows than there were: the rows were changed from outside")
@@ -307,7 +310,7 @@ def _place_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, size
 
 
 def _are_first(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, rows: int) -> bool:
-    """Whether all the rows of a file, of which there are so many, have the first numbers: none was ever taken out."""
+    """Whether all the rows of a file, of which there are this many, have the first numbers: none was ever taken out."""
     beyond = f"SELECT 1 FROM {loader.stored} WHERE rowid >= {rows} LIMIT 1"
     return not connection.execute(beyond).fetchall()
 

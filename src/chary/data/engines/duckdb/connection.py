@@ -191,7 +191,7 @@ class Database:
             yield self._connection
 
     def ask(self, work: Work, doing: str) -> Any:
-        """What `work` finds on the connection; if it fails, `EngineError` tells what it was doing, and no value.
+        """What `work` finds on the connection; if it fails, `EngineError` says what it was doing, and no value.
 
         So it does within `write`: rows that are not there yet, and may never be, are in no answer.
         """

@@ -32,7 +32,7 @@ from chary.errors import InvalidParameter, SchemaMismatch, quietly
 # Ibis writes ROUND(x, 0), which takes DuckDB three times as long as ROUND(x).
 @ibis.udf.scalar.builtin(name="round")  # type: ignore[untyped-decorator]
 def _nearest(value: float) -> float:  # type: ignore[empty-body]
-    """The nearest whole number as a double, halves away from zero; the engine's own function."""
+    """The nearest integer as a double, halves away from zero; the engine's own function."""
 
 
 # Types of the engine whose texts differ for different values and stay the same whatever the session's settings.

@@ -1,4 +1,4 @@
-"""Sources read into DuckDB: types of columns, casts of texts, attached files, notes of batches, whole loads."""
+"""Sources read into DuckDB: types of columns, casts of strings, attached files, notes of batches, whole loads."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +88,7 @@ _FOUND_TIME: Final = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 
 @dataclass(frozen=True)
 class Casting:
-    """The declared types of columns of texts; a column about which nothing is said stays text.
+    """The declared types of columns of strings; a column about which nothing is said stays text.
 
     `types`, by the engine's own names, are by column; `others` is the type of all columns but `unit`, if there is one.
     """
@@ -99,7 +99,7 @@ class Casting:
     unit: str | None = None
 
     def select(self, texts: Mapping[str, bool], relation: str) -> str:
-        """SQL for the columns of a relation, of which `texts` tells whether they are texts to be read.
+        """SQL for the columns of a relation, of which `texts` says whether they are strings to be read.
 
         `SchemaMismatch` where a type is declared for a column that is not there or not a text.
         """
@@ -153,7 +153,7 @@ def inferred(
 ) -> dict[str, str]:
     """The first type that all cells of a column are of, for each column that has one; it depends on values.
 
-    A unit is a whole number only where each is written in the one usual way: two spellings are two units.
+    A unit is an integer only where each is written in the one usual way: two spellings are two units.
     """
     tests = [test for name in names for test in _tests(quote(name), name == unit, dialect)]
     if not tests:
@@ -259,7 +259,7 @@ def detach(connection: duckdb.DuckDBPyConnection, source: RowSource) -> None:
 
 
 def texts_of(connection: duckdb.DuckDBPyConnection, source: RowSource) -> dict[str, bool]:
-    """Of each column of the attached rows whether its cells are texts without a type of their own."""
+    """Of each column of the attached rows whether its cells are strings without a type of their own."""
     return {name: source.kind == "csv" or name in source.objects for name in describe(connection, relation_of(source))}
 
 
@@ -268,7 +268,7 @@ def typed(
 ) -> str:
     """SQL for the attached rows with every cell of the type of its column.
 
-    What is declared for `value` is the type of all columns of texts beside the unit's.
+    What is declared for `value` is the type of all columns of strings next to the unit's.
     """
     relation, are_texts = relation_of(source), texts_of(connection, source)
     if not any(are_texts.values()):
@@ -466,7 +466,8 @@ class Loader:
         detach(connection, self.source)
 
     def types(self, batch: RowSource) -> dict[str, str]:
-        """The engine types with which the texts of a batch are read: those of the first rows, as they were declared."""
+        """The engine types with which the strings of a batch are read: those of the first rows, as they were
+        declared."""
         usual = self._usual()
         types = usual | {name: kind for name, kind in self.source.types.items() if name in usual}
         return {name: kind for name, kind in types.items() if batch.kind == "csv" or name in batch.objects}
@@ -486,7 +487,7 @@ class Loader:
         return typed(connection, self.source, self.unit, None if self.unpivot is None else self.unpivot[1])
 
     def _unparsed(self, connection: duckdb.DuckDBPyConnection) -> dict[str, Unparsed]:
-        """What of the texts, which are attached still, was declared to be of a type and is not."""
+        """What of the strings, which are attached still, was declared to be of a type and is not."""
         if not self.source.types:
             return {}
         texts = [name for name, is_text in texts_of(connection, self.source).items() if is_text]
@@ -519,13 +520,13 @@ _BEHIND: Final = 2**62
 
 
 def places_before(loader: "Loader", upto: int) -> str:
-    """SQL that tells which of `chary_arrivals` are before the row of that number in the relation that grows."""
+    """SQL that says which of `chary_arrivals` are before the row of that number in the relation that grows."""
     return f"{ARRIVAL} < {upto + (_BEHIND if loader.is_view and loader.path is None else 0)}"
 
 
 def look_at_arrivals(connection: duckdb.DuckDBPyConnection, loader: Loader, appended: str | None = None) -> None:
     """Make `chary_arrivals` the rows with their place in that order, where it is known; `appended` are those in memory
-    beside files that are read in place."""
+    next to files that are read in place."""
     if not loader.knows_arrival:
         return
     if not loader.is_view:
@@ -582,7 +583,7 @@ Types = Mapping[str, str]
 
 
 def read_steps(source: RowSource, asked: StepColumns, types: Types | None) -> Steps:
-    """All steps; texts are of the types of earlier steps, or those of public columns of the types found in them."""
+    """All steps; strings are of the types of earlier steps, or those of public columns of the types found in them."""
     failure = SchemaMismatch("the source cannot be read as a table with one type for each column")
     with Access().connect() as connection:
         columns, types = quietly(lambda: _columns(connection, copied(source), asked, types), failure)

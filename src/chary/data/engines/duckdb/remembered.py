@@ -39,7 +39,7 @@ class Look(Protocol):
         ...
 
     def state(self) -> StateOfRows | None:
-        """That in which the rows are; None where it cannot be told."""
+        """That in which the rows are; None where it cannot be determined."""
         ...
 
     def grew(self, before: StateOfRows, now: StateOfRows) -> bool:
@@ -195,7 +195,7 @@ class Knowing(Memory):
     A count is asked once without it; where it is asked again of more rows, all that are known are put together, and
     from then on what comes is looked up among them. So a question that is asked once costs what it did.
 
-    Guarantee: the answer is that of all rows. A unit counts in its first so many keys of those in which it has a row
+    Guarantee: the answer is that of all rows. A unit counts in its first this many keys of those in which it has a row
     that satisfies the condition. These keys are the union of those of then and of those in what came, so that only
     units that came count otherwise than before: by what is known of them now, less what was known of them then.
     """
@@ -302,7 +302,7 @@ def _taken_up(known: Any, cells: pa.Table, keep: int | None) -> Mapping[str, Any
 
 
 def _counts(cells: str, keep: int | None) -> str:
-    """SQL for how many units count in each key, of which a unit is in the first so many."""
+    """SQL for how many units count in each key, of which a unit is in the first this many."""
     if keep is not None:
         rank = f"row_number() OVER (PARTITION BY unit ORDER BY {POSITION})"
         cells = f"(SELECT {POSITION} FROM (SELECT {POSITION}, {rank} AS rank FROM {cells}) WHERE rank <= {keep})"

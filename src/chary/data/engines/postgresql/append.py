@@ -72,7 +72,7 @@ _INTEGERS: Final = {"int2": 2**15, "int4": 2**31}
 
 
 def arrays_of(rows: pa.Table, types: Mapping[str, str]) -> dict[str, list[Any]]:
-    """The columns as lists that can be sent; texts with NUL, which the server does not have, are NULL."""
+    """The columns as lists that can be sent; strings with NUL, which the server does not have, are NULL."""
     return {name: _sendable(rows[name], kind) for name, kind in types.items()}
 
 
@@ -220,7 +220,7 @@ def append(
 ) -> Batch:
     """Check the rows here, in the engine of this process, and write them and their batch in one transaction.
 
-    One writer writes at a time; `arrive` is told after the commit.
+    One writer writes at a time; `arrive` is reported after the commit.
     """
     if rows.long:
         raise SchemaMismatch("rows cannot be appended to a table that was unpivoted; nothing was written")
@@ -273,7 +273,7 @@ def _names(embedded: Engine, source: RowSource) -> list[str]:
 
 
 def _as(arrived: pa.Table, schema: dict[str, str], untyped: set[str]) -> pa.Table:
-    """With columns of nothing as such, and whole numbers as floats where the table has floats."""
+    """With columns of nothing as such, and integers as floats where the table has floats."""
     for place, (name, kind) in enumerate(schema.items()):
         if name in untyped:
             arrived = arrived.set_column(place, name, pa.nulls(len(arrived)))

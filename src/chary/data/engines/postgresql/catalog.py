@@ -198,7 +198,7 @@ _ROWS: Final = "SELECT relkind::text, relrowsecurity FROM pg_class WHERE oid = $
 def check_view(cursor: Cursor, table: str, oid: int) -> str:
     """What the view is made of; `SchemaMismatch` unless it picks columns and rows of one table and cannot fail.
 
-    A function that PostgreSQL calls leakproof tells nothing of its arguments but its result, so it never fails because
+    A function that PostgreSQL calls leakproof says nothing of its arguments but its result, so it never fails because
     of one. Volatile ones would choose other rows at each reading; aggregates, joins and limits make a row follow from
     other rows.
     """

@@ -152,7 +152,7 @@ class Server:
                 self._end()
 
     def ask(self, work: Callable[[Cursor], _Found], doing: str) -> _Found:
-        """What `work` finds; if it fails, `EngineError` tells what it was doing, and no value."""
+        """What `work` finds; if it fails, `EngineError` says what it was doing, and no value."""
         with self.reading() as cursor:
             return quietly(lambda: work(cursor), EngineError(f"the engine failed while it {doing}"))
 

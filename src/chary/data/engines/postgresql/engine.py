@@ -1,4 +1,4 @@
-"""PostgreSQL as an engine: its dialect, texts of values, snapshots and steps, its rows, and the engine itself."""
+"""PostgreSQL as an engine: its dialect, strings of values, snapshots and steps, its rows, and the engine itself."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -124,7 +124,7 @@ _PLAIN: Final = (
 def of_double(name: str) -> str:
     """SQL for a double as Python writes it: the shortest digits, a point below 1e16, and one zero.
 
-    The server writes no point behind whole numbers, an exponent from 1e15 on, and one digit more than is needed where
+    The server writes no point behind integers, an exponent from 1e15 on, and one digit more than is needed where
     fewer make a number just between two doubles, of which reading takes the even one. Numbers of so few digits lie
     between 2**54 and 1e40.
     """

@@ -1,4 +1,4 @@
-"""Spark's dialect: how Ibis writes exact whole numbers, texts and times for it."""
+"""Spark's dialect: how Ibis writes exact integers, strings and times for it."""
 
 import re
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Narrow(PySparkCompiler):  # type: ignore[misc]
         return self.visit_DefaultLiteral(op, value=value, dtype=dtype)
 
     def visit_FloorDivide(self, op: Any, *, left: Any, right: Any) -> Any:  # noqa: N802
-        """Of whole numbers from 0 on, which `div` divides exactly."""
+        """Of integers from 0 on, which `div` divides exactly."""
         return sge.IntDiv(this=sge.paren(left), expression=sge.paren(right))
 
     def visit_TimestampTruncate(self, op: Any, *, arg: Any, unit: Any) -> Any:  # noqa: N802
@@ -51,7 +51,7 @@ class Narrow(PySparkCompiler):  # type: ignore[misc]
         return _typed(began, "TIMESTAMP_NTZ")
 
     def visit_Sum(self, op: Any, *, arg: Any, where: Any) -> Any:  # noqa: N802
-        """Of whole numbers."""
+        """Of integers."""
         return self.agg.sum(arg if self.summed is None else _typed(arg, self.summed), where=where)
 
 

@@ -131,9 +131,10 @@ _LEFT: Final = frozenset({"spark.sql.parser.escapedStringLiterals"})
 
 
 def own_session(session: Any) -> Any:
-    """A session beside a user's, with its settings but ours and without its temporary views; the user's stays as it is.
+    """A session next to a user's, with its settings but chary's own and without its temporary views.
 
-    Both are of one Spark, which ends for neither when the other one is no longer needed.
+    The user's session stays as it is. Both are of one Spark, which ends for neither when the other one is no longer
+    needed.
     """
     made, theirs = session.newSession(), session.conf.getAll
     for key, value in (theirs | SETTINGS).items():
@@ -165,7 +166,7 @@ class SparkWork:
     """
 
     def __init__(self, session: Any) -> None:
-        """Beside a user's session, which stays as it is."""
+        """Next to a user's session, which stays as it is."""
         _be_silent()
         self._lock = threading.RLock()
         self._closed = False
@@ -185,7 +186,7 @@ class SparkWork:
             yield
 
     def ask(self, work: Callable[[Any], Any], doing: str) -> Any:
-        """What `work` finds in the session; if it fails, `EngineError` tells what it was doing, and no value."""
+        """What `work` finds in the session; if it fails, `EngineError` says what it was doing, and no value."""
         with self.held():
             failure = EngineError(f"the engine failed while it {doing}")
             return quietly(lambda: self._run(lambda: work(self.session)), failure)

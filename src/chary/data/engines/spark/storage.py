@@ -36,7 +36,7 @@ _TEXT: Final = re.compile(r"string( collate .*)?|(var)?char\([0-9]+\)")
 def column_of(name: str, spark_type: str, *, is_unit: bool) -> Column:
     """Choose the class of a type; no value of the column can make the SQL fail.
 
-    NaN becomes NULL. Decimals become floats, except in the unit column, where two units must never be merged. Texts
+    NaN becomes NULL. Decimals become floats, except in the unit column, where two units must never be merged. Strings
     are compared by their bytes whatever their collation, and are NULL where those are no text. Moments with a zone are
     read as the clock in UTC shows them.
 
@@ -151,7 +151,7 @@ def shared_schema(paths: Sequence[str]) -> pa.Schema:
 
 
 def on_this_machine(path: str) -> str:
-    r"""How Spark is told of this one file, whatever characters its name is made of.
+    r"""How Spark is given this one file, whatever characters its name is made of.
 
     >>> on_this_machine("/data/visits[1].parquet")
     'file:/data/visits\\[1\\].parquet'
@@ -227,7 +227,7 @@ class Template:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How texts are read, of these rows and of batches alike."""
+        """How strings are read, of these rows and of batches alike."""
         with closing(self._embedded.open(self._source, self._unit, None, None)) as opened:
             return opened.reading
 
@@ -245,7 +245,7 @@ def local_rows(embedded: Engine, source: RowSource, unit: str | None, unpivot: t
 
 
 def sendable(rows: pa.Table) -> pa.Table:
-    """The same rows in the types of Arrow that Spark knows: whole numbers of 64 bits without a sign are decimals."""
+    """The same rows in the types of Arrow that Spark knows: integers of 64 bits without a sign are decimals."""
     kinds = [pa.decimal128(20, 0) if column.type == pa.uint64() else column.type for column in rows.schema]
     return rows.cast(pa.schema(list(zip(rows.schema.names, kinds, strict=True))))
 
@@ -310,8 +310,8 @@ class RowsInFolder:
     """The rows of all Parquet files that a folder held when it was opened, and of the batches that were added by chary.
 
     A batch is there from the moment its note is, `_chary_batches/<number>.json`, which is made at once or not at all,
-    and by one process only. A file of ours without a note is nobody's: what wrote it was stopped. Files that others
-    put there later are seen when the folder is opened anew.
+    and by one process only. a file of chary without a note is nobody's: what wrote it was stopped. Files that
+    others put there later are seen when the folder is opened anew.
     """
 
     keeps_batches = True

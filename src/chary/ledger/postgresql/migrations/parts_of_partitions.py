@@ -1,4 +1,4 @@
-"""Version 6: parts of partitions, of which the dearest count, and the charges that name them."""
+"""Version 6: parts of partitions, of which the most expensive count, and the charges that name them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Version 5: the basic account, which adds the pure epsilons of all calls up beside the main one."""
+"""Version 5: the basic account, which adds the pure epsilons of all calls up next to the main one."""
 
 from pathlib import Path
 
