@@ -1,4 +1,7 @@
-"""chary: ask a private, growing database as many questions as you like; pay only for the answers that surprise you."""
+"""chary: interactive differential privacy for data that grow.
+
+One privacy budget covers every call to a dataset. In most sessions, a test that finds nothing costs nothing.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final

@@ -7,15 +7,15 @@ CharyError
 │   ├── InvalidQuery            an unknown column, a predicate outside the subset, keys of another type
 │   ├── SchemaMismatch          appended rows do not have the table's columns and types
 │   └── NotWithheld             no withheld outcome of that number, or it was already published
-├── BudgetExceeded              the worst price does not fit into what is left; nothing was touched
+├── BudgetExceeded              the worst cost does not fit into what is left; nothing was touched
 │   ├── (ledger.CapReached)     the same as a ledger raises it, with the amounts
-│   └── NotPriced               this filter has no price for this event at all
+│   └── NotPriced               this filter cannot account for this call
 ├── LedgerError
 │   ├── LedgerMismatch          a ledger of another dataset, or other terms than the ledger holds
 │   ├── LedgerCorrupted         the hash chain or the totals do not add up
 │   ├── LedgerLocked            another process held the ledger for too long
-│   ├── RequestConflict         a request key was used again with another question
-│   └── RequestInFlight         a request key whose first call is still running
+│   ├── RequestConflict         an idempotency key was used again with another query
+│   └── RequestInFlight         the first call under this idempotency key is still running
 ├── EngineError                 (also a RuntimeError) the engine failed after touching data; the charge stays
 ├── ForkedSession               (also a RuntimeError) a session was used in a fork of the process that opened it
 └── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
@@ -31,7 +31,7 @@ from chary.interruption import interrupted
 
 
 class OwnerWarning(UserWarning):
-    """What only who owns the rows should see, since it may count cells; it stops nothing.
+    """A warning for the owner of the rows only, since it may count cells; it stops nothing.
 
     It is told where data are opened: in Python as a warning, by the command on standard error. No answer, ledger,
     error or response of a service holds it.
@@ -119,7 +119,7 @@ class AlgorithmFailed(CharyError):
     """An algorithm that the caller brought raised, or returned no outcome that could be published; it stays charged."""
 
 
-# Failures of libraries, told again as errors that name no value of the data.
+# Failures of libraries, raised again as errors that name no value of the data.
 
 _T = TypeVar("_T")
 

@@ -143,4 +143,4 @@ def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, 
 def test_a_size_of_its_own_is_laplace_noise(call, visits):
     asked = f"quote {visits} release-if --unit patient_id --count --by clinic --keys a,b,c --above 1900 {BUDGET}"
     code, _, told = call(f"{asked} --epsilon 0.1 --tests 100")
-    assert (code, "belongs to a sharp test" in told) == (2, True)
+    assert (code, "belongs to an optimal test" in told) == (2, True)

@@ -35,7 +35,7 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
     barred = json.loads(call(again)[1])
     assert (barred["distinct"], barred["error_bar"]) == (numbers[0]["distinct"], numbers[0]["error_bar"])
     assert barred["low"] is None
-    assert "because it reached the bar" in barred["interval_says"]
+    assert "because it reached the threshold" in barred["interval_says"]
 
 
 def test_parts_and_values(call):

@@ -84,7 +84,7 @@ def test_sharp_tests_tell_hard_from_easy(call, visits, how):
 
 def test_sharp_tests_and_a_size_by_laplace_noise_do_not_go_together(call, visits):
     code, _, told = call(f"pmw {visits} {ROWS} {CELLS} --tests 5", *WOMEN)
-    assert (code, "belongs to a sharp test" in told) == (2, True)
+    assert (code, "belongs to an optimal test" in told) == (2, True)
 
 
 def test_an_analyst_has_histograms_of_their_own(call, visits):

@@ -220,7 +220,7 @@ class Wanted:
         """By how many steps of the grid one unit can move a question."""
         steps = positive(self.sensitivity, "sensitivity") / positive(self.grid, "grid")
         if steps.denominator != 1:
-            raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
+            raise InvalidParameter("sensitivity must be a multiple of the grid")
         return int(steps)
 
     @property

@@ -133,10 +133,10 @@ def _charges(plan: AgreedPlan, filter_: RenyiFilter) -> Charges:
     charges = plan.charges(share)
     if charges.hit == 0 or width(share) == math.inf:
         raise InvalidParameter(
-            "so little is left for each hit that it tells nothing: agree on fewer hits, or on a smaller part for misses"
+            "the budget for each hit is too small for any test: fix fewer hits, or a smaller part for misses"
         )
     if share and charges.miss == 0:
-        raise InvalidParameter("so small a part for misses pays for none of them: give a larger misses=, or misses=0")
+        raise InvalidParameter("this part is too small to pay for misses: give a larger misses=, or misses=0")
     return charges
 
 

@@ -467,7 +467,7 @@ def span_of(window: str, at: datetime) -> tuple[str, str]:
 def _span(window: str, at: datetime) -> tuple[datetime, datetime]:
     found = _WINDOW.fullmatch(window)
     if found is None:
-        raise InvalidParameter('a window is so many hours, days, weeks, months or years, such as window="30 days"')
+        raise InvalidParameter('a window is a number of hours, days, weeks, months or years, such as window="30 days"')
     number, unit = int(found[1]), found[2]
     try:
         if unit == "hour":

@@ -96,9 +96,11 @@ class Algorithm:
             if not _is_plain(plain_outcome(kept)):
                 raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
         if self.laws is not None and len(declared(self) or ()) < len(self.outcomes or ()):
-            raise InvalidParameter("laws are of outcomes that are listed once each")
+            raise InvalidParameter("laws= needs outcomes that are listed once each")
         if self.laws is not None and self.stated([True] * len(self.outcomes or ())).epsilon > self.size[0]:
-            raise InvalidParameter("the laws of an algorithm are less private than its epsilon: give a larger epsilon")
+            raise InvalidParameter(
+                "the distributions are less private than the epsilon of the algorithm: give a larger epsilon"
+            )
 
     def _settle_size(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
@@ -157,7 +159,7 @@ class Algorithm:
 
     def law(self, rows: Any) -> noise.FiniteLaw:
         """The distribution of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
-        failure = f"the probabilities of {self.name!r} raised, or are no law of its outcomes"
+        failure = f"the probabilities of {self.name!r} raised, or are no distribution over its outcomes"
         stated = self.probabilities
         if stated is None:
             raise AlgorithmFailed(failure)
@@ -239,7 +241,9 @@ def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
     exactly = [max(chance, Fraction(0)) for chance in exactly]
     total, mixed = sum(exactly, Fraction(0)), 2 * (many + 1) * many * _FLOATS_ERR * (1 + 2 / epsilon)
     if least < -_FLOATS_ERR or abs(total - 1) > many * _FLOATS_ERR or mixed > _MOST_MIXED:
-        raise InvalidParameter("floats are no law: they add up to something else, or are too many for this epsilon")
+        raise InvalidParameter(
+            "these floats are no distribution: they do not add up to 1, or are too many for this epsilon"
+        )
     return noise.RationalLaw([(chance / total + mixed / many) / (1 + mixed) for chance in exactly])
 
 
@@ -276,7 +280,7 @@ def canonical_outcome(value: Any) -> str:
         raise
     except (TypeError, ValueError, RecursionError):
         pass
-    raise InvalidParameter("outcomes are texts, numbers, truths, None, bytes, and lists and objects of them")
+    raise InvalidParameter("outcomes are strings, numbers, Booleans, None, bytes, and lists and objects of them")
 
 
 def handed(outcome: Any) -> Any:

@@ -355,7 +355,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
         said, groups = [self.above is not None, self.low is not None, self.high is not None], self._counted.keys
         if groups is not None and any(said):
             raise InvalidQuery(
-                "of groups the largest is told, by no threshold: leave above=, low= and high= out, or the groups"
+                "the largest of groups has no threshold: leave above=, low= and high= out, or the groups"
             )
         if groups is not None and len(groups) < 2:
             raise InvalidQuery('classify at least two groups, such as count().by("clinic", ["a", "b"])')

@@ -902,7 +902,7 @@ def polled(rows: Rows, question: str | int) -> Poll:
     if not isinstance(rows, Votes):
         raise InvalidQuery("labels need votes, which a program opens by open_votes; this dataset has rows")
     if isinstance(question, bool) or not isinstance(question, (str, int)):
-        raise InvalidQuery("a question put to voters is a string or a whole number")
+        raise InvalidQuery("a question to voters is a string or an integer")
     return rows.poll(question)
 
 

@@ -130,7 +130,7 @@ def in_json(text: str) -> Any:
         found = {}
     if found.keys() == {"value"}:
         return found["value"]
-    raise InvalidParameter("this is not JSON: texts in it stand in double quotes, names too")
+    raise InvalidParameter("this is not JSON: strings and names in it need double quotes")
 
 
 def as_json(value: Any) -> str:
@@ -464,7 +464,7 @@ def _scores(value: Any, name: str) -> Any:
 
 def _word(value: Any, name: str) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise InvalidParameter(f"{name} is a text or a whole number")
+        raise InvalidParameter(f"{name} is a string or an integer")
     return value
 
 
@@ -647,7 +647,7 @@ Running = Annotated[
     Count | Sum | Predicate | str | None,
     _query(_running, ["object", "string", "null"], "The body of a count or sum, or a condition."),
 ]
-_LISTED: Final = "The body of a keyed query, or conditions; algorithms cannot be read from JSON."
+_LISTED: Final = "The body of a grouped query, or conditions; algorithms cannot be read from JSON."
 Candidates = Annotated[
     Query | Sequence[Algorithm | Call[Any] | Predicate | str] | Mapping[str, Algorithm | Call[Any]],
     _query(_candidates, ["object", "array"], _LISTED, items={"type": "string"}),

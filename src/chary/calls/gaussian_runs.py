@@ -177,7 +177,7 @@ class FirstAbove(Hits):
 
     @property
     def interval_says(self) -> str:
-        return "no interval: which keys were above is told, not their values"
+        return "no interval: the answer says which groups are above, not their values"
 
     @property
     def hit(self) -> bool:
@@ -279,7 +279,7 @@ class AllAbove(Hits):
 
     @property
     def interval_says(self) -> str:
-        return "no interval: which keys were above is told, not their values"
+        return "no interval: the answer says which groups are above, not their values"
 
     def cells(self, position: int) -> dict[str, Any]:
         return {"hit": self.keys[position] in self.above if position < self.tested else None}

@@ -186,7 +186,7 @@ def check_average(query: Query, neighbor_relation: NeighborRelation, above: Frac
     if not low <= above <= high:
         told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
         if isinstance(query, Count):
-            told = "above is a share of rows, from 0 to 1: 0.3 is 30 %"
+            told = "above is a proportion of the rows, from 0 to 1: 0.3 is 30 %"
         raise InvalidParameter(f"{told}; got {plain(above)}")
 
 
@@ -371,7 +371,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         """
         law = self.law
         if isinstance(law, HitsLaw):
-            raise InvalidParameter("sharp tests have no round to begin: ask(query), and a yes is charged")
+            raise InvalidParameter("optimal tests have no round to begin: ask(query), and a yes is charged")
         # Refuses a table that shrank and noise out of range.
         begun = law.round(law.terms.epsilon_down(size))
         epsilon = Fraction(begun.call.epsilon)
@@ -551,7 +551,9 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
             """As for any run."""
 
 
-_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
+_TOLD: Final = (
+    "hits=20 (for the whole budget), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
+)
 
 
 @call("growing_sparse_vector", subject="growing")
@@ -598,7 +600,7 @@ class GrowingTests(Opening[GrowingRun]):
         if Fraction(self.exponent) > 1 and self.epsilon is None:
             raise InvalidParameter("an exponent above 1, where later hits cost more, is for rounds: give epsilon=")
         if self.value is not None and not self.values:
-            raise InvalidParameter("value= is the part of a price for published values: give values=True with it")
+            raise InvalidParameter("value= is the part of a hit's cost for its value: give values=True with it")
 
     def plan(self, spine: Spine) -> Plan[Any]:
         self._check_average()

@@ -57,10 +57,10 @@ class LivingStatistic:
         table, unit = table_of_units(rows), str(rows.neighbor_relation.unit)
         if rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
             raise InvalidQuery(
-                "a statistic of living units needs units that come and go: open with neighbors=add_remove"
+                "a statistic of active units needs units that come and go: open with neighbors=add_remove"
             )
         if table.schema.get(unit) not in (TypeClass.INTEGER, TypeClass.STRING):
-            raise InvalidQuery("a statistic of living units needs a privacy unit of texts or whole numbers")
+            raise InvalidQuery("a statistic of active units needs a privacy unit of strings or integers")
         names = list(known_columns(asked.columns_read, table.schema))
         self._asked, self._unit, self._names = asked, unit, names
         self._counted, self._rows = living(rows, count(where)), table.snapshot([*names, unit])
@@ -124,7 +124,7 @@ _ENDLESS: Final = (
     "a stream never ends, so its misses must be free: open the session with a delta and with grain= the epsilon of "
     "the stream, or make that epsilon smaller"
 )
-_TOLD: Final = "price= (the share of the budget for one hit), within= with tests=, or epsilon= for Laplace noise"
+_TOLD: Final = "price= (the fraction of the budget for one hit), within= with tests=, or epsilon= for Laplace noise"
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
             raise InvalidQuery("a count or a sum has its condition itself: where= is for a statistic")
         if not isinstance(query, (Count, Sum)) or (isinstance(query, Count) and query.without is not None):
             raise InvalidQuery(
-                'a stream counts living units: ask count("age >= 65"), a sum, or a statistic; groups are named by='
+                'a stream counts active units: ask count("age >= 65"), a sum, or a statistic; groups are named by='
             )
         return self._test(query, exact(above, "above"), self._spine.rows.neighbor_relation)
 

@@ -36,7 +36,7 @@ def _workload(value: Any, name: str) -> Any:
 def _row(row: Any) -> tuple[Any, ...]:
     if isinstance(row, (list, tuple)) and all(type(part) in (int, str) for part in row):
         return tuple(row)
-    raise InvalidParameter("a question of a workload is a list of whole numbers, one for each cell")
+    raise InvalidParameter("a query of a workload is a list of integers, one for each cell")
 
 
 WorkloadOf = Annotated[

@@ -79,7 +79,7 @@ class CalledOnce(Algorithm):
 
     def law(self, rows: Any) -> noise.FiniteLaw:
         if self.plan.law is None:
-            raise InvalidParameter(f"the law of {self.name!r} is not known")
+            raise InvalidParameter(f"the distribution of {self.name!r} is not known")
         return self.plan.law(Data(rows, noise.OperatingSystem(), None, None, FREE))
 
     def rehearse(self, rows: Rows) -> None:

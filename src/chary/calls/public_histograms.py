@@ -397,7 +397,7 @@ class PrepaidPMWLaw(HistogramLaw):
         except InvalidParameter:
             pass
         raise InvalidParameter(
-            f"so many rounds leave an epsilon of {plain(first)} for the first, too little for any noise: give a larger "
+            f"this number of rounds leaves an epsilon of {plain(first)} for the first, too little: give a larger "
             "alpha=, epsilon= or rho=, or a small number of rounds="
         )
 

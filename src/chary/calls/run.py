@@ -118,7 +118,7 @@ class Run(ABC, Generic[AnswerT, StateT]):
 
     def _open(self) -> None:
         if self._closed:
-            raise InvalidParameter(f"this run was closed; session.resume({self.call}) goes on with it")
+            raise InvalidParameter(f"this run was closed; session.resume({self.call}) continues it")
 
     def __enter__(self) -> Self:
         return self

@@ -255,7 +255,9 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
                 "a run at every size has an exponent= and a rho=, or epsilon= with delta=, no growth="
             )
         if Fraction(self.growth or 0) > MOST_GROWTH:
-            raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
+            raise InvalidParameter(
+                "growth is a fraction of at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows"
+            )
 
     def plan(self, spine: Spine) -> Plan[Any]:
         neighbor_relation, runs, told = (
@@ -326,7 +328,9 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
             raise InvalidParameter(f"bring the black box again: session.resume({self.call}, bring=box)")
         known = box.body(self._spine.rows.neighbor_relation) == self._terms["black_box"]
         if not known or self._terms["law"] not in [law.body() for law in box.laws]:
-            raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
+            raise InvalidParameter(
+                "this black box, or its accuracy bound, is not the one that the schedule was opened with"
+            )
         return box
 
     def plan(self) -> Plan[ScheduledRun]:

@@ -494,7 +494,7 @@ class Greedy(sharp.Valued[Hits]):
             brought = operands.named(self.candidates)
             check_own_epsilon(self)
             if any("chosen" in each.parameters for each in brought.values() if isinstance(each, Algorithm)):
-                raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
+                raise InvalidParameter("chosen is the parameter that gives candidates the choices before them")
         check_most(self._most, len(self._all), "candidates")
 
     @property
@@ -585,7 +585,7 @@ def _knowing(brought: Algorithm | Call[Any], public: list[Any]) -> Algorithm | C
 def check_own_epsilon(call: sharp.Valued[Any]) -> None:
     """Refuse what is said of tests, where candidates are algorithms."""
     if call.ways:
-        raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
+        raise InvalidParameter("algorithms bring their own epsilon: leave out hits=, price=, within= and epsilon=")
 
 
 def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:

@@ -197,7 +197,7 @@ def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fract
 
 def _some(main: int, steps: int) -> Fraction:
     if main == 0:
-        raise InvalidParameter("so small a part of this budget tells nothing: take fewer hits, or a larger price")
+        raise InvalidParameter("this part of the budget is too small for any test: take fewer hits, or a larger price=")
     return Fraction(main, steps)
 
 
@@ -258,7 +258,7 @@ def coarse_down(size: int) -> int:
 # How sharply a call tests, as it is said in all calls that test, and what they tell of it.
 
 _WAYS: Final = ("epsilon", "hits", "price", "within")
-_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
+_TOLD: Final = "hits=20 (for the whole budget), price=, within= with tests=, or epsilon= for Laplace noise"
 _LAPLACE: Final = "ask with epsilon= for Laplace noise"
 
 
@@ -306,17 +306,17 @@ def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
     """Refuse a call that does not say how accurately it tests in exactly one of these ways, which `told` shows."""
     said = [way for way in ways if getattr(call, way) is not None]
     if not said:
-        raise InvalidParameter(f"say how sharply: {told}")
+        raise InvalidParameter(f"specify the accuracy or the cost of the test: {told}")
     if len(said) > 1:
-        raise InvalidParameter(f"how sharply is said {len(said)} times, by {'= and '.join(said)}=: give one of {told}")
+        raise InvalidParameter(f"{'= and '.join(said)}= exclude one another: give one of {told}")
 
 
 def check_tests(call: Any) -> None:
     """Refuse what is said of this many tests together without their number, and of optimal tests next to `epsilon`."""
     if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
-        raise InvalidParameter(f"{alone}= is for so many tests together: give tests= as well, such as tests=1000")
+        raise InvalidParameter(f"{alone}= needs the number of tests: give tests= as well, such as tests=1000")
     if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
-        raise InvalidParameter(f"{other}= belongs to a sharp test: give price= instead of epsilon=, or hits=")
+        raise InvalidParameter(f"{other}= belongs to an optimal test: give price= instead of epsilon=, or hits=")
 
 
 def _says(call: Any, name: str) -> bool:

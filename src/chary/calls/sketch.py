@@ -53,7 +53,7 @@ class DistinctEstimate(answers.NumberOrNothing):
         if not self.barred or self.value is None:
             return super().interval_says
         return (
-            "no interval: it was published because it reached the bar; of all estimates 95 in 100 are within error_bar"
+            "no interval: it was published because it reached the threshold; 95 % of all estimates are within error_bar"
         )
 
 

@@ -227,7 +227,7 @@ class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
         hits = self.law.call.hits
         if HiddenThreshold.load(held).used >= hits:
             raise BudgetExceeded(
-                f"all {hits} hits of the sparse vector of call {self.call} are used up; another is opened, and "
+                f"all {hits} hits of the sparse vector of call {self.call} are used; another is opened, and "
                 f"charged, by session.start(SparseVector(above=..., hits={hits}, epsilon=...))"
             )
 
@@ -315,7 +315,7 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
     def _machine(self) -> Machine:
         steps = Fraction(self.sensitivity) / Fraction(self.grid)
         if steps.denominator != 1:
-            raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
+            raise InvalidParameter("sensitivity must be a multiple of the grid")
         sizes: Json = {"epsilon": self.epsilon, "hits": self.hits, "values": self.values}
         sizes["monotone"] = bool(self.monotone)
         if self.mechanism in (None, "one-sided"):

@@ -187,7 +187,7 @@ def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[Synt
     """
     if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery(
-            'a histogram of shares needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
+            'a histogram of proportions needs a public number of rows: open with privacy_unit=None, neighbors="replace"'
         )
     universe, asked = axes.Universe.of(call.universe), conditions(call.queries)
     mechanism = mwem.MwemRounds(call.rounds, call.epsilon, call.rho)
@@ -196,7 +196,7 @@ def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[Synt
 
     def read(rows: Rows) -> Sequence[Reading]:
         if public_size(rows) < 1:
-            raise InvalidQuery("a histogram of shares needs rows: append some first")
+            raise InvalidQuery("a histogram of proportions needs rows: append some first")
         return [universe_counts.CellReader(rows, universe_counts.CellQueries(universe, rows.schema, asked))]
 
     def run(data: Data) -> Result:
@@ -472,7 +472,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
             raise InvalidParameter("give rows= or alpha=, which is another way to say how many rows")
         size, workload = public_size(spine.rows), Workload.of(self.universe, self.queries, spine.rows.schema)
         if size < 1:
-            raise InvalidQuery("a database of shares needs rows: append some first")
+            raise InvalidQuery("a database of proportions needs rows: append some first")
         asked = (
             self.rows
             if self.alpha is None
@@ -500,7 +500,9 @@ def database_plan(
     share, and nothing else.
     """
     if not neighbor_relation.public_units or neighbor_relation.unit is not None:
-        raise InvalidQuery('a small database answers shares of rows: open with privacy_unit=None, neighbors="replace"')
+        raise InvalidQuery(
+            'a small database answers proportions of rows: open with privacy_unit=None, neighbors="replace"'
+        )
     workload.check(rows, call.measure)
     zcdp, pure = bounded_range(call.epsilon)
     body = {"epsilon": str(call.epsilon), "rows": call.rows, "measure": call.measure}

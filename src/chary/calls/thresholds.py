@@ -386,7 +386,7 @@ class ReleaseIf(Valued[AnsweredT]):
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Conditional]:
         if "epsilon" not in original:
-            raise NotWithheld(f"call {widen.held} holds no outcome: a sharp test keeps none, only epsilon= does")
+            raise NotWithheld(f"call {widen.held} withholds no outcome: only a test with epsilon= keeps one")
         return revision(widen, original, spine.rows.neighbor_relation)
 
     def _sharply_asked(self, spine: Spine) -> Asked:

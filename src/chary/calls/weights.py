@@ -464,7 +464,7 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
         return in_shares(told.interval, 1 if isinstance(told, WeightedAnswer) else size)
     ends = [float(exact(end, "an end")) for end in told]
     if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= 1:
-        raise InvalidParameter("give the ends of a share, from 0 to 1, the lower one first: (0.2, 0.3)")
+        raise InvalidParameter("give the ends of a proportion, from 0 to 1, the lower one first: (0.2, 0.3)")
     return ends[0], ends[1]
 
 
@@ -522,7 +522,7 @@ def _size_now(said: "PMW", spine: Spine) -> int:
     if series.has_public_size(near) or near.unit is not None:
         size = series.public_size(spine.rows)
         if size < 1:
-            raise InvalidQuery("a histogram of shares needs rows: append some first")
+            raise InvalidQuery("a histogram of proportions needs rows: append some first")
         return size
     if said.rows is None:
         raise InvalidQuery(
@@ -537,7 +537,7 @@ def _size_now(said: "PMW", spine: Spine) -> int:
 # Between these the largest call of which so many fit is looked for; smaller ones are no use to anybody.
 LARGEST_EPSILON, SMALLEST_EPSILON = 10.0, 1e-12
 _TOLD: Final = (
-    "hits=60 (so many fit), price= (the share of the budget for one), tests=1000 (all told within alpha/3), or "
+    "hits=60 (for the whole budget), price= (the fraction of the budget for one), tests=1000 (all within alpha/3), or "
     "epsilon= for Laplace noise"
 )
 # What is said of one that is prepaid alone, and what of one that is not.

@@ -80,7 +80,7 @@ class Transport:
             if found is not None:
                 return found
             if time.monotonic() > until:
-                raise errors.LedgerLocked("the call was interrupted again and again: ask again under its request key")
+                raise errors.LedgerLocked("the call was interrupted several times: ask again under its idempotency key")
 
     def append(self, path: str, request: str | None, rows: bytes | RowFile, media: str) -> int:
         """Send rows, and say their version: a file without an idempotency key under one of its name and contents."""
@@ -165,6 +165,6 @@ def _parsed(response: httpx.Response) -> Any:
 
 def _key(request: str) -> bytes:
     if not isinstance(request, str) or not request or not request.isprintable():
-        raise errors.InvalidParameter("a request key for a service is a printable text")
+        raise errors.InvalidParameter("an idempotency key for a service is a printable string")
     quoted = request.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted}"'.encode()

@@ -285,7 +285,7 @@ class Spine:
             most = self._affordable(plan, price)
             worst, basic = plan.worst(price, most), plan.epsilons(price)
             if self.replays and self.accounts(parts).fits(worst, basic):
-                raise RequestUnanswered("the ledger has no answer under this request key")
+                raise RequestUnanswered("the ledger has no answer under this idempotency key")
             if self.replays:
                 break
             try:

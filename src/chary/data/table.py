@@ -392,7 +392,7 @@ def living(rows: Rows, query: Query) -> protocol.LivingReading:
     """
     table = table_of_units(rows)
     if not isinstance(query, (Count, Sum)):
-        raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
+        raise InvalidQuery('active units are counted or added up: ask count("age >= 65") or sum("cost", ...)')
     table._asked_in_blocks()
     return table.held.living(query, table.part)
 

@@ -93,8 +93,8 @@ def types_told(rows: Rows, ledger: Ledger, dataset: str) -> str:
     if _INFERRED not in _kept(held) and not _infers(rows):
         return ""
     return (
-        " The types of columns were found in the values, by the wish of who opened the data: they are taken for "
-        "public, and the promise holds between datasets in which they are the same."
+        " The types of columns were inferred from the values when the data were opened. They are taken to be "
+        "public: the guarantee holds between datasets in which they are the same."
     )
 
 
@@ -199,21 +199,21 @@ class Growing(SessionBase):
     def append(self, rows: Any, *, request: str | None = None) -> int:
         """Add a batch of rows to the growing dataset; returns its version. Nothing is charged.
 
-        All rows or none are added, together with their version, whenever the process dies: rows of a DuckDB file stay
-        there, those of every other source live as long as this session. Where a folder (or a pattern) of Parquet files
-        was opened, a file of it that is appended is read in place, and is there at the next opening like all others;
-        one that is among the rows already adds nothing, and needs its `request` key (`InvalidParameter`).
+        Guarantee: all rows are added together with their version, or none are, even if the process dies. Rows of a
+        DuckDB file stay there; rows of every other source live as long as this session. In a folder or a pattern of
+        Parquet files, a new file of it is read in place, and is there at the next opening. A file that is among the
+        rows already adds nothing, and needs its `request` key (`InvalidParameter`).
 
-        How many rows came is recorded where the size is public and nowhere else. Under a `request` key that came
-        before, say after a crash, nothing is added and the version of then is returned: the key alone tells, so take a
-        new one for new rows. A DuckDB file keeps the key; for other sources the ledger shows it, so that it must tell
-        nothing of the rows: no hash of them, for one.
+        The number of rows is recorded only where the size is public. Under a `request` key that came before, nothing is
+        added and the earlier version is returned. Only the key decides this, so new rows need a new one. A DuckDB file
+        keeps the key; for other sources the ledger shows it, so the key must reveal nothing about the rows, not even a
+        hash of them.
 
-        Where rows are in blocks, an `OwnerWarning` tells anyone who appends, and nobody else, how many are in none that
-        may be read. They are added all the same: whether a batch is refused would tell of its rows.
+        Where rows are in blocks, an `OwnerWarning` counts the rows that no readable block holds, for the owner of the
+        rows only. They are added all the same, since a refusal would reveal something about them.
 
-        Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
-        DuckDB file may be there by then, and get their version with the next append: repeat it under the same key.
+        Errors: `SchemaMismatch` if columns or types differ. After a `LedgerError` nothing is left in memory. Rows of a
+        DuckDB file may be there, and get their version with the next append: repeat it under the same key.
 
         >>> import chary, pyarrow as pa
         >>> rows = pa.table({"age": [70, 80, 20]})
@@ -407,18 +407,22 @@ RunT = TypeVar("RunT")
 
 @dataclass(frozen=True)
 class Session(Verbs, Growing):
-    """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_counts`.
+    """Calls to one dataset under one hard budget; made by `chary.open`, `chary.open_counts` or `chary.open_votes`.
 
-    Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are
-    (epsilon, delta)-DP for every privacy unit under the neighbouring relation of the session (see `statement`).
-    A call that cannot be right raises before anything is charged; one that does not fit raises `BudgetExceeded`; one
-    that fails in the engine (`EngineError`) stays charged.
+    Guarantee: all answers to all analysts together are (epsilon, delta)-DP for every privacy unit, under the
+    neighbouring relation of the session (see `statement`). That holds for adaptive calls, and however often the session
+    is reopened.
 
-    Every asking method takes `request=`: a key of your choice under which a repeated request (after a crash, say)
-    returns the stored answer for free; the same key with another question raises `RequestConflict`. A key is taken
-    with the charge: used again while its call still runs, anywhere, it waits for that answer, for seconds at most
-    (`RequestInFlight`). A call that was interrupted after it had read stays charged; its key is charged anew.
-    Sessions may be used from several threads, and several processes may open the same ledger.
+    Errors: a call that cannot be right raises before anything is charged, and one that does not fit raises
+    `BudgetExceeded`. A call that fails in the engine raises `EngineError` and stays charged.
+
+    Idempotency: every method that asks takes `request=`, a key of your choice. The same request again under the key,
+    after a crash for example, returns the stored answer at no cost. The same key with another call raises
+    `RequestConflict`. The key is taken with the charge. A key whose first call is still running waits for that answer,
+    for some seconds at most (`RequestInFlight`). A call that was interrupted after it read rows stays charged; asking
+    again under its key is charged anew.
+
+    Several threads may use a session, and several processes may open the same ledger.
     """
 
     def ask(self, call: Call[plan.AnswerT], *, request: str | None = None) -> plan.AnswerT:
@@ -515,28 +519,29 @@ class Session(Verbs, Growing):
         Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
         its most expensive part has been charged, next to what is asked of all rows (docs/theory/theory.md, parts).
         Where a unit may be in k parts it is the k most expensive, and twice as many where units are replaced, which
-        leave one part and enter another. Each row has one part where it is a unit, and so has each unit where `by` is
-        the unit's own column; else one of these is needed:
+        leave one part and enter another. If each row is a unit, or `by` is the column of the unit, every unit is in one
+        part. Otherwise one of these is needed:
 
-        - `max_parts_per_unit=k`: chary keeps of each unit its first k parts, in the order in which their rows came, and
-          leaves out the rows of all others, for ever. So it suits units that rarely move, such as homes by region; of
-          homes by month all but the first k months are nearly empty, and no answer tells. The order is that of the
-          source: of a frame, of CSV files, of Parquet files that are listed, of a DuckDB file. Where rows live
-          elsewhere it is not known, and this refused.
-        - `assumed_parts_per_unit=k`: you assert that no unit ever has rows in more of these parts. Nothing checks it:
-          if it is false, so is the guarantee.
+        - `max_parts_per_unit=k`: chary keeps the first k parts of each unit, in the order in which its rows came. Its
+          rows in all other parts are left out, for ever. This suits units that rarely move, such as homes by region. Of
+          homes by month, all but the first k months would be nearly empty, and no answer shows it. The order is that of
+          a frame, of CSV files, of Parquet files that are listed, or of a DuckDB file. Other sources have none, and
+          this option is refused for them.
+        - `assumed_parts_per_unit=k`: you assert that no unit ever has rows in more than k of these parts. Nothing
+          checks it; if it is false, so is the guarantee.
 
-        Assumed is that rows are only added: behind those that were there, at each later opening too, and with the value
-        by which they are divided for good. Parts named later by the same column are parts of the same partition where
-        each row, or each unit, has one by itself; with a limit another list is another partition, whose most expensive
-        parts are charged next to those of this one.
+        Assumptions: rows are only added, behind those that are there, at each later opening too. A row never changes
+        the value that decides its part.
 
-        In a part where units are replaced one may also come or go: the number of rows is secret there, and algorithms
-        of your own are refused. A run that was opened in a part is asked there, and nowhere else; a part has no parts,
-        and rows are appended here.
+        Where every unit is in one part, parts that are named later by the same column belong to the same partition.
+        With a limit, another list is another partition: its most expensive parts are charged in addition.
 
-        Errors: `InvalidQuery` for a column, values or conditions that do not fit, conditions of which two might hold of
-        one row, limits that are missing, or not known to be kept, and a part that is to be divided.
+        Where units are replaced, a unit may also enter or leave a part. The number of rows of a part is then secret,
+        and algorithms of your own are refused. A run belongs to the part in which it was opened. A part cannot be
+        divided again, and rows are appended in this session.
+
+        Errors: `InvalidQuery` for a column, values or conditions that do not fit, for conditions of which two might
+        hold of one row, for a limit that is missing or that the source cannot keep, and for a part of a part.
 
         >>> import chary, pyarrow as pa
         >>> visits = pa.table({"month": [1, 1, 2, 3, 3, 3], "age": [70, 20, 80, 30, 40, 90]})
@@ -559,22 +564,21 @@ class Session(Verbs, Growing):
         }
 
     def as_of(self, version: int) -> Session:
-        """The session of the rows as they were at an earlier version: all that it asks reads those alone, and is
-        charged to the same budget as ever. Nothing is charged or read.
+        """The session of the rows as they were at an earlier version; nothing is charged or read.
 
-        `version` is the number of one of `versions`, or 0 for what was there before the first batch, where the number
-        of rows is secret. Answers that name a version name that one. It takes no rows, and may be divided into parts;
-        runs that were opened before go on in it by `resume`, as far as they have not seen later rows. Closing it closes
-        nothing.
+        It reads the rows of that version only, and charges the same budget. `version` is the number of one of
+        `versions`, or 0 for the rows before the first batch, where the number of rows is secret. The session takes no
+        new rows, and `partition` may divide it. `resume` continues a run in it that has not seen later rows. Closing it
+        closes nothing.
 
-        The rows of a DuckDB file are known as of each version, also in later sessions. Those of other files and of
-        frames live in memory: they are known as of the opening and of each batch of this session.
+        A DuckDB file knows the rows of each version, also in later sessions. Other files and frames live in memory:
+        their versions are those of the opening and of each batch of this session.
 
-        Assumed is that rows are only added, behind those that were there: where others were changed or taken out, what
-        is read is not what was there, and the guarantee does not hold of it.
+        Assumption: rows are only added, behind those that are there. If rows were changed or removed, the guarantee
+        does not hold.
 
-        Errors: `InvalidQuery` where there is no such version, and where its rows cannot be told from later ones (tables
-        of servers, Spark, series).
+        Errors: `InvalidQuery` if there is no such version, or if the source cannot distinguish its rows from later ones
+        (tables of servers, Spark, series).
 
         >>> import chary, pyarrow as pa
         >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1)}

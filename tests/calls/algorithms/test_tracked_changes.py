@@ -97,11 +97,11 @@ def test_totals_are_tracked_on_their_grid(opened):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"question": count(), "step": 10}, "say how sharply"),
+        ({"question": count(), "step": 10}, "specify the accuracy or the cost"),
         ({"question": count(), "hits": 10}, "step"),
         ({"question": count(), "step": 0, "hits": 10}, "step"),
-        ({"question": count(), "step": 5, "hits": 10, "epsilon": 1}, "said 2 times"),
-        ({"question": count(), "step": 5, "epsilon": 1, "value": "0.5"}, "belongs to a sharp test"),
+        ({"question": count(), "step": 5, "hits": 10, "epsilon": 1}, "exclude one another"),
+        ({"question": count(), "step": 5, "epsilon": 1, "value": "0.5"}, "belongs to an optimal test"),
         ({"question": Algorithm("five", lambda rows, source: 5, epsilon=1), "hits": 5}, "brings its own epsilon"),
     ],
 )

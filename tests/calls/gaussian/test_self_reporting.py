@@ -55,7 +55,7 @@ def test_days_of_a_series_restart_after_each_hit(series):
     assert found.value == tuple(day for day, value in enumerate(values) if value == 90)
     assert (found.hits, found.tested, found.untested, found.hit) == (9, 18, (), True)
     assert found.states()[:3] == [False, True, False]
-    assert found.interval_says == "no interval: which keys were above is told, not their values"
+    assert found.interval_says == "no interval: the answer says which groups are above, not their values"
     assert told(run) == (18, 9, 1)
     assert run.ask(session.series().at(1)).value is True
     assert run.ask(session.series().since(17)).value == ()

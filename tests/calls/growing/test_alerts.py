@@ -272,11 +272,11 @@ def test_what_is_foretold_of_truths_near_the_threshold_holds(metered):
         ({"time": "day", "since": "last year"}, "since is a day or a time"),
         ({"time": "day", "since": 2024}, "since is a day or a time, such as since='2014-01-01'"),
         ({"time": "day", "window": 7}, "window is a period of time, such as window='30 days'"),
-        ({"time": "day", "window": "a week"}, "so many hours, days, weeks, months or years"),
-        ({"time": "day", "window": "0 days"}, "so many hours, days, weeks, months or years"),
+        ({"time": "day", "window": "a week"}, "a number of hours, days, weeks, months or years"),
+        ({"time": "day", "window": "0 days"}, "a number of hours, days, weeks, months or years"),
         ({"time": "day", "window": "999999 weeks"}, "leaves the years 1 to 9999"),
         ({"severity": "loud"}, "severity"),
-        ({"epsilon": "0.1"}, "how sharply is said 2 times"),
+        ({"epsilon": "0.1"}, "exclude one another"),
     ],
 )
 def test_what_can_be_right_for_no_table_is_refused(terms, told):

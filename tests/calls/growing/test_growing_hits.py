@@ -100,11 +100,11 @@ def test_accuracy_is_that_of_the_tests_and_the_values(rows):
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({}, "say how sharply"),
-        ({"hits": 3, "epsilon": "0.1"}, "said 2 times"),
+        ({}, "specify the accuracy or the cost"),
+        ({"hits": 3, "epsilon": "0.1"}, "exclude one another"),
         ({"within": "0.1"}, "give tests="),
         ({"hits": 3, "value": "0.1"}, "values=True"),
-        ({"epsilon": "0.1", "tests": 3}, "belongs to a sharp test"),
+        ({"epsilon": "0.1", "tests": 3}, "belongs to an optimal test"),
     ],
 )
 def test_what_is_said_twice_or_halfway_is_refused(how, told):

@@ -80,10 +80,10 @@ def test_it_goes_on_after_a_restart_with_the_price_that_was_stored(opened, tmp_p
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({}, "say how sharply"),
-        ({"price": "0.1", "epsilon": "0.1"}, "said 2 times"),
+        ({}, "specify the accuracy or the cost"),
+        ({"price": "0.1", "epsilon": "0.1"}, "exclude one another"),
         ({"within": 5}, "give tests="),
-        ({"epsilon": "0.1", "value": "0.5"}, "belongs to a sharp test"),
+        ({"epsilon": "0.1", "value": "0.5"}, "belongs to an optimal test"),
         ({"price": "0.1", "sure": "0.5"}, "give tests="),
     ],
 )

@@ -61,7 +61,11 @@ def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
 @pytest.mark.parametrize("kind", [Select, Greedy])
 @pytest.mark.parametrize(
     ("how", "told"),
-    [({}, "say how sharply"), ({"hits": 5, "epsilon": 1}, "said 2 times"), ({"epsilon": 1, "value": "0.1"}, "belongs")],
+    [
+        ({}, "specify the accuracy or the cost"),
+        ({"hits": 5, "epsilon": 1}, "exclude one another"),
+        ({"epsilon": 1, "value": "0.1"}, "belongs"),
+    ],
 )
 def test_what_says_nothing_or_too_much_is_refused(kind, how, told):
     with pytest.raises(InvalidParameter, match=told):

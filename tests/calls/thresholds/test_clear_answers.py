@@ -122,10 +122,10 @@ def test_totals_are_decided_on_their_grid(opened):
 @pytest.mark.parametrize(
     ("how", "refused"),
     [
-        ({}, "say how sharply"),
-        ({"hits": 5, "epsilon": 1}, "said 2 times"),
+        ({}, "specify the accuracy or the cost"),
+        ({"hits": 5, "epsilon": 1}, "exclude one another"),
         ({"within": 5}, "give tests= as well"),
-        ({"epsilon": 1, "tests": 5}, "belongs to a sharp test"),
+        ({"epsilon": 1, "tests": 5}, "belongs to an optimal test"),
     ],
 )
 def test_what_says_nothing_or_too_much_is_refused(kind, how, refused):

@@ -177,12 +177,12 @@ def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened,
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({}, "say how sharply"),
+        ({}, "specify the accuracy or the cost"),
         ({"hits": 5, "price": "0.1"}, "said 2 times, by hits= and price=: give one of"),
         ({"epsilon": 1, "within": 5, "tests": 9}, "said 2 times, by epsilon= and within="),
         ({"within": 5}, "give tests= as well"),
         ({"hits": 5, "sure": "0.9"}, "give tests= as well"),
-        ({"epsilon": 1, "tests": 5}, "belongs to a sharp test"),
+        ({"epsilon": 1, "tests": 5}, "belongs to an optimal test"),
         ({"hits": 10**12}, "at least"),
         ({"within": "0.001", "tests": 10}, r"within 0\.001: let them be farther off, or give fewer tests="),
         ({"hits": 0}, "hits"),
@@ -208,7 +208,7 @@ def test_other_filters_name_the_alternative(opened, options):
 
 
 def test_a_value_without_a_sharp_test_is_refused(opened):
-    with pytest.raises(InvalidParameter, match="belongs to a sharp test"):
+    with pytest.raises(InvalidParameter, match="belongs to an optimal test"):
         opened(budget=DELTA).ask(ReleaseIf(EVERY, above=5, epsilon=1, value="0.5"))
 
 

@@ -121,10 +121,10 @@ def test_a_bar_for_so_many_tests_lies_above_the_middle():
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({}, "say how sharply"),
-        ({"hits": 3, "price": "0.1"}, "said 2 times"),
-        ({"epsilon": "0.1", "tests": 5}, "belongs to a sharp test"),
-        ({"epsilon": "0.1", "value": "0.5"}, "belongs to a sharp test"),
+        ({}, "specify the accuracy or the cost"),
+        ({"hits": 3, "price": "0.1"}, "exclude one another"),
+        ({"epsilon": "0.1", "tests": 5}, "belongs to an optimal test"),
+        ({"epsilon": "0.1", "value": "0.5"}, "belongs to an optimal test"),
         ({"hits": 3, "sure": "0.9"}, "give tests="),
         ({"price": 1}, "price"),
         ({"value": 0, "hits": 3}, "value"),

@@ -37,7 +37,9 @@ def test_rounds_may_be_counted_in_any_whole_numbers(rows):
 @pytest.mark.parametrize("options", [{"alpha": "1e-8"}, {"rounds": 10**9, "epsilon": "1e-4"}])
 def test_a_budget_that_is_too_little_for_its_rounds_says_so(rows, options):
     session = rows()
-    with pytest.raises(InvalidParameter, match=r"so many rounds leave an epsilon of .* a small number of rounds="):
+    with pytest.raises(
+        InvalidParameter, match=r"this number of rounds leaves an epsilon of .* a small number of rounds="
+    ):
         weights_of(session, **options)
     assert session.history == []
 
