@@ -95,7 +95,7 @@ def test_an_alert_is_charged_in_the_blocks_of_its_window(call, meters):
         ("--blocks day", "--blocks is written as --blocks column=day,every=month,since=2012-01"),
         ("--blocks column=day,every=fortnight,since=2024", "every is one of day, week, month"),
         ("--blocks column=day,each=month,since=2024", "blocks have no 'each'; they take column, every, kept, since"),
-        ("--blocks column=day,since=2024,kept=some", "such as kept=24"),
+        ("--blocks column=day,since=2024,kept=some", "such as 'kept=24'"),
         ("--blocks column=home,since=2024", "blocks are of a column of dates or timestamps"),
     ],
 )

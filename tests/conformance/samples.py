@@ -574,7 +574,7 @@ SECOND = {
             End(
                 lambda: PrepaidTests(tests=2, hits=2, part="0.2", value="0.2"),
                 2,
-                "0 of the 2 tests .* ask ThresholdTest or ReleaseIf",
+                "0 of the 2 tests .* ask a threshold test",
             ),
         ),
     ),

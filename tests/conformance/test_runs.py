@@ -219,7 +219,7 @@ def test_a_closed_run_is_asked_no_more_and_can_be_resumed(form, opening):
         form.question.ask(run)
     before = len(session.history)
     for use in (form.question.ask, form.question.quote):
-        with pytest.raises(InvalidParameter, match=rf"session\.resume\({run.call}\) goes on"):
+        with pytest.raises(InvalidParameter, match=rf"session\.resume\({run.call}\) continues it"):
             use(run)
     with pytest.raises(InvalidParameter, match="was closed"):
         run.follow()

@@ -273,9 +273,9 @@ def test_what_cannot_be_read_is_refused(opened, tmp_path):
     session.release(count(), epsilon=1)
     then = session.as_of(2)
     for version in (0, 3):
-        with pytest.raises(InvalidQuery, match="no such version"):
+        with pytest.raises(InvalidQuery, match="there is no version"):
             session.as_of(version)
-    with pytest.raises(InvalidQuery, match="no such version"):
+    with pytest.raises(InvalidQuery, match="there is no version"):
         session.as_of(1).as_of(2)
     with pytest.raises(InvalidParameter, match="whole number"):
         session.as_of("latest")

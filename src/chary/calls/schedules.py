@@ -328,9 +328,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
             raise InvalidParameter(f"bring the black box again: session.resume({self.call}, bring=box)")
         known = box.body(self._spine.rows.neighbor_relation) == self._terms["black_box"]
         if not known or self._terms["law"] not in [law.body() for law in box.laws]:
-            raise InvalidParameter(
-                "this black box, or its accuracy bound, is not the one that the schedule was opened with"
-            )
+            raise InvalidParameter("this is another black box (or accuracy bound) than the schedule was opened with")
         return box
 
     def plan(self) -> Plan[ScheduledRun]:

@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_is_refused_and_free(rows):
     run = growing(session, hits=5)
     with pytest.raises(InvalidParameter, match="no round to begin"):
         run.ask()
-    with pytest.raises(InvalidParameter, match="share of rows"):
+    with pytest.raises(InvalidParameter, match="proportion of the rows"):
         run.ask(count(), above=30)
     for query in (mean("age", bounds=(0, 100)), count().by("clinic", ["north"])):
         with pytest.raises(InvalidQuery, match="one key at a time"):

@@ -86,9 +86,7 @@ def test_a_question_of_more_tests_than_are_left_is_refused_and_a_smaller_one_is_
     run = run_of(session, tests=4, hits=2)
     run.ask(count(), above=FAR)
     run.ask(count(), above=FAR)
-    with pytest.raises(
-        BudgetExceeded, match=f"2 of the 4 tests of call {run.call} are left, and this question takes 3"
-    ):
+    with pytest.raises(BudgetExceeded, match=f"2 of the 4 tests of call {run.call} are left, and this query takes 3"):
         run.ask(EVERY, above=FAR)
     assert run.ask(count().by("clinic", CLINICS, max_groups_per_unit=2), above=FAR).tests_left == 0
 
@@ -366,6 +364,6 @@ def test_tests_that_no_table_could_make_right_are_refused_before_their_misses_ar
 
 def test_a_part_for_misses_that_pays_for_none_is_refused(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6))
-    with pytest.raises(InvalidParameter, match="pays for none"):
+    with pytest.raises(InvalidParameter, match="too small to pay for misses"):
         session.start(PrepaidTests(tests=1000, hits=20, misses="1e-16"))
     assert session.history == []
