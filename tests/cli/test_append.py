@@ -162,7 +162,7 @@ def test_an_alert_is_asked_of_the_window_that_ends_when_it_is_said(call, meters,
     code, _, err = call(f"{resume} --at yesterday")
     assert (code, "at is a day or a time" in err) == (2, True)
     code, _, err = call(f"{resume} --questions weeks.txt --at 2024-01-02")
-    assert (code, "leave --count, --above and --at out" in err) == (2, True)
+    assert (code, "leave --count, --above, --at and --learn out" in err) == (2, True)
     opened = json.loads(call(f"ask meters.duckdb sparse-vector --above 9 --hits 1 --epsilon 0.1 {OPTIONS} --json")[1])
     code, _, err = call(f"resume meters.duckdb {opened['run']} {OPTIONS} --count --at 2024-01-02")
     assert (code, "has no window of time: leave --at out" in err) == (2, True)

@@ -141,14 +141,15 @@ class StreamState:
 class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
-    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/theory/growing.md): for every unit that of `hits` hits
-    (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever
-    is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
+    Guarantee (theorem 2.10 of [TCT], and for optimal tests docs/theory/growing.md): for every unit that of `hits`
+    hits (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in),
+    whatever is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never
+    ends.
 
-    How accurately is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`, this
-    many tests together are right within this many units, with probability `sure` (0.95); or `epsilon`, calls of
-    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part `value`
-    (a quarter) of the cost; with `tests` the threshold lies half way between false alarms and misses.
+    How accurately is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`,
+    this many tests together are right within this many units, with probability `sure` (0.95); or `epsilon`, calls of
+    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part
+    `value` (a quarter) of the cost; with `tests` the threshold lies half way between false alarms and misses.
 
     Errors: `InvalidQuery` for rows without unit ids, `NotPriced` under a filter that charges misses, and for optimal
     tests under any but the Renyi filter."""

@@ -278,7 +278,7 @@ class HistogramLaw(ABC):
 
     @abstractmethod
     def test_at(self, size: int) -> Callable[..., CheckedShare]:
-        """How a share of so many rows is told: of what is held, what is easy, what was counted, and the noise."""
+        """How a share of this many rows is reported: of what is held, what is easy, what was counted, and the noise."""
 
     def refused(self, held: Any, size: int) -> str | None:
         """Why nothing can be hard at this size; None where it can."""
@@ -503,7 +503,7 @@ class HistogramMemory:
     def checked(
         self, held: Held, asked: ShareQuestion, rows: int, test: Callable[..., CheckedShare], source: Source
     ) -> Checked:
-        """Compare the histogram with so many rows; a hard answer changes it by what was published."""
+        """Compare the histogram with this many rows; a hard answer changes it by what was published."""
         rule, size = self._law.rule, asked.size
         with self.at(held.changes) as weights:
             share = weights.share(asked.cells, size)

@@ -29,17 +29,17 @@ from chary.session import Session
 
 # `chary report`: what a ledger says, as a page for everybody.
 
-File = Annotated[str, typer.Argument(help="Ledger, a file or a URL, or the rows it is of, which are not read.")]
-Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]
-Confidence = Annotated[str, typer.Option(help="Of each interval by itself, and of all hits together.")]
-Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
+File = Annotated[str, typer.Argument(help="Ledger (file or URL), or the data file, which is not read.")]
+Out = Annotated[Path | None, typer.Option(help="Output file (default: LEDGER.html next to the ledger, and so on).")]
+Confidence = Annotated[str, typer.Option(help="Confidence of each interval, and of all hits together.")]
+Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger (default: all).")]
 Title = Annotated[str | None, typer.Option(help="Title of the report, in your own words.")]
 Introduction = Annotated[
     str | None, typer.Option(help="Introduction in your own words. A blank line starts a paragraph.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
-Html = Annotated[bool, typer.Option("--html", help="A page that needs nothing else (the default).")]
-Pdf = Annotated[bool, typer.Option("--pdf", help="A4 pages.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Html = Annotated[bool, typer.Option("--html", help="One self-contained HTML page (the default).")]
+Pdf = Annotated[bool, typer.Option("--pdf", help="PDF, in A4 pages.")]
 Md = Annotated[bool, typer.Option("--md", help="Markdown, without pictures.")]
 Csv = Annotated[bool, typer.Option("--csv", help="CSV with one line for each published value.")]
 

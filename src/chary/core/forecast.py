@@ -42,10 +42,11 @@ class Within:
 
 @dataclass(frozen=True)
 class ExpectedHard:
-    """How many of so many `queries` to a PMW run are expected to have hard answers, if the rows are like an example.
+    """How many of this many `queries` to a PMW run are expected to have hard answers, if the rows are like an
+    example.
 
-    `expected` is the mean over `simulations`, `least` and `most` are their extremes. It is an estimate and depends on
-    the example, which is public. Rows unlike the example, other queries, and rows that come later lead to other
+    `expected` is the mean over `simulations`, `least` and `most` are their extremes. It is an estimate and depends
+    on the example, which is public. Rows unlike the example, other queries, and rows that come later lead to other
     numbers. `bound` is the guaranteed maximum for any rows, while all answers are within alpha/3.
     """
 

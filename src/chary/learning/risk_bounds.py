@@ -30,13 +30,13 @@ LAMS: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
 def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number, length: Number = 0) -> float:
     """The excess risk of the perturbed optimum (`delta=0`), exceeded with at most this probability.
 
-    Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few columns:
-    that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many: b is normal with a variance v that is
-    chi-squared of d + 1 degrees; of all A of this trace the rise is greatest, in the convex order, where all rows are
-    equal, so it is with a chance of p at most above the mean of the worst p of a chi-squared number
-    (docs/theory/ermg.md). v, that number and lam's part each take a part of the chance. A cell's middle and the
-    audited optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights that
-    are no longer than this, and so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
+    Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few
+    columns: that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many: b is normal with a variance v
+    that is chi-squared of d + 1 degrees; of all A of this trace the rise is greatest, in the convex order, where all
+    rows are equal, so it is with a probability of p at most above the mean of the worst p of a chi-squared number
+    (docs/theory/ermg.md). v, that number and lam's part each take a part of the probability. A cell's middle and the
+    audited optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights
+    that are no longer than this, and so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
 
     >>> from chary.learning.optimum import Problem
     >>> from chary.learning.losses import Logistic

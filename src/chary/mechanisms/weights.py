@@ -374,12 +374,13 @@ class Easy(NamedTuple):
 class MultiplicativeWeights:
     """The rule: how far an answer may be off, and how a hard answer corrects the histogram.
 
-    With noisy answers within alpha/3 of the truth, easy answers are within alpha. *published*: weights are multiplied
-    by exp(-alpha/6) on the side that is too heavy ([GROW] Algorithm 3). *projected* (ours): by as much as brings the
-    histogram's answer to the nearest value that the noise leaves possible; it needs at least 8 times fewer hard answers
-    in the worst case. *refitted* (ours): projected, and once again on each earlier answer at the same size, the latest
-    first, that the histogram contradicts by then. `mixing` is how much of a new row is taken to be anywhere, the rest
-    being taken to be like the rows before it; in the published rule it is 1. See docs/theory/pmw.md.
+    With noisy answers within alpha/3 of the truth, easy answers are within alpha. *published*: weights are
+    multiplied by exp(-alpha/6) on the side that is too heavy ([GROW] Algorithm 3). *projected* (this work): by as
+    much as brings the histogram's answer to the nearest value that the noise leaves possible; it needs at least 8
+    times fewer hard answers in the worst case. *refitted* (this work): projected, and once again on each earlier
+    answer at the same size, the latest first, that the histogram contradicts by then. `mixing` is how much of a new
+    row is taken to be anywhere, the rest being taken to be like the rows before it; in the published rule it is 1.
+    See docs/theory/pmw.md.
     """
 
     alpha: Number

@@ -423,53 +423,55 @@ def open(
 
     - `source`: the rows. A CSV or Parquet file, or a list of them; a folder or pattern of Parquet files ("visits/",
       "visits/2026-*.parquet"); a DuckDB file with `table=`; a pandas, Polars or Arrow table. The URL of a PostgreSQL
-      server is `postgresql://reader@host/database`, with `table="schema.name"`. Of a folder, the files that are there
-      at the opening are read.
+      server is `postgresql://reader@host/database`, with `table="schema.name"`. Of a folder, the files that are
+      there at the opening are read.
     - `privacy_unit`: the column that names the protected unit; None is row-level privacy: each row is a unit.
     - `neighbors`: "add_remove" one unit (unbounded DP, the default for sessions) or "replace" one (bounded DP).
-    - `columns`: types of the columns of a CSV (or of object columns of pandas), such as `{"age": "BIGINT"}`; all others
-      are strings. `csv`: its format, see `CSVFormat`. Appended batches are read alike, and reopening must say the same.
+    - `columns`: types of the columns of a CSV (or of object columns of pandas), such as `{"age": "BIGINT"}`; all
+      others are strings. `csv`: its format, see `CSVFormat`. Appended batches are read alike, and reopening must say
+      the same.
     - `engine`: the engine of the queries, DuckDB in this process by default. Others are "spark", "local[2]",
       "spark://host:7077", "sc://host" or an open SparkSession, also for a folder or a pattern of Parquet files. A
       SparkSession as the `source` needs `table="catalog.schema.name"`. See docs/howto/sources.md#spark.
 
     **Under which budget**
 
-    - `budget`: needed at the first opening; later it is read from the ledger, and another one raises `LedgerMismatch`.
-      The first charge (or quota, or append) fixes it. Quotes and refused calls leave no ledger behind.
+    - `budget`: needed at the first opening; later it is read from the ledger, and another one raises
+      `LedgerMismatch`. The first charge (or quota, or append) fixes it. Quotes and refused calls leave no ledger
+      behind.
     - `filter`: "renyi" (any mixture of calls; the default with a delta), "exact" (calls of one size, up to twice
       `grain`; most hits) or "pure" (delta 0). `grain`: the usual epsilon of a call, to which a new filter is tuned.
     - `approximate_delta`: the part of delta that is reserved for (epsilon, delta)-DP calls.
-    - `menu`: the events that an exact filter can price, such as `[Targeted("0.02"), BoundaryCall("0.02"), BestOf(2)]`;
-      `grain` is then only the resolution of the curve (see `ExactFilter.of_events`).
+    - `menu`: the events that an exact filter can cost, such as `[Targeted("0.02"), BoundaryCall("0.02"),
+      BestOf(2)]`; `grain` is then only the resolution of the curve (see `ExactFilter.of_events`).
     - `blocks`: one budget for each block of time, such as `chary.Blocks("day", every="month", since="2012-01")`. The
       rows of each month have the whole `budget`, and neighbours differ in the rows of one unit in one month. A unit
-      with rows in m blocks has the guarantee of a group of m, which `statement` gives. A call reads, and charges, all
-      blocks up to today's, or those of `session.blocks(...)`. A spent block refuses only the calls that read it. The
-      first charge fixes the blocks, too; see `Blocks` and docs/howto/growing.md.
+      with rows in m blocks has the guarantee of a group of m, which `statement` gives. A call reads, and charges,
+      all blocks up to today's, or those of `session.blocks(...)`. A spent block refuses only the calls that read it.
+      The first charge fixes the blocks, too; see `Blocks` and docs/howto/growing.md.
     - `entries_per_unit`: a stream of entries with at most this many of each unit, under neighbors="replace".
-      Neighbours are streams of the same public size that differ in the entries of one unit. The session asks as if each
-      entry were a unit, under the budget for one entry (see `entry_budget`); `spent` and `statement` use that budget.
-      The opening and each append check the limit. Rows that break it are refused by `SchemaMismatch`, and such a
-      refusal is no part of the guarantee.
+      Neighbours are streams of the same public size that differ in the entries of one unit. The session asks as if
+      each entry were a unit, under the budget for one entry (see `entry_budget`); `spent` and `statement` use that
+      budget. The opening and each append check the limit. Rows that break it are refused by `SchemaMismatch`, and
+      such a refusal is no part of the guarantee.
 
     **Where it is recorded**
 
     - `ledger`: a file that is kept for ever and shared by all who ask this dataset. Many machines share the URL of a
-      schema, `postgresql://user@host/database?schema=visits`; throwaway sessions use ":memory:". By default it is next
-      to a file or a folder, `visits.csv.ledger`, also for the command and the service.
+      schema, `postgresql://user@host/database?schema=visits`; throwaway sessions use ":memory:". By default it is
+      next to a file or a folder, `visits.csv.ledger`, also for the command and the service.
     - `witness`: a checkpoint file on another disk. It gets the head of the ledger before any answer, so that older
       copies of the ledger are refused.
-    - `dataset`: its name in the ledger, by default the stem of the file. A second dataset in a ledger has a budget of
-      its own and must be named. `analyst`: who asks, for quotas.
+    - `dataset`: its name in the ledger, by default the stem of the file. A second dataset in a ledger has a budget
+      of its own and must be named. `analyst`: who asks, for quotas.
 
-    **Assumptions.** The schema is public, as are names, keys and bounds. `infer_types=True` finds the types of a CSV in
-    its values, which makes the types public; the statement says so. `unsafe_noise` replaces the randomness of the
+    **Assumptions.** The schema is public, as are names, keys and bounds. `infer_types=True` finds the types of a CSV
+    in its values, which makes the types public; the statement says so. `unsafe_noise` replaces the randomness of the
     operating system and voids every guarantee; it is for tests.
 
-    **Warnings.** An `OwnerWarning` is for the owner of the rows, not for analysts. It counts the cells of a new dataset
-    that are not of the declared type (see `check`). It also names another ledger next to this one that holds a budget
-    of a dataset of this name.
+    **Warnings.** An `OwnerWarning` is for the owner of the rows, not for analysts. It counts the cells of a new
+    dataset that are not of the declared type (see `check`). It also names another ledger next to this one that holds
+    a budget of a dataset of this name.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})

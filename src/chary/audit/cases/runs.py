@@ -198,13 +198,14 @@ class OneRegister:
 
 
 def register_law(begun: Begun, step: Step) -> Outcomes:
-    """The distribution of the register of the element once a question was asked, all registers from `HIGHEST` on being
-    one.
+    """The distribution of the register of the element once a question was asked, all registers from `HIGHEST` on
+    being one.
 
     Its value is geometric, since the hash is a random function: each value has a key under which the element has it.
-    All registers are independent, and the element falls into any. So all of them having one value is as much likelier
-    or rarer for the element as one register having it: what is found here the registers show together, which may be
-    published all (docs/theory/growing.md), and of their least value it is whether anything is published at a low bar.
+    All registers are independent, and the element falls into any. So all of them having one value is as much
+    likelier or rarer for the element as one register having it: what is found here the registers show together,
+    which may be published all (docs/theory/growing.md), and of their least value it is whether anything is published
+    at a low threshold.
     """
     law: Outcomes = defaultdict(float)
     for value in range(1, HIGHEST + 1):

@@ -235,7 +235,7 @@ def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> 
 def published_now(
     service: Service, on: admission.Asking, title: str | None = None, introduction: str | None = None
 ) -> PublicReport:
-    """Publish the report of now; in the trail."""
+    """Publish the report of now; in the audit log."""
     made = report(on.served.session, title=title, introduction=introduction)
     service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
     row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
