@@ -69,7 +69,7 @@ def api(package: str) -> str:
     parts: list[str] = []
     for title, group in groups.items():
         parts += [f"## {title}"] * bool(title)
-        parts.append(table(["name", "what it is"], ([f"`{name}`", first(getattr(of[name], name))] for name in group)))
+        parts.append(table(["name", "meaning"], ([f"`{name}`", first(getattr(of[name], name))] for name in group)))
         parts += [_entry(package, name, getattr(of[name], name)) for name in group]
     return "\n\n".join(parts)
 
@@ -139,7 +139,8 @@ class Code(SphinxTransform):
         for block in self.document.findall(nodes.literal_block):
             if block.rawsource == block.astext():
                 block.rawsource = block.astext().rstrip("\n")
-                block.children = [nodes.Text(block.rawsource)]
+                block.clear()
+                block += nodes.Text(block.rawsource)
         for code in list(self.document.findall(nodes.literal)):
             target = _target(code.astext())
             if target and not isinstance(code.parent, (nodes.reference, pending_xref, nodes.title)):
@@ -212,7 +213,7 @@ def _options(options: Iterable[Any]) -> str:
         usual = option.default if isinstance(option.default, (str, int, float)) and option.default is not False else ""
         said = "required" if option.required else f"`{usual}`" if usual != "" else ""
         rows.append([", ".join(f"`{name}`" for name in names), said, option.help or ""])
-    return table(["option", "usual", "what it says"], rows)
+    return table(["option", "default", "meaning"], rows)
 
 
 # A chary.toml and the service.
@@ -246,7 +247,7 @@ def options() -> str:
         parts += [
             f"## `{head}`",
             markdown(inspect.getdoc(model) or ""),
-            table(["option", "type", "usual", "what it says"], rows),
+            table(["option", "type", "default", "meaning"], rows),
         ]
     return "\n\n".join(parts)
 
@@ -301,7 +302,7 @@ def _route(method: str, path: str, operation: dict[str, Any]) -> str:
         if each["in"] != "path"
     ]
     parts = [f"### `{method.upper()} {path}`", markdown(operation["description"])]
-    return "\n\n".join(filter(None, [*parts, table(["parameter", "in", "type", "what it says"], rows)]))
+    return "\n\n".join(filter(None, [*parts, table(["parameter", "in", "type", "meaning"], rows)]))
 
 
 def _body(schema: dict[str, Any]) -> str:
@@ -313,7 +314,7 @@ def _body(schema: dict[str, Any]) -> str:
         for name, shape in schema["properties"].items()
         if name not in ("kind", "blocks")
     ]
-    return f"### `{kind}`\n\n{schema['description']}\n\n" + table(["field", "type", "", "what it says"], rows)
+    return f"### `{kind}`\n\n{schema['description']}\n\n" + table(["field", "type", "", "meaning"], rows)
 
 
 WRITERS: Final = {"api": api, "commands": commands, "options": options, "routes": routes}

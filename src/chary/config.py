@@ -145,15 +145,19 @@ class RowOptions(StrictOptions):
     budget_epsilon: Text | None = None
     budget_delta: Text = "0"
     filter: Text | None = None
-    grain: Text | None = None
+    grain: Text | None = Field(default=None, description="The epsilon that most calls are expected to have.")
     approximate_delta: Text = "0"
     ledger: Text | None = None
     witness: Text | None = None
     analyst: Text = "analyst"
-    share_answers: StrictBool = False
-    shares: Mapping[str, Text] = Field(default_factory=dict)
+    share_answers: StrictBool = Field(
+        default=False, description="A repeated question returns the stored answer of any analyst, free."
+    )
+    shares: Mapping[str, Text] = Field(
+        default_factory=dict, description="Of the budget, for one analyst each, such as alice = 0.5."
+    )
     keys: Mapping[str, Text | tuple[Any, ...]] = Field(default_factory=dict)
-    plots: Text | None = None
+    plots: Text | None = Field(default=None, description="The folder for pictures that are named without one.")
 
     @property
     def said(self) -> dict[str, Any]:
@@ -164,7 +168,7 @@ class RowOptions(StrictOptions):
 class DatasetOptions(RowOptions):
     """What is said of one dataset."""
 
-    file: Text | None = None
+    file: Text | None = Field(default=None, description="The data: a file, or postgresql://role@host/database.")
 
 
 class Config(Placed):

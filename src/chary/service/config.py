@@ -31,10 +31,10 @@ ADDRESS = r"^(https://[^\s?#]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[
 class Grant(StrictOptions):
     """Anyone who has this value in this claim has these roles for these datasets ("*" is all of them)."""
 
-    claim: str = Field(min_length=1)
-    value: str = Field(min_length=1)
-    roles: tuple[str, ...]
-    datasets: tuple[str, ...] = Field(min_length=1)
+    claim: str = Field(min_length=1, description="The claim of the token that is looked at.")
+    value: str = Field(min_length=1, description="The value that the claim must have.")
+    roles: tuple[str, ...] = Field(description="custodian, analyst or reader: what its people may do.")
+    datasets: tuple[str, ...] = Field(min_length=1, description="For which datasets.")
 
     @field_validator("roles")
     @classmethod
@@ -46,14 +46,14 @@ class Grant(StrictOptions):
 class OpenIdOptions(StrictOptions):
     """The issuer, what its tokens must say, and what is needed to log in with a browser. `leeway` is in seconds."""
 
-    issuer: str = Field(pattern=ADDRESS)
-    audience: str = Field(min_length=1)
-    analyst: str = Field(default="sub", min_length=1)
-    leeway: int = Field(default=30, ge=0, le=300)
-    grant: tuple[Grant, ...] = Field(min_length=1)
-    client_id: str | None = None
-    client_secret_file: Path | None = None
-    redirect: str | None = Field(default=None, pattern=ADDRESS)
+    issuer: str = Field(pattern=ADDRESS, description="The address of the issuer.")
+    audience: str = Field(min_length=1, description="The audience that its tokens must name.")
+    analyst: str = Field(default="sub", min_length=1, description="The claim that names the analyst.")
+    leeway: int = Field(default=30, ge=0, le=300, description="By how many seconds clocks may differ.")
+    grant: tuple[Grant, ...] = Field(min_length=1, description="Who may do what, as tables of this name.")
+    client_id: str | None = Field(default=None, description="The client of the page, for a login in a browser.")
+    client_secret_file: Path | None = Field(default=None, description="The file with the secret of that client.")
+    redirect: str | None = Field(default=None, pattern=ADDRESS, description="Where the issuer sends a browser back to.")
 
 
 # What a chary.toml says of a service: where it listens, whom it tells, and which datasets it serves.
@@ -97,9 +97,9 @@ class Webhook(StrictOptions):
     routing key.
     """
 
-    form: WebhookForm = "generic"
-    url: str | None = Field(default=None, pattern=URL)
-    secret_file: Path | None = None
+    form: WebhookForm = Field(default="generic", description="The format of what is sent.")
+    url: str | None = Field(default=None, pattern=URL, description="The address.")
+    secret_file: Path | None = Field(default=None, description="The file with the secret.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -121,13 +121,13 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 class Mail(StrictOptions):
     """A server of mail, by which somebody is reported: who signs in there, from whom, and to whom."""
 
-    host: str = Field(pattern=r"^[A-Za-z0-9.:-]+$")
-    port: int | None = Field(default=None, ge=1, le=65_535)
-    tls: Literal["starttls", "tls", "none"] = "starttls"
-    user: str | None = Field(default=None, min_length=1)
-    password_file: Path | None = None
-    sender: str = Field(alias="from")
-    to: tuple[str, ...] = Field(min_length=1)
+    host: str = Field(pattern=r"^[A-Za-z0-9.:-]+$", description="The server.")
+    port: int | None = Field(default=None, ge=1, le=65_535, description="The port; by default the usual one of tls.")
+    tls: Literal["starttls", "tls", "none"] = Field(default="starttls", description="How the connection is encrypted.")
+    user: str | None = Field(default=None, min_length=1, description="Who signs in.")
+    password_file: Path | None = Field(default=None, description="The file with the password.")
+    sender: str = Field(alias="from", description="The address of the sender.")
+    to: tuple[str, ...] = Field(min_length=1, description="The addresses of the receivers.")
 
     @field_validator("sender")
     @classmethod
@@ -167,27 +167,35 @@ def _address(said: str) -> str:
 class ServiceOptions(StrictOptions):
     """Where and how the service runs. Sizes in bytes, times in seconds, rates in requests a second."""
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8321, ge=0, le=65_535)
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
-    store: str = "chary-service.db"
-    ledger: str | None = None
-    workers: int = Field(default=1, ge=1, le=64)
-    threads: int = Field(default=4, ge=1, le=64)
-    calls_each: int = Field(default=32, ge=1)
-    patience: float = Field(default=1.0, ge=0, le=60)
-    quote_seconds: float = Field(default=30.0, gt=0)
-    body_bytes: int = Field(default=1_000_000, ge=1_000)
-    rows_bytes: int = Field(default=50_000_000, ge=1_000)
-    body_seconds: float = Field(default=10.0, gt=0)
-    head_seconds: float = Field(default=10.0, gt=0)
-    rate: float = Field(default=50.0, gt=0)
-    burst: float = Field(default=200.0, ge=1)
-    stop_seconds: float = Field(default=20.0, ge=0)
-    webhook: Mapping[str, Webhook] = Field(default_factory=dict)
-    mail: Mapping[str, Mail] = Field(default_factory=dict)
-    openid: OpenIdOptions | None = None
-    proxies: tuple[str, ...] = ()
+    host: str = Field(default="127.0.0.1", description="The address on which the service listens.")
+    port: int = Field(default=8321, ge=0, le=65_535, description="The port on which it listens.")
+    hosts: tuple[str, ...] = Field(
+        default=("127.0.0.1", "localhost"), description="The host names under which it may be asked."
+    )
+    store: str = Field(default="chary-service.db", description="The file or URL of its own database.")
+    ledger: str | None = Field(default=None, description="The URL of a ledger for all datasets that name none.")
+    workers: int = Field(default=1, ge=1, le=64, description="How many processes it runs.")
+    threads: int = Field(default=4, ge=1, le=64, description="How many calls run at the same time in each process.")
+    calls_each: int = Field(default=32, ge=1, description="How many calls of one analyst may wait or run in a process.")
+    patience: float = Field(default=1.0, ge=0, le=60, description="After how many seconds a call becomes a job.")
+    quote_seconds: float = Field(default=30.0, gt=0, description="After how many seconds a quote is cut off.")
+    body_bytes: int = Field(default=1_000_000, ge=1_000, description="The largest body of a request.")
+    rows_bytes: int = Field(default=50_000_000, ge=1_000, description="The largest body of a batch of rows.")
+    body_seconds: float = Field(default=10.0, gt=0, description="How long a body may take to arrive.")
+    head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive.")
+    rate: float = Field(default=50.0, gt=0, description="How many requests a second a token may send in the long run.")
+    burst: float = Field(default=200.0, ge=1, description="How many requests a token may send at once.")
+    stop_seconds: float = Field(default=20.0, ge=0, description="How long a stop waits for calls that run.")
+    webhook: Mapping[str, Webhook] = Field(
+        default_factory=dict, description="Receivers of events by HTTP, a table each."
+    )
+    mail: Mapping[str, Mail] = Field(default_factory=dict, description="Receivers of events by mail, a table each.")
+    openid: OpenIdOptions | None = Field(
+        default=None, description="An issuer of OpenID Connect whose tokens are accepted."
+    )
+    proxies: tuple[str, ...] = Field(
+        default=(), description="Addresses of your own proxies, which say where a request came from."
+    )
 
     @field_validator("proxies")
     @classmethod
