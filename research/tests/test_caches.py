@@ -377,5 +377,5 @@ def test_events_are_those_of_the_noise():
 
 def test_the_experiment_is_listed_under_turbo(call):
     _, told, _ = call("reproduce --list --json")
-    [entry] = [each for each in json.loads(told)["experiments"] if "Turbo" in json.dumps(each)]
-    assert entry["name"] == "turbo-caches"
+    entries = [each for each in json.loads(told)["experiments"] if "Turbo" in json.dumps(each)]
+    assert [entry["name"] for entry in entries] == ["turbo-caches", "turbo-blocks"]

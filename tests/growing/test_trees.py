@@ -105,9 +105,11 @@ def test_each_block_is_charged_its_own_hard_nodes_and_its_size(weekly):
     for where in ASKED:
         for since, until in [("2024-W01", "2024-W03"), ("2024-W03", "2024-W08"), ("2024-W05", "2024-W05")]:
             for node in tree.ask(where, since, until).nodes:
-                for name in hard:
-                    hard[name] += node.answer.verified and node.since <= name <= node.until
-    # Where misses are charged, as here, each question is; the size is one more of the same epsilon.
+                # A node of m blocks has the same accuracy at the m-th part of the epsilon.
+                inside = [name for name in hard if node.since <= name <= node.until]
+                for name in inside:
+                    hard[name] += 1 / len(inside)
+    # Where misses are charged, as here, each question is, hard or not; the size is one more of the same epsilon.
     one = session.spent_by_block["2024-W05"] / (hard["2024-W05"] + 1)
     sized = {name for name, times in hard.items() if times}
     assert sized == {f"2024-W0{week}" for week in range(1, 9)}

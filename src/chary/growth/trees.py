@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
@@ -39,6 +40,19 @@ def spans(first: int, last: int) -> Iterator[Span]:
             length //= 2
         yield first, first + length - 1
         first += length
+
+
+def at_size(call: PMW, blocks: int) -> PMW:
+    """The call with the same accuracy of proportions over so many blocks, if it is said of one: noise in rows may be as
+    many times as large, and the privacy cost of a hard answer is smaller by the square.
+
+    >>> call = PMW(universe={"ill": [True, False]}, alpha="0.1", hits=50)
+    >>> at_size(call, 4).hits, float(at_size(PMW(universe=call.universe, alpha="0.1", price="0.02"), 2).price)
+    (800, 0.005)
+    """
+    said = {"hits": blocks**2, "price": Fraction(1, blocks**2), "epsilon": Fraction(1, blocks)}
+    known = {name: (getattr(call, name), times) for name, times in said.items()}
+    return replace(call, **{name: value * times for name, (value, times) in known.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -100,10 +114,11 @@ class RangeAnswer:
 class HistogramTree:
     """Proportions of the rows of ranges of blocks, by private multiplicative weights over a binary tree of blocks.
 
-    A question about a range asks the fewest nodes that make it up. Each is a run of `PMW` over its blocks, opened
-    when it is first needed. `call` says its universe, alpha and accuracy; with `tests=` and `sure=` alone, each node
-    has the least privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes
-    of nodes are sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
+    A question about a range asks the fewest nodes that make it up. Each is a run of `PMW` over its blocks, opened when
+    it is first needed. `call` says its universe, alpha and accuracy: `hits=`, `price=` or `epsilon=` of one block, and
+    `m**2` hits for each of them in a node of m blocks; or `tests=` and `sure=` alone, by which each node has the least
+    privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes of nodes are
+    sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
 
     Guarantee: that of the session. Each node is charged in its own blocks alone: a block pays for the nodes that
     contain it, one for each power of two. Each node is accurate as `PMW` says, and so is their mean. Blocks that are
@@ -222,7 +237,8 @@ class HistogramTree:
             self._look()
         if node not in self._runs:
             source = self._nearest(node) if self.warm else None
-            call = replace(self.call, rows=self._rows(node), warm_start=None if source is None else source.call)
+            began = None if source is None else source.call
+            call = replace(at_size(self.call, node[1] - node[0] + 1), rows=self._rows(node), warm_start=began)
             within = self._session.blocks(*self._ends(node))
             with suppress(RequestConflict):  # another process has just opened it, from another histogram
                 self._runs[node] = within.start(call, request=self._named(node))
