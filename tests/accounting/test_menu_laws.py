@@ -145,7 +145,7 @@ def test_the_curve_of_smaller_calls_is_beaten(name, part):
 
 
 def test_two_runs_are_sold_for_two_on_a_diagonal_too_which_is_dearer_than_randomized_response():
-    """No neighbours are known with this law: the price is safe, 1.3 % too high in docs/theory/theory.md."""
+    """No neighbours are known with this law: the price is safe, 1.3 % too high in docs/theory/charging.md."""
 
     def total(laws):
         curves = lattice_curves(0.002, on_lattice(laws, 0.002, 1), 700)

@@ -1,4 +1,4 @@
-"""Races on the exact curve: what is sold is never passed by any session: proof in docs/theory/theory.md."""
+"""Races on the exact curve: what is sold is never passed by any session: proof in docs/theory/charging.md."""
 
 from itertools import islice
 

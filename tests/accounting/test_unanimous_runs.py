@@ -63,7 +63,7 @@ def test_two_runs_cost_what_publishing_both_costs_and_many_a_narrow_choice():
 @pytest.mark.parametrize("epsilon", ["0.02", "0.5", "2"])
 @pytest.mark.parametrize("runs", [2, 3, 6])
 def test_the_q_holds_for_all_pairs(epsilon, runs):
-    """The best q of a pair of laws is what hits at least, of what cannot be shed (docs/theory/theory.md)."""
+    """The best q of a pair of laws is what hits at least, of what cannot be shed (docs/theory/charging.md)."""
     size, q, rng = math.exp(float(epsilon) * runs), float(unanimous_q_down(epsilon, runs)), np.random.default_rng(5)
     pairs = [*pairs_of_two(float(epsilon), 60), *(random_pair(rng, float(epsilon), 4) for _ in range(200))]
     best = []

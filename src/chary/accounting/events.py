@@ -124,7 +124,7 @@ class Asymmetric(_Bounded):
     """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
 
     Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Charged as the worst
-    distribution with such losses, which has two outcomes, in the more expensive order (docs/theory/theory.md).
+    distribution with such losses, which has two outcomes, in the more expensive order (docs/theory/charging.md).
 
     >>> uneven, order = Asymmetric("0.1", "0.07"), Fraction(2)
     >>> uneven.epsilon, round(float(uneven.log_moment_up(order) / Pure("0.1").log_moment_up(order)), 2)
@@ -188,7 +188,7 @@ class Failing(Event):
     """Another event, but for a failure whose probability adds up and is paid hit or miss.
 
     Guarantee needed: both neighbours' distributions are mixtures, with the same weight 1 - failure or more, of
-    distributions that the event stands for and of any others (docs/theory/theory.md, deltas).
+    distributions that the event stands for and of any others (docs/theory/charging.md, deltas).
 
     >>> pair = Failing(TwiceCall("0.02"), "2e-9")
     >>> pair.hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15)), float(pair.delta)
@@ -249,7 +249,7 @@ class ExPost(Event):
 
     Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
     the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (this work,
-    docs/theory/theory.md).
+    docs/theory/charging.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
     as small beforehand can be.
@@ -448,7 +448,7 @@ class StatedLaws(Event):
 
     Each pair lists the outcomes in one order: their probabilities under the one neighbour and under the other, in
     either order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and
-    on the exact curve alike no cost for what is stated can be lower (docs/theory/theory.md, a menu of distributions).
+    on the exact curve alike no cost for what is stated can be lower (docs/theory/charging.md, a menu of distributions).
     `failure` is a delta, paid hit or miss.
 
     Errors: `InvalidParameter` for probabilities that do not add up to 1, that are 0 under one neighbour alone, or
@@ -702,8 +702,8 @@ class Extendable(_Bounded):
 
     A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
     however often the target was extended, at a Renyi order and on the exact curve alike (this work,
-    docs/theory/theory.md); the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As
-    an ordinary release it is epsilon-DP.
+    docs/theory/charging.md); the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2).
+    As an ordinary release it is epsilon-DP.
 
     >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
     >>> held.hit_price_up(order) == once.hit_price_up(order), held.listed == once.listed

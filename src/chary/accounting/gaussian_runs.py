@@ -339,7 +339,7 @@ def capped_moment_up(
     It needs no bound on the values, and holds for discrete Gaussian noise on whole steps too. With
     `M = e^(a(a-1) k^2/2)`, the moment of a query's noise at the shift `k = 2D/s_Q` (`D/s_Q` where `monotone`), and that
     of the threshold's at D, it is `a(a-1) D^2/(2 s_T^2) + ln(sum over j <= hits of C(tests, j) (M - 1)^j)`: never more
-    than all tests cost as releases. (This work, after Zhu and Wang 2020; docs/theory/theory.md.)
+    than all tests cost as releases. (This work, after Zhu and Wang 2020; docs/theory/thresholds.md.)
 
     >>> noise = dict(sensitivity="0.001", threshold_noise="0.1", query_noise="0.1733")
     >>> round(capped_moment_up(18, tests=100, hits=5, **noise), 3)

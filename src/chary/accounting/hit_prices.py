@@ -254,8 +254,9 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
 # Finitely many laws that stand for all pairs of neighbours of a call: what its exact price is worked out from (ours).
 #
 # A law is a pair of laws of one call under two neighbours, outcome by outcome: both chances, and whether it hits. What
-# a call adds to the best analyst's sum is convex in the pair (docs/theory/theory.md, a menu of laws), so it is largest
-# at one of finitely many laws wherever all pairs of the call are mixtures of them, or tell less than mixtures do.
+# a call adds to the best analyst's sum is convex in the pair (docs/theory/charging.md, a menu of laws), so it is
+# largest at one of finitely many laws wherever all pairs of the call are mixtures of them, or tell less than mixtures
+# do.
 #
 # **Runs of one computation.** Every epsilon-DP run is a bit from randomized response that picks one of two outcomes,
 # drawn beforehand from no data. An analyst who is told all of those knows which strings of bits agree: none, all, one
@@ -275,7 +276,7 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
 # 1/(2+E)), (1/(2E+1), 1/3), (1/3, 1/3) around (b, b').
 #
 # **Narrow choice.** Its ratios lie in an interval of length epsilon that starts in one of 16 parts of [-epsilon, 0]: in
-# one of 16 intervals a sixteenth longer, each of which has one law of two outcomes (docs/theory/theory.md, uneven
+# one of 16 intervals a sixteenth longer, each of which has one law of two outcomes (docs/theory/charging.md, uneven
 # losses).
 
 _PARTS: Final = 16

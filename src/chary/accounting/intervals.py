@@ -61,7 +61,7 @@ def online_list(p_values: Sequence[Number], level: Number) -> list[int]:
 
     Guarantee: the false discovery rate is at most `level` at every moment, wherever one stops looking, for questions
     chosen adaptively. A decision never changes later (Javanmard and Montanari 2018, LOND; proof in
-    docs/theory/theory.md).
+    docs/theory/noise.md).
 
     >>> online_list([0.001, 0.5, 0.01, 0.02], "0.1")
     [0, 2]
@@ -444,7 +444,7 @@ _COARSE: Final = Context(prec=12, Emax=MAX_EMAX, Emin=MIN_EMIN)
 def tail_up(noise: NoiseLaw, support: Support, first: int, truth: int) -> Decimal:
     """`P(V >= first | V in the support)` for V = truth + noise, rounded up; call inside `precise`.
 
-    It rises with the truth, which is what all else here rests on (docs/theory/theory.md, "Given that it was
+    It rises with the truth, which is what all else here rests on (docs/theory/noise.md, "Given that it was
     published").
     """
 
@@ -851,7 +851,7 @@ class Silence:
         Guarantee: with probability `confidence` it does not happen that the truth lies outside and is not reported,
         whatever the data and however the question was chosen from earlier answers. It is no statement given that
         nothing was reported: given that, no truth is ruled out. Of n tests all hold with 1 - beta at 1 - beta/n each,
-        also where they share a hidden threshold (docs/theory/theory.md, "Keys without a hit").
+        also where they share a hidden threshold (docs/theory/noise.md, "Keys without a hit").
 
         Errors: `InvalidParameter` for a confidence outside (0, 1), or above what an optimal test can ever have.
         """

@@ -590,11 +590,11 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
     """The test that separates best at these costs of a hit and a miss, for a sensitivity of this many steps.
 
     Whole sensitivities apart, each probability is the next of the one before (`next_miss_up`), up to a part in 1e11;
-    small probabilities fall by one factor. No test at these costs climbs faster (docs/theory/theory.md). At costs so
-    small that it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the
-    table has one probability for several of them, evenly divided, and is wider by a part in a hundred at most. Tables
-    are kept: the first takes some tens of milliseconds at usual costs, whatever the steps. Errors: as of `SharpTest`,
-    and `InvalidParameter` for a cost too small for a table.
+    small probabilities fall by one factor. No test at these costs climbs faster (docs/theory/thresholds.md). At costs
+    so small that it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits),
+    the table has one probability for several of them, evenly divided, and is wider by a part in a hundred at most.
+    Tables are kept: the first takes some tens of milliseconds at usual costs, whatever the steps. Errors: as of
+    `SharpTest`, and `InvalidParameter` for a cost too small for a table.
     """
     test = SharpTest(order, price, miss_price)
     chances, centre = chance_chain(test)
@@ -645,7 +645,7 @@ class TwoSidedTable:
     Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the probabilities of
     neighbours, on one side or across the valley, are those of two values of the one-sided test that differ by at
     most its sensitivity, also where a step of its chain is several sensitivities long. No test at these costs that
-    hits at 0 with no more than `valley` rises faster on either side (docs/theory/theory.md).
+    hits at 0 with no more than `valley` rises faster on either side (docs/theory/thresholds.md).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> apart = TwoSidedTable(sharp_table(order=18, price="0.19295", steps=10), change=900)

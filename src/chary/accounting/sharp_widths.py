@@ -16,7 +16,8 @@ from chary.amounts import MAIN_STEPS, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
-# Two draws of a label, charged where they disagree: which laws of a draw neighbours may have (docs/theory/theory.md).
+# Two draws of a label, charged where they disagree: which laws of a draw neighbours may have
+# (docs/theory/thresholds.md).
 #
 # A draw is its own label with chance 1 - y and each of the other k - 1 with y/(k-1). With A = (1-y)^a (1-z)^(1-a) and B
 # = y^a z^(1-a) for neighbours y, z, two draws agree on the own label with A^2 and on another one with B^2/(k-1), free;

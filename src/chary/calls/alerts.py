@@ -265,7 +265,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     alarms are to be expected at this many versions (`tests`, or 52 where none are named), unless `below_margin=True`
     says that this is meant.
 
-    Source: [TCT] section 4; docs/theory/theory.md, an alert pays for transitions.
+    Source: [TCT] section 4; docs/theory/charging.md, an alert pays for transitions.
 
     >>> import chary, pyarrow as pa
     >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1, delta=1e-6)}

@@ -120,7 +120,7 @@ class Algorithm:
         if self.epsilon is None:
             raise InvalidParameter(
                 f"{self.name!r} has a rho: only a call without a target (or prior) can charge it, since no price of a "
-                "hit is finite (docs/theory/theory.md); state its epsilon= and delta="
+                "hit is finite (docs/theory/charging.md); state its epsilon= and delta="
             )
         return Fraction(self.epsilon), Fraction(self.delta)
 
@@ -437,7 +437,7 @@ def _all_but(algorithm: Algorithm, free: set[str], told: Json, q: Number | None)
     (`event_by_laws`).
     """
     if len(free) > 1 and q is None and algorithm.laws is None:
-        raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory/theory.md")
+        raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory/charging.md")
     return Target(lambda outcome: canonical_outcome(outcome) not in free, told, q, whole=not free)
 
 

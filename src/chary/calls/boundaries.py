@@ -58,7 +58,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
     `UnanimousCall(epsilon, runs)` (this work); a run that failed agrees with none. Where both are published `TwiceCall(
     epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each run, in the
-    wrapper twice (docs/theory/theory.md).
+    wrapper twice (docs/theory/charging.md).
 
     Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, with a rho,
     not 2 to 1000 runs, other than two that are published, and for what is no distribution of an empty table where units
@@ -324,13 +324,13 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
     epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two, one epsilon-DP call in which "between" is a
     q-target; the nearer the thresholds, the more expensive a hit ([TCT] section 4; discrete noise:
-    docs/theory/theory.md). With groups the epsilon-DP exponential mechanism over them, each of which may change by the
-    query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers in
-    one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
+    docs/theory/charging.md). With groups the epsilon-DP exponential mechanism over them, each of which may change by
+    the query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers
+    in one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) a `SharpTest` whose hit is what is not clear: two draws
-    that differ (docs/theory/theory.md). `within` is how far from the threshold, beyond one of two, or in the lead all
-    are reported clearly. Two sides are reported half of the time at their thresholds, or where they meet if that is
+    that differ (docs/theory/thresholds.md). `within` is how far from the threshold, beyond one of two, or in the lead
+    all are reported clearly. Two sides are reported half of the time at their thresholds, or where they meet if that is
     nearer. While the lead is small a sharp choice may name any group as clear, also one far behind (each of k with
     probability 1/k^2 at a tie); the exponential mechanism favours the larger ones even then.
 

@@ -101,7 +101,7 @@ class Gaps:
         return cls(keys, lowest, highest - lowest, halved, reach, together)
 
     def rho_up(self, noise: Fraction) -> Fraction:
-        """The zCDP of all noisy values up to a common shift, which leaves the winner as it is (docs/theory/theory.md).
+        """The zCDP of all noisy values up to a common shift, which keeps the winner (docs/theory/thresholds.md).
 
         Of c values that move by D in one direction, c D (1 - c / keys) D stays, most where c is half of the keys.
         """

@@ -326,7 +326,7 @@ def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes
     return {"published": published, "value": outcome if published else None}, None if published else padded(held, room)
 
 
-# The counters of a race: what each target was hit for, and how far the least of them rose (docs/theory/theory.md).
+# The counters of a race: what each target was hit for, and how far the least of them rose (docs/theory/charging.md).
 
 
 def risen(before: Mapping[str, int], hits: Mapping[str, int], full: int | None) -> tuple[dict[str, int], int]:

@@ -657,7 +657,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     Under a session with a delta losses cost much more than under a pure one. There a run of a declared `sensitivity`
     is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
-    any number of Falses (`RunOpening`, `RunHit`; docs/theory/theory.md). "losses" charges as above.
+    any number of Falses (`RunOpening`, `RunHit`; docs/theory/thresholds.md). "losses" charges as above.
 
     Several `hits` are found against one threshold, whose noise is not drawn again (Gaussian sparse vector, Zhu and Wang
     2020). Such a run is charged by hits, each when it comes. `monotone` says that adding a unit moves no query down,

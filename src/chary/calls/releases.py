@@ -65,7 +65,7 @@ class MeanNoise:
     - "halves": the centred sum S and the number N of values, independent, each with half of the epsilon or rho.
     - "joint", where a unit is replaced: S has the noise of all of epsilon, and N noise that is free. A value that
       becomes another moves S by W = high - low and not N; one that becomes NULL moves S by M = max(-low, high) and N by
-      one, so N may have scale b/(W - M) for the scale b of S (docs/theory/theory.md, "Means").
+      one, so N may have scale b/(W - M) for the scale b of S (docs/theory/noise.md, "Means").
     - "ends": the sums of the distances of all values from the lower and from the upper bound. Of one value the two add
       up to W, so both have noise of scale W/epsilon, half of the variance of halves.
     - "size", where N is public (`Mean.of_public_size`): S has the noise of all of epsilon, and N the least noise there
@@ -189,7 +189,7 @@ def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon:
     """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
     asked and units are replaced, otherwise ends.
 
-    Guarantee: the event of the first number's noise alone, which is epsilon-DP for both (docs/theory/theory.md,
+    Guarantee: the event of the first number's noise alone, which is epsilon-DP for both (docs/theory/noise.md,
     "Means").
     """
     total, rows = query.parts(neighbor_relation)

@@ -269,7 +269,7 @@ class HowSharply(Call[plan.AnswerT]):
     How accurately is said in one of four ways: `hits`, this many must fit into the whole budget; `price`, the share of
     the whole budget that a hit may take; `within` with `tests`, all of this many tests must be right, with probability
     `sure` (default 0.95), for values farther than that from the threshold; or `epsilon`, a test by Laplace noise. The
-    first three are the sharpest test there is for its cost (docs/theory/theory.md) and need a session with a delta.
+    first three are the sharpest test there is for its cost (docs/theory/thresholds.md) and need a session with a delta.
     """
 
     # Whether so many hits of groups are those of sharp tests where a command does not say how sharply.

@@ -133,7 +133,7 @@ class OnChange(FreshlyValued[Tracked]):
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
     question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
-    (docs/theory/theory.md), and at a change a fresh value. The first answer is charged: by optimal tests as a value
+    (docs/theory/thresholds.md), and at a change a fresh value. The first answer is charged: by optimal tests as a value
     alone. Once there is one, the outlook of a quote is about distances from it, against `step`.
     """
 

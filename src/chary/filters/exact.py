@@ -445,7 +445,7 @@ class ExactFilter(Filter):
         raise NotPriced(f"{asked} is not on the menu of this budget, which prices {self._offers()}{instead}")
 
     def _tokens(self, entry: Listing) -> int:
-        """A race costs what its most expensive call has beyond one token as well (docs/theory/theory.md, a race on a
+        """A race costs what its most expensive call has beyond one token as well (docs/theory/charging.md, a race on a
         menu)."""
         return entry.tokens + (_dearest(self.menu) - 1 if entry.is_race else 0)
 

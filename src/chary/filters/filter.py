@@ -95,7 +95,7 @@ class Filter(ABC):
     So does a stop before the pure epsilons of all calls, hit or miss, pass the budget's; and a session may go over from
     the first rule to the second, once and for good, at a call that only the second admits. Those of its transcripts
     whose epsilons fit are nowhere more than e^epsilon times as likely; all others kept to the first rule to their end
-    (docs/theory/theory.md, two accounts; the rule is `amounts.Accounts`).
+    (docs/theory/charging.md, two accounts; the rule is `amounts.Accounts`).
 
     A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
     own. Only the whole budget is one (a miss is charged nothing, yet reveals a little).

@@ -101,7 +101,7 @@ class Ledger:
 
         `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
         charged the cost, and of all parts of a partition the most expensive `most` count, next to what concerns all
-        rows (docs/theory/theory.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
+        rows (docs/theory/charging.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
         With `anywhere` the question of a key may have been about other parts, as for `replay`.
 
         The key is reserved with the cost: while the reservation is not left (`Reservation.leave`) and its process

@@ -135,7 +135,8 @@ class LabelDraws:
     otherwise it is any label, all with the same probability. At depth 0 all labels are alike.
 
     Guarantee: `SharpTest`, a hit is that no label is reported, if own label and depth of neighbours are at most the
-    table's sensitivity apart: depths of one label as numbers, those of two labels by their sum (docs/theory/theory.md).
+    table's sensitivity apart: depths of one label as numbers, those of two labels by their sum
+    (docs/theory/thresholds.md).
 
     >>> from chary.accounting.sharp_widths import draw_table
     >>> draws = LabelDraws(draw_table(SharpTest(18, "0.19295"), labels=2, steps=1), labels=2)

@@ -517,7 +517,7 @@ class Session(Verbs, Growing):
         others, in every engine; its budget is this one's, and what it is charged is charged there alone.
 
         Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
-        its most expensive part has been charged, next to what is asked of all rows (docs/theory/theory.md, parts).
+        its most expensive part has been charged, next to what is asked of all rows (docs/theory/charging.md, parts).
         Where a unit may be in k parts it is the k most expensive, and twice as many where units are replaced, which
         leave one part and enter another. If each row is a unit, or `by` is the column of the unit, every unit is in one
         part. Otherwise one of these is needed:

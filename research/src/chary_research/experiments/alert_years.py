@@ -451,7 +451,7 @@ class ClinicAlerts(AlertYears):
 
     name = "alert-years"
     shows = "Three alerts on three years of weekly visits: changes beside the truth, and beside their quotes."
-    source = "chary.calls.Alert; docs/theory/theory.md, an alert pays for transitions"
+    source = "chary.calls.Alert; docs/theory/charging.md, an alert pays for transitions"
 
     def years(self, data: DataFolder) -> Years:
         return clinic()
