@@ -1,5 +1,7 @@
 """Trees of histograms over blocks: which nodes answer, what each block is charged, restarts, crashes and refusals."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
@@ -296,3 +298,91 @@ def test_a_block_that_is_spent_answers_alone_or_refuses(weekly):
     assert alone.error_bar is None
     with pytest.raises(BudgetExceeded):
         tree.ask("age = 2", "2024-W01", "2024-W01", must_verify=True)
+
+
+def spend(session, block):
+    """Leave a block less than any answer of the tests costs."""
+    left = session.blocks(block, block)
+    for rho in ("0.02", "0.0001"):
+        while left.quote(Release(count(), rho=rho)).fits:
+            left.release(count(), rho=rho)
+
+
+def test_no_block_is_charged_for_an_answer_that_another_one_refuses(weekly):
+    session = weekly(budget=Budget(epsilon=1, delta=1e-6), unsafe_noise=Seeded(5))
+    tree = HistogramTree(session, replace(CALL, epsilon=None, hits=4), size=Release(count(), rho="0.0001"))
+    tree.ask("age < 4", "2024-W01", "2024-W03")
+    spend(session, "2024-W03")
+    before = session.spent_by_block
+    with pytest.raises(BudgetExceeded, match="2024-W03"):
+        tree.ask("ill = 1", "2024-W01", "2024-W03", must_verify=True)
+    assert session.spent_by_block == before
+    told = tree.ask("ill = 1", "2024-W01", "2024-W02", must_verify=True, request="told")
+    assert told.hard == 1
+    # What was answered is told again, and answers are in the order of time.
+    with pytest.raises(BudgetExceeded, match="2024-W03"):
+        tree.ask("ill = 1", "2024-W01", "2024-W03", must_verify=True, request="told")
+    assert [node.until for node in tree.ask("ill = 1", "2024-W01", "2024-W03").nodes] == ["2024-W02", "2024-W03"]
+
+
+def test_no_size_is_released_where_another_block_cannot_pay_for_its_own(weekly):
+    session = weekly(budget=Budget(epsilon=1, delta=1e-6), unsafe_noise=Seeded(5))
+    tree = HistogramTree(session, replace(CALL, epsilon=None, hits=2), size=Release(count(), rho="0.0001"))
+    tree.ask("ill = 1", "2024-W02", "2024-W02")
+    for block in ("2024-W02", "2024-W06"):
+        spend(session, block)
+    before = session.spent_by_block
+    with pytest.raises(BudgetExceeded, match="2024-W06"):
+        tree.ask("ill = 1", "2024-W01", "2024-W07")
+    assert session.spent_by_block == before
+    # A size that was released is not paid for again.
+    assert not tree.ask("age = 0", "2024-W01", "2024-W02").verified
+
+
+def test_a_node_is_opened_from_what_its_first_opening_named(weekly):
+    """An opening that died, and one that runs elsewhere: what has learned since is not started from."""
+    session, steps = weekly(budget=NO_NOISE, filter="pure"), []
+
+    def broken(reached):
+        steps.append(reached)
+        if steps.count("ran") == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        HistogramTree(Session(replace(session.spine, on_step=broken)), CALL, size=SIZE).ask(
+            "ill = 1", "2024-W02", "2024-W02"
+        )
+    tree = HistogramTree(session, CALL, size=SIZE)
+    tree.ask("ill = 1", "2024-W01", "2024-W01")
+    assert tree.ask("ill = 1", "2024-W02", "2024-W02").hard == 1
+    assert not any(not change.hard for change in tree.nodes["2024-W02", "2024-W02"].state.changes)
+
+
+@pytest.mark.parametrize("warm", ["here", "elsewhere"])
+def test_two_processes_open_a_node_at_once_from_different_ones(weekly, tmp_path, warm):
+    began, goes_on = threading.Event(), threading.Event()
+
+    def waits(reached):
+        if reached == "reserved" and slow:
+            began.set()
+            goes_on.wait(60)
+
+    slow, place = [], tmp_path / "tests.ledger"
+    session, other = (weekly(budget=CLEAR, ledger=place, **each) for each in ({"on_step": waits}, {}))
+    trees = [HistogramTree(each, replace(CALL, epsilon="5"), size=RELEASED) for each in (session, other)]
+    trees[0].ask("ill = 1", "2024-W01", "2024-W01")
+    session.blocks("2024-W02", "2024-W02").ask(RELEASED, request=f"{trees[0]._key} size of 2024-W02")
+    # One of them has not seen yet what has learned.
+    trees[1 if warm == "here" else 0]._nearest = lambda node: None
+    slow.append(True)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(trees[0].ask, "age = 0", "2024-W02", "2024-W02")
+        assert began.wait(60)
+        second = pool.submit(trees[1].ask, "age = 0", "2024-W02", "2024-W02")
+        # It has to wait for the first, or to be refused meanwhile.
+        wait([second], timeout=1)
+        slow.clear()
+        goes_on.set()
+        assert [answered.result(60).nodes[0].rows for answered in (first, second)] == [first.result().rows] * 2
+    calls = [{ends: run.call for ends, run in tree.nodes.items()} for tree in trees]
+    assert calls[0] == calls[1]

@@ -1,6 +1,7 @@
 """Public histograms taught through a service: by JSON, by the client and by the awaited one, as in a session."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -153,3 +154,19 @@ def test_no_example_goes_to_a_service(each, address):
         for said in ({"queries": QUESTIONS}, {"like": visits()}):
             with pytest.raises(InvalidParameter, match="a service simulates nothing"):
                 remote.quote(OPENING, **said)
+
+
+def test_no_histogram_starts_from_one_that_is_not_shown(each, address):
+    service, _ = each
+    with (
+        connect(address, token_of(service, "alice")) as alice,
+        connect(address, token_of(service, "bob")) as bob,
+        connect(address, token_of(service, "carol", ["custodian", "analyst"])) as carol,
+    ):
+        run = alice.start(OPENING)
+        assert run.ask(NORTH).hard
+        warm = replace(OPENING, warm_start=run.call)
+        for use in (bob.start, bob.quote):
+            with pytest.raises(NotWithheld, match="no call of that number"):
+                use(warm)
+        assert [who.start(warm).call > run.call for who in (alice, carol)] == [True, True]

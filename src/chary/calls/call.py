@@ -351,6 +351,10 @@ def _checking(kind: str, made: Any) -> Callable[..., None]:
 
 _KINDS: dict[str, type[Call[Any]]] = {}
 
+# The fields that name an earlier call whose outcome, or what is kept beside it, a call takes: whoever is not shown that
+# call must not get it by another one.
+EARLIER: Final = ("held", "warm_start")
+
 # What each field of a call means, in one line: a name means the same in every kind of call.
 
 MEANINGS: Final[Mapping[str, str]] = {

@@ -55,6 +55,11 @@ def at_size(call: PMW, blocks: int) -> PMW:
     return replace(call, **{name: value * times for name, (value, times) in known.items() if value is not None})
 
 
+def _places(node: Span) -> range:
+    """The numbers of its blocks."""
+    return range(node[0], node[1] + 1)
+
+
 @dataclass(frozen=True)
 class NodeAnswer:
     """The answer of one node about its blocks, from `since` until `until`; `rows` is the size that was stated."""
@@ -174,25 +179,31 @@ class HistogramTree:
 
         Both ends are included; the default is all blocks that may be read and are over. As in `PMW`, an easy answer is
         free, and a hard one is charged in the blocks of its node. Under `request` each node returns its earlier answer.
-        Errors: those of a question to `PMW`, `InvalidQuery` for a block that is not over, `BudgetExceeded` where a
-        block cannot pay for its size.
+        Errors: those of a question to `PMW`; `InvalidQuery` for a block that is not over; `BudgetExceeded`, before any
+        block is charged, where one cannot pay for its size, or for a hard answer with `must_verify`.
         """
         names = self._names(since, until)
         self._checked.asked(where, _SOME_ROWS)
         first = self._blocks.all().index(names[0])
         # All are opened before the first is asked, so that none is charged for a range that another one refuses.
-        runs = [(node, self._run(node)) for node in spans(first, first + len(names) - 1)]
+        runs = self._opened(list(spans(first, first + len(names) - 1)))
 
-        def answer(run: HistogramRun) -> WeightedAnswer:
+        def fits(node: Span) -> bool:
+            return not must_verify or runs[node].quote(where).fits
+
+        def answer(node: Span) -> WeightedAnswer:
+            run = runs[node]
             return run.ask(where, must_verify=must_verify, request=request and f"{request} ({run.call})")
 
-        return RangeAnswer(tuple(NodeAnswer(*self._ends(node), run.law.size, answer(run)) for node, run in runs))
+        # What cannot be paid for is refused before another node is charged.
+        found = {node: answer(node) for node in sorted(runs, key=fits)}
+        return RangeAnswer(tuple(NodeAnswer(*self._ends(node), runs[node].law.size, found[node]) for node in runs))
 
     @property
     def nodes(self) -> dict[tuple[str, str], HistogramRun]:
         """The nodes that were opened, by their first and last block."""
         self._look()
-        return {self._ends(node): run for node, run in sorted(self._runs.items())}
+        return {self._ends(node): run for node, run in sorted(self._runs.items(), key=lambda known: known[0])}
 
     @property
     def _blocks(self) -> Blocks:
@@ -221,33 +232,49 @@ class HistogramTree:
         known = self._blocks.all()
         return known[node[0]], known[node[1]]
 
-    def _rows(self, node: Span) -> int:
-        """The size of a node: what its blocks have released, together."""
-        for place in range(node[0], node[1] + 1):
-            if place not in self._sizes:
-                name = self._blocks.all()[place]
-                released = self._session.blocks(name, name).ask(self.size, request=f"{self._key} size of {name}")
-                assert isinstance(released, NoisyNumber)
-                self._sizes[place] = float(released.value)
-        return max(1, round(sum(self._sizes[place] for place in range(node[0], node[1] + 1))))
+    def _opened(self, nodes: Sequence[Span]) -> dict[Span, HistogramRun]:
+        """The histograms of nodes; those that nobody has opened are opened."""
+        if self._runs.keys() >= set(nodes):
+            return {node: self._runs[node] for node in nodes}
+        self._look()
+        self._release([place for node in nodes if node not in self._runs for place in _places(node)])
+        return {node: self._runs.get(node) or self._open(node) for node in nodes}
 
-    def _run(self, node: Span) -> HistogramRun:
-        """The histogram of a node; it is opened where nobody has."""
-        if node not in self._runs:
-            self._look()
-        if node not in self._runs:
-            source = self._nearest(node) if self.warm else None
-            began = None if source is None else source.call
-            call = replace(at_size(self.call, node[1] - node[0] + 1), rows=self._rows(node), warm_start=began)
-            within = self._session.blocks(*self._ends(node))
-            with suppress(RequestConflict):  # another process has just opened it, from another histogram
-                self._runs[node] = within.start(call, request=self._named(node))
-            self._look()
-        return self._runs[node]
+    def _release(self, places: Sequence[int]) -> None:
+        """Release the sizes of these blocks, once. The block with least left is first: where it can pay all others can,
+        and where it cannot none is charged."""
+        known = self._blocks.all()
+        within = {place: self._session.blocks(known[place], known[place]) for place in places}
+        for place in sorted(within.keys() - self._sizes.keys(), key=lambda place: within[place].remaining.share):
+            released = within[place].ask(self.size, request=f"{self._key} size of {known[place]}")
+            assert isinstance(released, NoisyNumber)
+            self._sizes[place] = float(released.value)
+
+    def _open(self, node: Span) -> HistogramRun:
+        """Open the histogram of a node."""
+        rows = max(1, round(sum(self._sizes[place] for place in _places(node))))
+        source, key = self._nearest(node) if self.warm else None, self._named(node)
+        began = None if source is None else source.call
+        call = replace(at_size(self.call, len(_places(node))), rows=rows, warm_start=began)
+        within = self._session.blocks(*self._ends(node))
+        try:
+            run = within.start(call, request=key)
+        except RequestConflict:
+            # Another process began it, or one that died, from another histogram: it is opened from that.
+            run = within.start(replace(call, warm_start=self._begun_from(key)), request=key)
+        self._runs[node] = run
+        return run
+
+    def _begun_from(self, key: str) -> int | None:
+        """From which histogram the opening under this key was first asked to start."""
+        spine = self._session.spine
+        asked = spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=key)
+        found = (call.question.get("warm_start") for call in asked if call.state != State.VOIDED)
+        return next(found, None)
 
     def _nearest(self, node: Span) -> HistogramRun | None:
         """Of the nodes that have learned anything that whose middle is nearest; of those as near, what learned most."""
-        learned = [(each, run) for each, run in self._runs.items() if run.state.changes]
+        learned = [(each, run) for each, run in list(self._runs.items()) if run.state.changes]
         middle = sum(node)
         ranked = sorted(learned, key=lambda known: (abs(sum(known[0]) - middle), -len(known[1].state.changes)))
         return ranked[0][1] if ranked else None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from chary.answers import Answer
 from chary.calls import fields
-from chary.calls.call import MEANINGS, Call, adapter, kinds, read
+from chary.calls.call import EARLIER, MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
 from chary.calls.run import Opening, Run, run_of
 from chary.calls.weights import HistogramRun
@@ -132,11 +132,12 @@ _BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
     """The call of a body. `NotWithheld` where it continues a call that is not shown to somebody, as for one that is
-    not there: nobody learns, takes or publishes what another analyst's call withheld."""
+    not there: nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram."""
     call = read_shown(body)
-    held = getattr(call, "held", None)
-    if held is not None and not served.shows(who, numbered(session.spine, held).analyst):
-        raise NotWithheld("there is no call of that number")
+    for name in EARLIER:
+        earlier = getattr(call, name, None)
+        if earlier is not None and not served.shows(who, numbered(session.spine, earlier).analyst):
+            raise NotWithheld("there is no call of that number")
     return call
 
 
