@@ -49,7 +49,7 @@ class Partitioned:
         return found
 
     def stream(self, asked: int, zipf: float, seed: int, *, arriving: bool) -> Iterator[Ranged]:
-        """So many queries about random ranges of all weeks; or, as weeks arrive, about the latest ones that are there.
+        """Queries about random ranges of all weeks; or, as weeks arrive, about the latest ones that are there.
 
         Each length is as likely as another, as in the published experiments.
         """
@@ -124,7 +124,7 @@ class RangeAnswering(ABC):
         return int(self.sizes[span[0] : span[1] + 1].sum())
 
     def truth(self, number: int, span: Span) -> float:
-        """The share of the rows."""
+        """The proportion of the rows."""
         return self.counted(number, span) / self.rows(span)
 
 
@@ -185,7 +185,7 @@ class CellsOnce(_Charged):
 
 @cache
 def laplace_of(nodes: int, beta: float) -> float:
-    """How far, in its scales, the sum of so many Laplace noises is but for a chance of beta; exactly, by its law.
+    """How far the sum of k Laplace noises is from 0 with probability 1 - beta at most, in scales of the noise.
 
     >>> round(laplace_of(1, 0.001), 4) == round(math.log(1000), 4)
     True
@@ -201,7 +201,7 @@ def laplace_of(nodes: int, beta: float) -> float:
 
 @cache
 def _mixture(nodes: int) -> tuple[tuple[int, float], ...]:
-    """The absolute sum of k Laplace noises is Gamma(j) with these chances, for j from 1 to k."""
+    """The absolute sum of k Laplace noises is Gamma(j) with these probabilities, for j from 1 to k."""
     k = nodes
     return tuple((j, math.comb(2 * k - j - 1, k - j) * 2 ** (j + 1) / 4**k) for j in range(1, k + 1))
 
@@ -216,8 +216,8 @@ class _NodeHistogram:
 
 
 class TurboTree(_Charged):
-    """Turbo over weeks: the fewest nodes of a range, counted with Laplace noise or answered by their histograms, and a
-    sparse vector of the range that checks the whole where any histogram took part.
+    """Turbo over weeks. The fewest nodes of a range are counted with Laplace noise or answered by their histograms. A
+    sparse vector of the range checks the whole where any histogram took part.
 
     `warm` starts a week from the latest one before it, and a larger node from the mean of its children, where they are
     there. Epsilons are the least that keep the accuracy; with `loose` those of the paper's formula for sparse vectors.
@@ -303,7 +303,7 @@ class TurboTree(_Charged):
 
 
 class PMWTree(RangeAnswering):
-    """`PMW` over nodes: their plans, laws, noise and updates, charged in their weeks by the filter of a session.
+    """`PMW` over nodes: their plans, tests, noise and updates, charged in their weeks by the filter of a session.
 
     What `HistogramTree` does is done here without ledger and engine, which take nearly all of the time; a test holds
     both to the same answers. Without `tree` every node is a week. A question to a node is asked once.

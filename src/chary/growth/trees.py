@@ -43,8 +43,8 @@ def spans(first: int, last: int) -> Iterator[Span]:
 
 
 def at_size(call: PMW, blocks: int) -> PMW:
-    """The call with the same accuracy of proportions over so many blocks, if it is said of one: noise in rows may be as
-    many times as large, and the privacy cost of a hard answer is smaller by the square.
+    """The call of a node of m blocks, where that of one block is known. Noise in rows may be m times as large for the
+    same accuracy of proportions, so that a hard answer has a privacy cost that is m squared times smaller.
 
     >>> call = PMW(universe={"ill": [True, False]}, alpha="0.1", hits=50)
     >>> at_size(call, 4).hits, float(at_size(PMW(universe=call.universe, alpha="0.1", price="0.02"), 2).price)
@@ -120,9 +120,9 @@ class HistogramTree:
     """Proportions of the rows of ranges of blocks, by private multiplicative weights over a binary tree of blocks.
 
     A question about a range asks the fewest nodes that make it up. Each is a run of `PMW` over its blocks, opened when
-    it is first needed. `call` says its universe, alpha and accuracy: `hits=`, `price=` or `epsilon=` of one block, and
-    `m**2` hits for each of them in a node of m blocks; or `tests=` and `sure=` alone, by which each node has the least
-    privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes of nodes are
+    it is first needed. `call` says its universe, alpha and accuracy. `hits=`, `price=` or `epsilon=` are those of one
+    block, and a node of m blocks has `m**2` hits for each of them. With `tests=` and `sure=` alone each node has the
+    least privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes of nodes are
     sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
 
     Guarantee: that of the session. Each node is charged in its own blocks alone: a block pays for the nodes that

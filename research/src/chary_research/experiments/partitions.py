@@ -51,10 +51,10 @@ CHECKS: Final = 12
 
 
 class TurboBlocks(Experiment):
-    """What each week is charged for answers about ranges of weeks, all within alpha but for a chance of beta."""
+    """What each week is charged for answers about ranges of weeks, all within alpha with probability 1 - beta."""
 
     name = "turbo-blocks"
-    shows = "Queries over ranges of weeks, a budget a week: Turbo's tree of PMW-Bypass beside trees of PMW."
+    shows = "Queries over ranges of weeks, a budget a week: Turbo's tree of PMW-Bypass compared with trees of PMW."
     source = "Turbo (SOSP 2023), Figures 8 and 9, time partitions"
     size = (9.0, 4.2)
     trials: Final = 3
@@ -113,7 +113,7 @@ class TurboBlocks(Experiment):
                 axes.plot(places, middle, form, markersize=2.5, linewidth=1, label=by)
             title = "ranges of the latest weeks, as they arrive" if arriving else "random ranges of all weeks"
             axes.set(title=title, xlabel="queries", xscale="log", yscale="log")
-        panes[0].set_ylabel("epsilon of the dearest week, delta 1e-6")
+        panes[0].set_ylabel("epsilon of the most expensive week, delta 1e-6")
         figure.legend(*panes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
