@@ -228,7 +228,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
     (default: the one of the sharpest tests). `value` publishes a fresh, unbiased value with each hit, for that share of
     its cost; without, only yes or no. With probability `sure` (0.95) this many tests, every key counted, are all right
     for values farther from their threshold than `session.quote(call).within`, in sensitivities;
-    `run.state.accuracy(tests=)` tells it for more keys. The quote has the costs of each hit and miss to come, too:
+    `run.state.accuracy(tests=)` states it for more keys. The quote has the costs of each hit and miss to come, too:
     `later_hit` and `later_miss`.
 
     Why hits are not bought, too: those that never come would be lost, most of the cost of a run. So other calls may

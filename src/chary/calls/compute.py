@@ -35,7 +35,7 @@ class RunAlgorithm(Call[answers.Outcome]):
     Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the call is
     free unless something else comes out (NotPrior). With `target`, a list of declared outcomes, it is free unless one
     of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2). It can be left out
-    where the target misses one outcome only, and where the algorithm has `laws`, by which the call is paid then. `hit`,
+    where the target misses one outcome only, and where the algorithm has `laws`, which then pay for the call. `hit`,
     a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of those for
     which it holds, otherwise it needs its q. A call of chary's own takes no q. With none of these it is always charged,
     like a release; where the algorithm reports its `loss`, what it reports, at most its epsilon (`ExPost`): epsilon is

@@ -90,7 +90,7 @@ class MatrixMechanism(Call[LinearAnswers]):
     What is measured with noise is a *strategy*: each cell ("identity"), each question ("workload"), runs of 1, b, b^2,
     ... cells ("hierarchy of 2", 4, 8, 16), or all marginals ("marginals"), with the best shares of epsilon or rho that
     are found for their parts. Of all the one with the least mean squared error is taken (or `strategy`, by name), which
-    is worked out exactly and depends on no data; `quote` tells it. The answers are put together from the noisy sums by
+    is worked out exactly and depends on no data; `quote` states it. The answers are put together from the noisy sums by
     weighted least squares, which is post-processing.
 
     Guarantee: epsilon-DP with discrete Laplace noise, rho-zCDP with discrete Gaussian noise (for `rho`, or for

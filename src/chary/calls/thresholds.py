@@ -638,7 +638,7 @@ def in_order(
     """This many tests by one distribution, of what is read, in order; neighbours differ in this many `parts`.
 
     `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. Noise that decides
-    what is a hit is no value of a call that asks for none: it is not told.
+    what is a hit is no value of a call that asks for none: it is not published.
     """
 
     def run(data: Data) -> Result:

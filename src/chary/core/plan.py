@@ -95,7 +95,7 @@ class Cost(Protocol):
     """What a plan is charged for what comes out; nothing about its data.
 
     `parts` is in how many parts neighbours can differ, `most` how many of those can hit. `halts` says that it may begin
-    with fewer hits than that, and stops when they run out. `adds_up` says that all that it tells is within the epsilon
+    with fewer hits than that, and stops when they run out. `adds_up` says that all that it publishes is within the epsilon
     of its event, for each part, hit or miss; anything else is more than any basic account holds.
     """
 
@@ -217,7 +217,7 @@ class Whole:
 class Plan(Generic[AnswerT]):
     """One call on the rows of one dataset: all that the transaction needs, and what can be said before.
 
-    - `kind` and `body` are the question in the ledger: canonical JSON, by which a repeated request is found.
+    - `kind` and `body` are the question in the ledger: canonical JSON, which finds a repeated request.
     - `event` is the worst event of one part, and `cost` what is charged for what comes out.
     - `reads` checks and compiles what must be evaluated; `run` makes a result of exact values, noise and secret state.
     - `present` makes the analyst's answer of a stored one, the same for a fresh and for a repeated request.
