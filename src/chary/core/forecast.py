@@ -248,8 +248,8 @@ class Forecast:
     be together with some confidence, `foreseen` the same for as many as were agreed on, with the confidence that was.
 
     `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
-    the rank of a quantile is off at most, with 95 % confidence. `interval` says in words what is known of an interval whose
-    width depends on the data. `later` is what a hit will be charged in the run that is opened, and a miss, unless the
+    the rank of a quantile is off at most, with 95 % confidence. `interval` says in words what is known of an interval
+    whose width depends on the data. `later` is what a hit will be charged in the run that is opened, and a miss, unless the
     opening pays for it.
     """
 

@@ -95,8 +95,8 @@ class Cost(Protocol):
     """What a plan is charged for what comes out; nothing about its data.
 
     `parts` is in how many parts neighbours can differ, `most` how many of those can hit. `halts` says that it may begin
-    with fewer hits than that, and stops when they run out. `adds_up` says that all that it publishes is within the epsilon
-    of its event, for each part, hit or miss; anything else is more than any basic account holds.
+    with fewer hits than that, and stops when they run out. `adds_up` says that all that it publishes is within the
+    epsilon of its event, for each part, hit or miss; anything else is more than any basic account holds.
     """
 
     @property
