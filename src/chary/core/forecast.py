@@ -249,8 +249,8 @@ class Forecast:
 
     `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
     the rank of a quantile is off at most, with 95 % confidence. `interval` says in words what is known of an interval
-    whose width depends on the data. `later` is what a hit will be charged in the run that is opened, and a miss, unless the
-    opening pays for it.
+    whose width depends on the data. `later` is what a hit will be charged in the run that is opened, and a miss, unless
+    the opening pays for it.
     """
 
     error_bar: float | None = None
