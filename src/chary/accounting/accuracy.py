@@ -21,11 +21,11 @@ from chary.numbers import Number, exact, positive, probability, whole
 # the sensitivity, or over the sensitivity where all utilities move together. For every mechanism here the candidates
 # for which a loss of t or more is likeliest are one best and all others t below it.
 
-# Relative and absolute errors of up to 90,000 float operations on chances; a beta of 1e-9 or more bears 1e-12.
+# Relative and absolute errors of up to 90,000 float operations on probabilities; a beta of 1e-9 or more bears 1e-12.
 _SLACK = 1e-9
 _LEAST = 1e-12
 _RAREST = 1e-9
-# In `flip_loss_up` the chance is a difference from 1: four roundings of 2**-53.
+# In `flip_loss_up` the probability is a difference from 1: four roundings of 2**-53.
 _ROUNDING = 1e-15
 # 1/1024 of a noise: finer steps would make sums of more than 90,000 terms and add less than 1/100 of a noise.
 _FINEST = 2.0**-10
@@ -78,9 +78,9 @@ def flip_loss_up(unit: Number, candidates: int, beta: Number) -> float:
 def laplace_loss_up(unit: Number, candidates: int, beta: Number) -> int:
     """The least whole t with `P(loss >= t) <= beta` for report noisy max with discrete Laplace noise, beta >= 1e-9.
 
-    Steps finer than 1/1024 of the noise are put together to blocks of that size, which adds less than 1/100 of the
-    noise: discrete Laplace noise is within one step of a continuous one, by quantiles, and so within a block of a
-    coarser one.
+    Discrete Laplace noise is within one step of a continuous one, by quantiles, and so within a block of a coarser one.
+    Steps finer than 1/1024 of the noise are therefore put together to blocks of that size, which adds less than 1/100
+    of the noise.
 
     >>> laplace_loss_up("0.05", 100, "0.05")
     156
@@ -98,7 +98,7 @@ def laplace_loss_up(unit: Number, candidates: int, beta: Number) -> int:
 def gaussian_loss_up(noise: Number, candidates: int, beta: Number) -> float:
     """A t with `P(loss >= t) <= beta` for the largest of n values with Gaussian noise of this standard deviation.
 
-    A candidate t or more below the best wins only if its noise exceeds that of the best by t: their difference is
+    A candidate t or more below the best wins only if its noise exceeds that of the best by t. Their difference is
     Gaussian of twice the variance, and there are n - 1 of them at most.
 
     >>> round(gaussian_loss_up(20, 100, "0.05"), 1)
@@ -137,8 +137,8 @@ def share_error_up(units: int, *, lie: float, beta: Number) -> float:
 def share_interval(ones: int, units: int, *, lie: float, beta: Number) -> tuple[float, float]:
     """Encloses the true share of ones among `units` bits, `ones` of whose randomized answers are ones, with 1 - beta.
 
-    Exact for every number of units, unlike the binomial interval of Clopper and Pearson, which is for units drawn at
-    random: it keeps the shares under which neither this many ones nor so few have a probability of beta/2 at most.
+    Exact for every number of units; the binomial interval of Clopper and Pearson is for units drawn at random. It keeps
+    the proportions under which neither that many ones nor so few have a probability of beta/2 at most.
 
     >>> [round(end, 3) for end in share_interval(520, 1000, lie=0.25, beta="0.05")]
     [0.486, 0.594]
@@ -262,7 +262,7 @@ def gaussian_sum_error_up(deviation: float, absolute: float, beta: Number) -> fl
 
 # How far many noises reach together: errors that all of them keep with a given probability, rounded up.
 
-# A part in 10**9 covers the rounding of a few functions, 1e-14 that of a sum of 2**14 chances, upwards.
+# A part in 10**9 covers the rounding of a few functions, 1e-14 that of a sum of 2**14 probabilities, upwards.
 _JOINT_SURPLUS: Final = 1 + 1e-9
 _JOINT_SLACK: Final = 1e-14
 # Cells of 12/2**14 of the threshold's deviation and steps of 1/4096 stay below the thousandth that is told; 12
@@ -299,8 +299,8 @@ def laplace_deviation(scale: Number) -> float:
 def gaussian_error_up(variance: Number, *, tests: int, confidence: Number) -> int:
     """A number of steps that this many discrete Gaussian noises `P(k) ~ exp(-k^2/(2 variance))` all keep within.
 
-    The tail of the discrete distribution at m is at most the continuous one at m - 1 (Canonne, Kamath and Steinke 2020,
-    Proposition 25), so this is at most a step above the least.
+    The tail of the discrete distribution at m is at most the continuous one at m - 1. So this is at most a step above
+    the least (Canonne, Kamath and Steinke 2020, Proposition 25).
 
     >>> gaussian_error_up(10_000, tests=1, confidence=0.95)
     196
@@ -315,8 +315,8 @@ def crossing_error_up(
     """How far all differences of a test's noise and its threshold's reach: Gaussian, by their standard deviations.
 
     Thresholds are drawn `thresholds` times. Given all of them, a test of any round fails at most as often as under the
-    farthest, whose distribution is summed in cells, each at its worse end; the result is above the least by less than
-    1/1000 of the noises.
+    farthest. The distribution of that one is summed in cells, each at its worse end. The result is above the least by
+    less than 1/1000 of the noises.
 
     >>> round(crossing_error_up(100, 173.2, thresholds=1, tests=1, confidence=0.95))
     392
@@ -360,10 +360,10 @@ def _each(tests: int, confidence: Number) -> float:
 # squared error than the true one. With V that error under x and W the one of f' under x,
 # `W <= e^(k eps) E_x' (out - f')^2 <= e^(k eps) E_x' (out - f)^2 <= e^(2 k eps) V`, while `Delta <= sqrt(V) + sqrt(W)`
 # by
-# Minkowski's inequality. Hence `V >= Delta(k)^2 / (1 + e^(k eps))^2` (ours), which is at least twice the published
+# Minkowski's inequality. Hence `V >= Delta(k)^2 / (1 + e^(k eps))^2` (this work), which is at least twice the published
 # `Delta(k)^2 / (4 (1 + e^(2 k eps)))`.
 #
-# *Unbiased in the mean* (ours). If the expected answer is the true one, Hammersley, Chapman and Robbins bound the
+# *Unbiased in the mean* (this work). If the expected answer is the true one, Hammersley, Chapman and Robbins bound the
 # variance by `Delta^2 / chi^2(P_x', P_x)`, and under k eps-DP chi^2 is at most that of randomized response,
 # `4 sinh(k eps / 2)^2`. Hence `V >= Delta(k)^2 / (4 sinh(k eps / 2)^2)`: half of the variance of discrete Laplace noise
 # for a count, and attained by randomized response where x can be two databases only.
@@ -536,8 +536,8 @@ def angle_up(values: NDArray[np.float64], leading: int, within: float) -> float 
 
 
 class RankChoice(NamedTuple):
-    """One choice of a tree of quantiles: which one, its level among the values of its part, the depth from 0 on, and
-    which choice split that part off (None for the first)."""
+    """One choice of a tree of quantiles: which quantile, and its level among the values of its part.
+    `depth` counts from 0. The last field says which choice split that part off (None for the first)."""
 
     position: int
     relative: Fraction
@@ -548,7 +548,7 @@ class RankChoice(NamedTuple):
 def halvings(
     at: Sequence[Fraction], low: Fraction = Fraction(0), high: Fraction = Fraction(1), first: int = 0
 ) -> Iterator[RankChoice]:
-    """The choices by which quantiles are halved until none is left, each after the one it depends on.
+    """The choices that halve the quantiles until none is left, each after the one it depends on.
 
     >>> quarters = halvings([Fraction(k, 4) for k in (1, 2, 3)])
     >>> [(choice.position, str(choice.relative), choice.depth) for choice in quarters]
@@ -566,8 +566,7 @@ def halvings(
 
 
 def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number = 1) -> int:
-    """By how many values the rank of one quantile on a grid of `points` places is off at most, but for a probability
-    beta.
+    """The largest error, in ranks, of one quantile on a grid of `points` places, except with probability beta.
 
     If t comes out for q, then `b - qn` and `a - (1-q)n` are at most this, for the numbers b below and a above it.
     `change` is how much one unit moves a rank: 1 under replace, `max(q, 1-q)` under add/remove, times the values of a
@@ -591,8 +590,8 @@ def rank_errors_up(
 ) -> list[int]:
     """The same for several quantiles at once: all hold together, but for a probability beta.
 
-    The errors of the choices that lead to a quantile add up. `points` is the grid that is chosen from, the dithered one
-    where there are several quantiles of units with one value each; values at one of its places count as one.
+    The errors of the choices that lead to a quantile add up. `points` is the grid that is chosen from: the dithered one
+    where there are several quantiles of units with one value each. Values at one of its places count as one.
 
     >>> rank_errors_up(epsilon=1, at=["0.25", "0.5", "0.75"], points=2**20, beta="0.05", replace=False)
     [72, 36, 72]

@@ -1,5 +1,4 @@
-"""The exact curve of target charging: which delta this many hits of one epsilon cost, and how many hits a budget
-buys."""
+"""The exact curve of target charging: the delta of a number of hits of one epsilon, and the hits that a budget buys."""
 
 import math
 from collections.abc import Callable
@@ -151,8 +150,7 @@ class HitsNeeded(NamedTuple):
 
 
 def hits_needed(*, overhead: Number, delta: Number, q: Number) -> HitsNeeded:
-    """The fewest hits tau after which more than `(1 + overhead) tau/q` calls have been paid for with probability delta
-    only.
+    """The fewest hits tau after which more than `(1 + overhead) tau/q` calls were paid with probability delta only.
 
     The overhead is the alpha of [TCT] Theorem B.4, delta its d*. *Simple* is `2 (1+a) ln(1/delta)/a^2`, *chernoff*
     `ln(1/delta)/(a - ln(1+a))`; *exact* is the least number at which this many calls, each hitting with q, bring fewer
@@ -189,7 +187,7 @@ _BACK: Final = 1 - 1e-9
 _CLOSE: Final = 1 + 1e-9
 # Where delta alone covers all candidates every halving finds less, and the floor is 0.
 _HALVINGS: Final = 1000
-# Beyond so many steps on the other side of the diagonal a series gains nothing: values there only stay too small.
+# Beyond that many steps on the other side of the diagonal a series gains nothing: values there only stay too small.
 _AROUND: Final = 200
 
 
@@ -208,7 +206,7 @@ def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Num
     """
     asked, many = WantedTotal.of(epsilon_per_call, 1, delta), whole(candidates, "candidates")
     if many > MOST_CANDIDATES:
-        raise InvalidParameter(f"the floor is worked out for at most {MOST_CANDIDATES} candidates")
+        raise InvalidParameter(f"the lower bound is computed for at most {MOST_CANDIDATES} candidates")
     one_hit = exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta)
 
     def beyond(total: float) -> bool:
@@ -439,7 +437,7 @@ def _calls(asked: WantedTotal, tail: float) -> float:
     tau, log = asked.hits, -math.log(tail)
     found = (tau + log + math.sqrt(log * log + 2 * tau * log)) / asked.q
     if not found < MOST_CALLS:
-        raise InvalidParameter("so many calls may pass before these hits that no total can be told: take a larger q")
+        raise InvalidParameter("too many calls may pass before these hits to give a total: take a larger q")
     return found
 
 

@@ -34,8 +34,8 @@ LARGEST_SINH = 30
 class Composition:
     """Total epsilon of k epsilon-DP computations at one delta, by each theorem.
 
-    basic: k*epsilon (delta 0); advanced: Dwork-Rothblum-Vadhan; zcdp: through epsilon^2/2-zCDP; renyi: the best order
-    of the exact log-moment; optimal: Kairouz-Oh-Viswanath, which nothing valid can undercut.
+    `basic`: k*epsilon (delta 0). `advanced`: Dwork-Rothblum-Vadhan. `zcdp`: through epsilon^2/2-zCDP. `renyi`: the best
+    order of the exact log-moment. `optimal`: Kairouz-Oh-Viswanath, which nothing valid can undercut.
     """
 
     basic: float
@@ -152,7 +152,7 @@ def between(above: float, below: float, index: int, step: float, delta: float) -
     return ((index - 1) * step + math.log1p(share * math.expm1(step))) * numerics.surplus(1)
 
 
-# What a guarantee for one unit says of several, and of a mechanism that is not drawn quite by its law.
+# What a guarantee for one unit says of several, and of a mechanism that is not drawn quite by its distribution.
 
 _ONE: Final = Fraction(1)
 
@@ -179,8 +179,8 @@ def group_privacy_up(*, epsilon: Number, delta: Number = 0, units: int) -> tuple
 
 
 def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) -> Fraction:
-    """The delta of an (epsilon, delta)-DP mechanism drawn within this total variation distance of its distribution,
-    rounded up.
+    """The delta, rounded up, of an (epsilon, delta)-DP mechanism within this total variation distance of its
+    distribution.
 
     `delta + (1 + e^epsilon) distance`: the distance is paid once on either side (theory 9.7). At most 1.
 
@@ -241,9 +241,9 @@ _NEAR: Final = 9
 def pdp_epsilon_up(log_moment: Number, order: Number, delta: Number) -> Fraction:
     """The epsilon that the loss of an outcome exceeds with probability delta at most, rounded up, from one log-moment.
 
-    Event: for neighbours with distributions P and Q, an outcome o drawn from P has `ln P(o)/Q(o) > epsilon` with
-    probability delta at most, if `ln sum P^a Q^(1-a)`, `(a - 1)` times the Renyi divergence of P from Q, is at most
-    `log_moment`. So both orders of neighbours must have that moment. Attained by distributions of two outcomes;
+    Let `log_moment` bound `ln sum P^a Q^(1-a)`, which is `(a - 1)` times the Renyi divergence of P from Q, for
+    neighbours with distributions P and Q. Then an outcome o drawn from P has `ln P(o)/Q(o) > epsilon` with probability
+    delta at most. Both orders of neighbours must have that moment. Distributions of two outcomes attain the bound.
     Markov's inequality alone gives `(log_moment + ln(1/delta))/(a - 1)`, which is more where the moment is small.
 
     It implies (epsilon, delta)-DP and is more. Of that `epsilon_up` is the usual conversion, which bounds no loss: its
@@ -316,8 +316,8 @@ def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fracti
 
 
 def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = None) -> Fraction:
-    """The order that affords most hits of calls of `grain`-DP, or most zCDP where the grain is unknown or so large
-    that no order affords one hit.
+    """The order that affords most hits of calls of `grain`-DP.
+    It is the order that affords most zCDP where the grain is unknown or so large that no order affords one hit.
 
     The order must be fixed before the first release, so it depends on public numbers only. It is rounded to three
     digits, which keeps it short in statements and loses nothing that can be measured.
@@ -418,7 +418,7 @@ class _Kink:
 
     def __post_init__(self) -> None:
         if self.times * spread(self.epsilon) > LARGEST_VARIANCE:
-            raise InvalidParameter("so many computations are too many for optimal composition: take renyi_total")
+            raise InvalidParameter("there are too many computations for optimal composition: take renyi_total")
 
     @property
     def place(self) -> float:
@@ -509,10 +509,10 @@ PLACES: Final = 2**18
 def compose_unequal(*, epsilons: Sequence[Number], delta: Number) -> Composition:
     """All five totals for computations with these epsilons, in any order, each chosen in advance.
 
-    basic: their sum; advanced: Dwork-Rothblum-Vadhan; zcdp: `0.5 S + sqrt(2 S ln(1/delta))` with S the sum of the
-    squares ([GROW] Theorem 4); renyi: the best order of the exact log-moments; optimal: exact where at most 131,072
-    steps of the epsilons' common measure make their sum, and otherwise after rounding each of them up by 1/131,072 of
-    the sum at most.
+    `basic`: their sum. `advanced`: Dwork-Rothblum-Vadhan. `zcdp`: `0.5 S + sqrt(2 S ln(1/delta))` with S the sum of the
+    squares ([GROW] Theorem 4). `renyi`: the best order of the exact log-moments. `optimal`: exact where at most 131,072
+    steps of the epsilons' common measure make their sum. Otherwise each is rounded up first, by 1/131,072 of the sum at
+    most.
 
     Errors: those of `compose`, and `InvalidParameter` for none and for more than 2,000 computations.
 
@@ -563,8 +563,8 @@ def _lattice(epsilons: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 def _deltas(masses: numerics.Floats, step: float) -> numerics.Floats:
     """The delta at the totals 0, step, 2 step, ..., from the probabilities of these losses.
 
-    With W the sum of the masses of losses l above, each times `exp(total - l)`, delta falls from a total to the next by
-    `(1 - exp(-step)) W` of the next and what the mass there gives up; all terms are positive, so nothing cancels.
+    Let W be the sum of the masses of losses l above, each times `exp(total - l)`. From a total to the next, delta falls
+    by `(1 - exp(-step)) W` of the next and by what the mass there gives up. All terms are positive, so nothing cancels.
     """
     fade = math.exp(-step)
     weights = scipy.signal.lfilter([1.0], [1.0, -fade], masses[::-1])[::-1]

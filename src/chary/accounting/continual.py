@@ -1,8 +1,8 @@
 """Continual counting: how a running count is put together from noisy sums, and how far it may be off.
 
 *Prefix trees* (this work). In a tree (a, b) every step is in at most `a` noisy sums of consecutive steps, and every
-running count adds up at most `b` of them. The largest has `C(a + b, a) - 1` steps: its first sum covers a tree (a - 1,
-b) and one step more, which are one sum fewer away from their limit; the rest is a tree (a, b - 1) whose running counts
+running count adds up at most `b` of them. The largest has `C(a + b, a) - 1` steps. Its first sum covers a tree (a - 1,
+b) and one step more, which are one sum fewer away from their limit. The rest is a tree (a, b - 1) whose running counts
 take the first sum along. Noise grows with a, so few sums of each step are worth many a count. The usual binary tree has
 a = b = log2 T + 1; a = 1 is the sum of noisy increments, and b = 1 a release at every step.
 
@@ -33,9 +33,10 @@ MOST_ROOT_STEPS: Final = 2**16
 # Weights have 16 binary digits after the point; their squares, some 2**32 times the logarithm of the steps, fit int64.
 ROOT_ONE: Final = 2**16
 KEPT: Final = 64
-# Up to here the law is summed by transforms of 2**18 numbers; a coarser one is as good as its continuous limit.
+# Up to here the distribution is summed by transforms of 2**18 numbers; a coarser one is as good as its continuous
+# limit.
 _SUMMED: Final = 1024.0
-# Transforms err by some 1e-16 of the largest mass: no chance is told as less than 1e-14.
+# Transforms err by some 1e-16 of the largest mass: no probability is told as less than 1e-14.
 _ROUNDING: Final = 1e-14
 
 Beyond = Callable[[int], float]
@@ -61,7 +62,7 @@ class PrefixTree:
         for name in ("steps", "reach", "parts"):
             whole(getattr(self, name), name)
         if most_steps(self.reach, self.parts) < self.steps:
-            raise InvalidParameter("so many steps need a tree with more parts or more reach")
+            raise InvalidParameter("a tree for this number of steps needs more parts or more reach")
 
     def height(self, step: int) -> int:
         """How many sums the running count of this step adds up; they are those of the step before, but for the last
@@ -97,7 +98,7 @@ def best_tree(steps: int, *, power: int) -> PrefixTree:
     (PrefixTree(steps=1000, reach=3, parts=17), PrefixTree(steps=1000, reach=4, parts=10))
     """
     if whole(steps, "steps") > MOST_STEPS:
-        raise InvalidParameter(f"steps may be at most {MOST_STEPS}: open another when they are used up")
+        raise InvalidParameter(f"steps may be at most {MOST_STEPS}: open another when they are exhausted")
     found, reach, parts = [], 1, steps
     while reach <= parts:
         found.append((reach**power * parts, reach, parts))
@@ -148,8 +149,8 @@ def root_deviations(steps: int) -> NDArray[np.float64]:
 def laplace_beyond(scale: Number, copies: int) -> Beyond:
     """The probability that a sum of this many discrete Laplace noises is further than m steps from 0.
 
-    Exact for a scale of up to 1024, and a bound above: a discrete noise is a difference of two exponential variables
-    rounded down, so a sum differs from the continuous one by less than `copies`.
+    Exact for a scale of up to 1024, and a bound above: a discrete noise is a difference of two exponential variables,
+    each rounded down. So a sum differs from the continuous one by less than `copies`.
 
     >>> round(laplace_beyond(50, 1)(150), 4)
     0.0493
@@ -209,8 +210,9 @@ def _heights(reach: int, parts: int) -> NDArray[np.int64]:
 
 
 def _summed(masses: NDArray[np.float64], copies: int) -> Beyond:
-    """From the weights of 0, 1, 2, ... of a symmetric distribution whose sums practically never go around twice the
-    length."""
+    """From the weights of 0, 1, 2, ... of a symmetric distribution whose sums stay, practically always, within
+    `length`.
+    """
     law = np.concatenate([masses, [0.0], masses[:0:-1]])
     sums = np.fft.irfft(np.fft.rfft(law / law.sum()) ** copies, len(law))
     within = sums[0] + 2 * np.concatenate([[0.0], np.cumsum(sums[1 : len(masses)])])

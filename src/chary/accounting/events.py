@@ -57,7 +57,7 @@ class Event(ABC):
 
     @property
     def copies(self) -> tuple["Event", int]:
-        """The event and how many times over; filters cost one copy and multiply."""
+        """The event and how many times over; filters find the cost of one copy and multiply."""
         return self, 1
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
@@ -82,8 +82,7 @@ class Event(ABC):
         return self.epsilon, Fraction(1)
 
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
-        """Finitely many distributions that stand for all pairs of neighbours on a menu; none where there is no pure
-        bound."""
+        """Finitely many distributions for all pairs of neighbours on a menu; none where there is no pure bound."""
         return [] if self.epsilon is None else hit_prices.response_laws(self.epsilon, released=True)
 
     @abstractmethod
@@ -93,8 +92,7 @@ class Event(ABC):
 
 @dataclass(frozen=True)
 class _Bounded(Event):
-    """What has outcomes at most e^bound times likelier under a neighbour, and is charged as the worst such
-    distribution."""
+    """Outcomes at most e^bound times likelier under a neighbour; it costs as much as the worst such distribution."""
 
     bound: Number
 
@@ -111,7 +109,7 @@ class _Bounded(Event):
 
 @dataclass(frozen=True)
 class Pure(_Bounded):
-    """An epsilon-DP computation of unknown distribution; charged as randomized response, the worst of them (theory
+    """An epsilon-DP computation of unknown distribution; it costs what randomized response, the worst, does (theory
     1.1).
 
     >>> float(Pure("0.1").log_moment_up(Fraction(2)))
@@ -123,8 +121,9 @@ class Pure(_Bounded):
 class Asymmetric(_Bounded):
     """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
 
-    Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Charged as the worst
-    distribution with such losses, which has two outcomes, in the more expensive order (docs/theory/charging.md).
+    Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. It costs as much as
+    the worst distribution with such losses, which has two outcomes, in the more expensive order
+    (docs/theory/charging.md).
 
     >>> uneven, order = Asymmetric("0.1", "0.07"), Fraction(2)
     >>> uneven.epsilon, round(float(uneven.log_moment_up(order) / Pure("0.1").log_moment_up(order)), 2)
@@ -247,8 +246,8 @@ _STEEP: Final = 20
 class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
-    Where it was said before the call that no loss exceeds `most`, a small one costs much less at a Renyi order: near
-    the square of the loss instead of the loss, and what loses `most` costs what a `Pure(most)` does (this work,
+    Before the call it was said that no loss exceeds `most`. Then a small loss costs much less at a Renyi order: near
+    the square of the loss instead of the loss. A loss of `most` costs what a `Pure(most)` does (this work,
     docs/theory/charging.md).
 
     No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
@@ -431,7 +430,8 @@ class ZeroConcentrated(Event):
         return order * (order - 1) * Fraction(self.rho)
 
 
-# A call of which its author states the laws: finitely many, of which those of all neighbours are mixtures (ours).
+# A call of which its author states the distributions: finitely many, of which those of all neighbours are mixtures
+# (this work).
 
 # As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
 _LEAST: Final = Decimal("1e-20")
@@ -443,16 +443,15 @@ StatedLaw = tuple[tuple[Fraction, Fraction, bool], ...]
 
 @dataclass(frozen=True)
 class StatedLaws(Event):
-    """A call whose distributions under two neighbours are, for all neighbours, mixtures of finitely many pairs of
-    distributions.
+    """A call whose pairs of distributions under two neighbours are all mixtures of finitely many pairs.
 
     Each pair lists the outcomes in one order: their probabilities under the one neighbour and under the other, in
-    either order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and
-    on the exact curve alike no cost for what is stated can be lower (docs/theory/charging.md, a menu of distributions).
-    `failure` is a delta, paid hit or miss.
+    either order of the two. It also says whether the outcome is a hit, which it is in all pairs or in none. At a Renyi
+    order and on the exact curve alike, no lower cost is valid for what is stated (docs/theory/charging.md, a menu of
+    distributions). `failure` is a delta, paid hit or miss.
 
-    Errors: `InvalidParameter` for probabilities that do not add up to 1, that are 0 under one neighbour alone, or
-    outcomes that hit in some pairs only, more than 1,000 of them, and none that hits.
+    Errors: `InvalidParameter` for probabilities that do not add up to 1 or that are 0 under one neighbour alone. Also
+    for outcomes that hit in some pairs only, more than 1,000 of them, and none that hits.
 
     >>> third = Fraction(1, 3)
     >>> known = StatedLaws((((2 * third, third, False), (third, 2 * third, True)),))
@@ -465,14 +464,16 @@ class StatedLaws(Event):
 
     def __post_init__(self) -> None:
         laws = tuple(
-            tuple((exact(one, "a chance"), exact(other, "a chance"), bool(hit)) for one, other, hit in law)
+            tuple((exact(one, "a probability"), exact(other, "a probability"), bool(hit)) for one, other, hit in law)
             for law in self.laws
         )
         set_fields(self, laws=laws, failure=failing(self.failure))
         if not laws or len({tuple(hit for *_, hit in law) for law in laws}) > 1:
-            raise InvalidParameter("give pairs of laws whose outcomes are the same, and hit in all of them or in none")
+            raise InvalidParameter(
+                "give pairs of distributions with the same outcomes, each of which hits in all pairs or in none"
+            )
         if len(laws[0]) > MOST_OUTCOMES:
-            raise InvalidParameter(f"laws are stated of at most {MOST_OUTCOMES} outcomes")
+            raise InvalidParameter(f"give distributions of at most {MOST_OUTCOMES} outcomes")
         for law in laws:
             _check(law)
 
@@ -480,7 +481,7 @@ class StatedLaws(Event):
     def of(cls, laws: Sequence[Sequence[Sequence[Number]]], hits: Sequence[bool], failure: Number = 0) -> "StatedLaws":
         """Pairs of lists of probabilities, and which outcomes hit."""
         if not all(len(pair) == 2 and all(len(law) == len(hits) for law in pair) for pair in laws):
-            raise InvalidParameter("each pair has two lists of chances, as long as the list of outcomes")
+            raise InvalidParameter("each pair has two lists of probabilities, as long as the list of outcomes")
         told = tuple(tuple(zip(*pair, hits, strict=True)) for pair in laws)
         return cls(told, failure)
 
@@ -492,8 +493,7 @@ class StatedLaws(Event):
             return max(Fraction(1, 10**15), rounded_up(decimal(max(ratios)).ln()))
 
     def twice(self) -> "StatedLaws":
-        """The distributions of two runs that are both published, and hit where they differ; which outcomes hit is
-        forgotten.
+        """The distributions of two published runs, which hit where they differ; which outcomes hit is forgotten.
 
         Two mixtures multiply to a mixture of products, and each distribution may stand in either order in both runs.
 
@@ -514,8 +514,7 @@ class StatedLaws(Event):
         return StatedLaws(told, 2 * Fraction(self.failure))
 
     def unanimous(self, runs: int) -> "StatedLaws":
-        """The distributions of this many runs of which only what all agree on is published; all else is one outcome,
-        the hit.
+        """The distributions of several runs that publish only what all agree on; all else is one outcome, the hit.
 
         Mixtures multiply as in `twice`, and disagreements, which all hit, may be merged.
 
@@ -524,7 +523,7 @@ class StatedLaws(Event):
         """
         sides = [*self.laws, *(tuple((other, one, hit) for one, other, hit in law) for law in self.laws)]
         if math.comb(len(sides) + runs - 1, runs) > _MOST_LAWS:
-            raise InvalidParameter("so many runs are not paid by laws: too many laws follow")
+            raise InvalidParameter("too many distributions follow from this number of runs: take fewer runs")
         told = []
         for chosen in combinations_with_replacement(sides, runs):
             parts = list(zip(*chosen, strict=True))
@@ -544,8 +543,8 @@ class StatedLaws(Event):
 
     @cached_property
     def most_q(self) -> Fraction:
-        """No q-target by these distributions has a larger q: a part that both distributions have in common misses at
-        most as often as the rarer of them does, outcome by outcome, and what is left hits with the rest.
+        """No q-target by these distributions has a larger q. A part that both distributions have in common misses at
+        most as often as the rarer of them does, outcome by outcome. What is left hits with the rest.
 
         >>> third = Fraction(1, 3)
         >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
@@ -589,8 +588,7 @@ class StatedLaws(Event):
 
 
 def best_q(laws: Sequence[Sequence[Sequence[Number]]], target: Sequence[int]) -> Fraction:
-    """The largest q for which outcomes at these places are a q-target, where neighbours' distributions are mixtures of
-    `laws`.
+    """The largest q for which outcomes at these places are a q-target, for neighbours that are mixtures of `laws`.
 
     Each of the `laws` is a pair of lists of probabilities, exact rationals that add up to 1; either may be the first.
     Errors: `InvalidParameter` for what is no distribution, for places that are none, and for a target that no
@@ -643,11 +641,13 @@ def _moments(law: hit_prices.MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]
 def _check(law: StatedLaw) -> None:
     first, second = ([told[side] for told in law] for side in (0, 1))
     if any(sum(chances) != 1 or min(chances) < 0 for chances in (first, second)):
-        raise InvalidParameter("chances of a law are at least 0 and add up to 1 exactly: give them as rationals")
+        raise InvalidParameter(
+            "the probabilities of a distribution are at least 0 and add up to 1 exactly: give them as rationals"
+        )
     if any((one == 0) != (other == 0) for one, other in zip(first, second, strict=True)):
         raise InvalidParameter("an outcome that only one neighbour can have is no epsilon: state it as a delta")
     if not any(hit and one for one, _, hit in law):
-        raise InvalidParameter("each pair of laws needs an outcome that hits")
+        raise InvalidParameter("each pair of distributions needs an outcome that hits")
 
 
 # Events that are paid when their target is hit: a miss is free under a charging filter (theory 1.2-1.4, 4).
@@ -670,7 +670,7 @@ class Targeted(_Bounded):
         super().__post_init__()
         set_fields(self, failure=failing(self.failure))
         if self.q is not None:
-            # One that follows from a law may be smaller than any that can be written.
+            # One that follows from a distribution may be smaller than any that can be written.
             q = self.q if isinstance(self.q, Fraction) and self.q > 0 else positive(self.q, "q")
             if q > 1:
                 raise InvalidParameter("q must be at most 1")
@@ -701,8 +701,8 @@ class Extendable(_Bounded):
     """An epsilon-DP outcome that is withheld and published in parts: its target may be extended again and again.
 
     A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
-    however often the target was extended, at a Renyi order and on the exact curve alike (this work,
-    docs/theory/charging.md); the published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2).
+    however often the target was extended. That holds at a Renyi order and on the exact curve alike (this work,
+    docs/theory/charging.md). The published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2).
     As an ordinary release it is epsilon-DP.
 
     >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
@@ -862,7 +862,7 @@ class UnanimousCall(_Bounded):
 class BestOf(Event):
     """What it costs to pay, of several targets counted side by side, only for the one that was hit least.
 
-    The moment of the sum of the targets' supermartingales is at most `targets`, so the cost is its logarithm, paid
+    The moment of the sum of the targets' supermartingales is at most `targets`. So the cost is its logarithm, paid
     once; on a privacy curve it is delta times `targets` ([TCT] Lemma 2.7).
 
     >>> float(BestOf(2).log_moment_up(Fraction(20)))
@@ -879,7 +879,7 @@ class BestOf(Event):
         return None
 
     def menu_laws(self) -> list[hit_prices.MenuLaw]:
-        # Each target is an analyst of its own, who gets all that follows: not a law, but so many at once.
+        # Each target is an analyst of its own, who gets all that follows: not a distribution, but that many at once.
         return [(hit_prices.Chances(Decimal(self.targets), Decimal(self.targets), hit=True),)]
 
     def log_moment_up(self, order: Fraction) -> Fraction:

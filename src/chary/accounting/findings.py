@@ -100,8 +100,8 @@ class Findings(Sequence[Finding]):
     """Published values in the order in which they were published; `calls` holds those of each call.
 
     `most` is how many there can be at most where that was agreed before the first answer, else None. `open` says that
-    more calls may follow by what these told, as in a run or a ledger, and `made` how many tests were made so far where
-    that is more than were published.
+    more calls may follow that depend on these answers, as in a run or a ledger. `made` is how many tests were made so
+    far where that is more than were published.
 
     >>> from chary.accounting import LaplaceLaw, Publication, Support
     >>> hit = Publication(LaplaceLaw(20), Support.at_least(100))
@@ -148,9 +148,10 @@ class Findings(Sequence[Finding]):
         """The interval of each value, given that it was published; with `simultaneous`, all of them hold at once.
 
         Guarantee: each covers its truth with `confidence`, or with `simultaneous` all cover with `confidence`, for
-        questions chosen adaptively. The failures allowed are split: among values of one call evenly, given which were
-        published; among calls by `6/(pi^2 j^2)` for the j-th that published something, wherever one stops; or evenly
-        among `tests` tests, an upper bound that was fixed before the first (also `most`).
+        questions chosen adaptively. The failures allowed are split. Among values of one call they are split evenly,
+        given which were published. Among calls they are split by `6/(pi^2 j^2)` for the j-th that published something,
+        wherever one stops. With `tests`, an upper bound that was fixed before the first (also `most`), they are split
+        evenly among that many tests.
 
         Errors: `InvalidParameter` for a confidence outside (0, 1), and for fewer `tests` than values.
         """
@@ -177,8 +178,7 @@ class Findings(Sequence[Finding]):
 
     @property
     def settled(self) -> bool:
-        """Whether all of it was asked before any of it was reported: one call, after which none follows by what it
-        told."""
+        """Whether all was asked before any of it was returned: one call, and no later one depends on its answer."""
         return len(self.calls) <= 1 and not self.open
 
     def _agreed(self, tests: int) -> int:
@@ -192,13 +192,13 @@ class Findings(Sequence[Finding]):
         return [finding.p_value for finding in self]
 
     def list(self, *, fdr: Number, procedure: Procedure | None = None) -> Alarms:
-        """The findings to act on, so that at most a share `fdr` of them is expected to be false alarms.
+        """The findings to act on, so that at most a fraction `fdr` of them is expected to be false alarms.
 
         `procedure` is "online", which holds for any analyst, or one of "spending", "e-values" and
         "benjamini-hochberg". Where none is said it is the last for the hits of one call, whose keys are fixed before
         its first answer, and else the first. Findings without a p-value are no alarms and are left out.
 
-        Errors: `InvalidParameter` for a share outside (0, 1) and an unknown procedure.
+        Errors: `InvalidParameter` for a fraction outside (0, 1) and an unknown procedure.
         """
         level = probability(fdr, "fdr")
         name = procedure or ("benjamini-hochberg" if self.settled else "online")

@@ -16,20 +16,20 @@ from chary.numbers import Number, plain, positive, probability, whole
 
 # (epsilon, delta) of discrete Gaussian noise, certified from above.
 #
-# The continuous formula is no bound: the privacy curve of the discrete law has kinks where a grid point's loss is
-# epsilon, and between them it lies above the continuous one, as at sigma 1, shift 1, epsilon 2. What holds instead:
+# The continuous formula is no bound: the privacy curve of the discrete distribution has kinks where a grid point's loss
+# is epsilon, and between them it lies above the continuous one, as at sigma 1, shift 1, epsilon 2. What holds instead:
 #
 # *One integer that changes by at most D.* The likelihood ratio of `N(0)` and `N(D)` falls along the grid, so with
 # `f(j) = exp(-j^2 / (2 s^2))` and Z the sum of f, delta is the sum of `h(j) = f(j) - e^eps f(j - D)` over the j below
 # `x = D/2 - eps s^2/D`, divided by Z. It grows with D, because the best event is a half-line, whatever D is.
 #
 # *Several integers whose changes v have squared length m.* Only S, the sum of `v_i x_i`, matters. If g is the greatest
-# common divisor of the v_i, then S has the law `N_gZ(s^2 m)` up to a factor e^tau either way. Add one coordinate after
-# another, large ones first: the inner sum is a theta series of variance at least `t = s^2 / max(2, m)` in steps of its
-# grid (s^2/2 where g stays; where it falls, `s^2 / m`, because g^2 is at most the part of m before), and by Poisson
-# summation it varies by a factor of `(1 + 2 eta) / (1 - 2 eta)` at most, eta being the sum of `exp(-2 pi^2 k^2 t)`, so
-# that a coordinate adds the logarithm of this factor to tau. Hence delta is at most e^tau times that of one integer at
-# `eps - 2 tau`, on a grid as fine as 1 to `s sqrt(m) / g`.
+# common divisor of the v_i, then S has the distribution `N_gZ(s^2 m)` up to a factor e^tau either way. Add one
+# coordinate after another, large ones first: the inner sum is a theta series of variance at least `t = s^2 / max(2, m)`
+# in steps of its grid (s^2/2 where g stays; where it falls, `s^2 / m`, because g^2 is at most the part of m before),
+# and by Poisson summation it varies by a factor of `(1 + 2 eta) / (1 - 2 eta)` at most, eta being the sum of
+# `exp(-2 pi^2 k^2 t)`, so that a coordinate adds the logarithm of this factor to tau. Hence delta is at most e^tau
+# times that of one integer at `eps - 2 tau`, on a grid as fine as 1 to `s sqrt(m) / g`.
 #
 # *Any grid.* h is log-concave up to x, so the sum over a grid of step 1 is at most the integral, which is the
 # continuous
@@ -157,8 +157,7 @@ def _any(eps: float, variance: float, l2_squared: int) -> float:
 
 
 def _smoothing(variance: float, parts: int, largest: int) -> float:
-    """tau: how far the distribution of S may be from a discrete Gaussian, each coordinate after the first adding as
-    much."""
+    """tau: how far S may be from a discrete Gaussian; each coordinate after the first adds as much."""
     exponent = 2 * math.pi**2 * variance / max(2, largest)
     if exponent < LEAST_EXPONENT:
         return math.inf

@@ -41,7 +41,7 @@ class Losses(NamedTuple):
         return float((self.halted if halted else self.running)[steps - 1])
 
 
-# The losses of runs of at least so many steps.
+# The losses of runs of at least this many steps.
 Table = Callable[[int], Losses]
 
 
@@ -125,9 +125,9 @@ def runs_epsilon_up(
 ) -> float:
     """What `hits` runs of above threshold, a new one after each hit, lose together over this many tests (`ExPost`).
 
-    It holds wherever the hits lie: with L(t) the loss of a run of t tests and C a concave function above L, C(0) = 0,
-    runs of t_1, ..., t_k tests, k <= hits, lose `sum C(t_i) <= k C(tests / k) <= hits C(tests / hits)`. Between tests
-    that are not looked at one by one, L is replaced by its value at the next that is.
+    It holds wherever the hits lie. Let L(t) be the loss of a run of t tests and C a concave function above L with C(0)
+    = 0. Runs of t_1, ..., t_k tests, k <= hits, lose `sum C(t_i) <= k C(tests / k) <= hits C(tests / hits)`. Between
+    tests that are not looked at one by one, L is replaced by its value at the next that is.
 
     >>> noise = dict(threshold_noise=100, query_noise=173, threshold=500, low=0, high=1000)
     >>> round(runs_epsilon_up(1000, 10, sensitivity=1, **noise), 2)
@@ -211,11 +211,11 @@ def _below(first: tuple[int, float], middle: tuple[int, float], last: tuple[int,
     return (height - low) * (c - a) <= (high - low) * (b - a)
 
 
-# Above threshold with Gaussian noise at a Renyi order: what opening a run costs, and what its hit costs (ours).
+# Above threshold with Gaussian noise at a Renyi order: what opening a run costs, and what its hit costs (this work).
 #
-# **A bound without a stopping time.** Values move by at most D. Write the bar under the one neighbour as u = v - D, v ~
-# N(r + D, s_T), and under the other as v ~ N(r, s_T). At the same v each miss is then no likelier under the first (m'
-# <=
+# **A bound without a stopping time.** Values move by at most D. Write the threshold under the one neighbour as u = v -
+# D, v ~ N(r + D, s_T), and under the other as v ~ N(r, s_T). At the same v each miss is then no likelier under the
+# first (m' <=
 # m), and a hit has h = Phi(y), h' <= Phi(y + k) with y = (x - v)/s_Q and k = 2D/s_Q. Given v the moment of order a of
 # all that may follow is at most W, if a step keeps it: `B W + A <= W`, A = h'^a h^(1-a), B = m'^a m^(1-a). So
 # `W = A/(1 - B)` of the worst step. That is rising in h' (its slope has the sign of 1 - (m'/m)^(a-1)), and falling in
@@ -233,7 +233,7 @@ def _below(first: tuple[int, float], middle: tuple[int, float], last: tuple[int,
 # other calls between them: given v their likelihood ratios multiply, and the bound on what may follow is a
 # supermartingale.
 #
-# **Several hits at one bar.** With j hits left all that may follow at v is at most W^j, since
+# **Several hits at one threshold.** With j hits left all that may follow at v is at most W^j, since
 # `B W^j + A W^(j-1) = W^(j-1) (B W + A)`; with c charged for each it is at most max(1, W e^-c)^j. **Monotone queries**,
 # which one unit moves all in one direction: where P's values are higher nothing is shifted, where they are lower by d,
 # D - d of the shift is left. Either way a hit moves by k = D/s_Q at most.
@@ -251,7 +251,7 @@ _MARGIN: Final = 1e-9
 # No budget pays a hit of e^50, nor hits of e^150 together, and sums of W stay far from overflow.
 _MOST: Final = 50.0
 _MOST_TOGETHER: Final = 150.0
-# Beyond it the query noise is so small beside the bar's that cells would be too coarse for it.
+# Beyond it the query noise is so small beside the threshold's that cells would be too coarse for it.
 _STEEPEST: Final = 20.0
 # Beyond it squares are no floats any more, and no budget pays for what one of these ratios is then.
 _APART: Final = 10**100
@@ -280,8 +280,8 @@ def run_moments_up(
 ) -> RunMoments | None:
     """What a run of above threshold costs at this Renyi order (its log-moment, `(order - 1) D`), rounded up.
 
-    Queries are at least `low`, one unit moves each by at most `sensitivity`; any number of them, adaptively chosen.
-    The run ends after this many `hits`, all against one noisy threshold. `monotone`: one unit moves all queries in one
+    Queries are at least `low`, one unit moves each by at most `sensitivity`; any number of them, adaptively chosen. The
+    run ends after that many `hits`, all against one noisy threshold. `monotone`: one unit moves all queries in one
     direction. Misses are free. None where the noises are too small, or too far apart, for a cost that any budget could
     pay.
 
@@ -336,10 +336,10 @@ def capped_moment_up(
 ) -> float:
     """The log-moment of a run that ends after this many `tests` if not after its `hits`, rounded up.
 
-    It needs no bound on the values, and holds for discrete Gaussian noise on whole steps too. With
-    `M = e^(a(a-1) k^2/2)`, the moment of a query's noise at the shift `k = 2D/s_Q` (`D/s_Q` where `monotone`), and that
-    of the threshold's at D, it is `a(a-1) D^2/(2 s_T^2) + ln(sum over j <= hits of C(tests, j) (M - 1)^j)`: never more
-    than all tests cost as releases. (This work, after Zhu and Wang 2020; docs/theory/thresholds.md.)
+    It needs no bound on the values, and holds for discrete Gaussian noise on whole steps too. Let
+    `M = e^(a(a-1) k^2/2)` be the moment of a query's noise at the shift `k = 2D/s_Q` (`D/s_Q` where `monotone`). With
+    that of the threshold's at D, it is `a(a-1) D^2/(2 s_T^2) + ln(sum over j <= hits of C(tests, j) (M - 1)^j)`. That
+    is never more than all tests cost as releases. (This work, after Zhu and Wang 2020; docs/theory/thresholds.md.)
 
     >>> noise = dict(sensitivity="0.001", threshold_noise="0.1", query_noise="0.1733")
     >>> round(capped_moment_up(18, tests=100, hits=5, **noise), 3)
@@ -442,12 +442,14 @@ class ThresholdRun(Event):
 
     @property
     def otherwise(self) -> str:
-        return "a run that is paid by hits has a price under the Renyi filter only: open the session with a delta"
+        return "a run that is paid by hits needs the Renyi filter: open the session with a delta"
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         found = self.noise.moments_up(order)
         if found is None:
-            raise NotPriced("a run with so little noise has no price at the order of this filter: give more noise")
+            raise NotPriced(
+                "a run with so little noise has no finite cost at the order of this filter: give more noise"
+            )
         return self.part(found)
 
     def part(self, moments: RunMoments) -> Fraction:
@@ -561,18 +563,19 @@ class WhitehouseFilter:
         return largest(admitted, 0, most + 1)
 
 
-# Runs of above threshold with Gaussian noise by the law of their stopping time, and losses that hold but for a delta.
+# Runs of above threshold with Gaussian noise by the distribution of their stopping time, and losses that hold but for a
+# delta.
 #
 # A mechanism is (epsilon, delta)-pDP if its loss exceeds epsilon with probability at most delta ([GAUSS] Definition 3).
 # By Markov a divergence D of order a gives `epsilon = D + ln(1/delta)/(a - 1)`.
 #
-# **Zhu and Wang with a law.** As in `run_moments`, at a noise v of the bar misses are no likelier under the first
-# neighbour, and each test has moment at most `e^(2a(a-1)D^2/s_Q^2)`, so all of them together at most that times the
-# mean
+# **Zhu and Wang with a distribution.** As in `run_moments`, at a noise v of the threshold misses are no likelier under
+# the first neighbour, and each test has moment at most `e^(2a(a-1)D^2/s_Q^2)`, so all of them together at most that
+# times the mean
 # number T of tests given v. Hoelder with any g > 1 and Jensen make of it
 # `(a - 1) D_a <= 2a(a-1)D^2/s_Q^2 + a (a g/(g-1) - 1) D^2/(2 s_T^2) + ln(E T^g)/g`: g = infinity takes the largest T.
 # The
-# law of T must hold for all data, such as that of values that never come near the threshold.
+# distribution of T must hold for all data, such as that of values that never come near the threshold.
 
 # Orders minus 1, and Hoelder's exponents minus 1; every one of them gives a bound, infinity that of the largest time.
 _ORDERS: Final = np.geomspace(0.05, 5000, 120)
@@ -652,8 +655,7 @@ def runs_within(
     hits: int = 1,
     monotone: bool = False,
 ) -> int:
-    """How many runs, of any numbers of tests and this many hits, are (epsilon, delta)-DP together (this work), at the
-    best order.
+    """How many runs of any numbers of tests are (epsilon, delta)-DP together (this work), at the best order.
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
     >>> runs_within(1, 1e-6, sensitivity="0.001", **noise)

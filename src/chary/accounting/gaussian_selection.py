@@ -15,20 +15,21 @@ from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, dou
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.numbers import Number, checked, exact, plain, positive, probability, whole
 
-# How likely noisy queries stay below a noisy bar, and how much likelier once they move: the integrals of theory 5.
+# How likely noisy queries stay below a noisy threshold, and how much likelier once they move: the integrals of theory
+# 5.
 #
 # With z standard normal, `M = E[A B]`, `A = Phi(slope z + offset)^k`, `B = Phi(last - slope z)` (or 1): k noisy queries
-# stay below a noisy bar and the next one does not. Wanted is `ln M' - ln M` when a shift is added to offset and last,
-# with a small *relative* error also where it is 1e-200. So no two masses are subtracted: `M' - M = E[(A' - A) B'] + E[A
-# (B' - B)]`, and both differences under the integrals are computed as such.
+# stay below a noisy threshold and the next one does not. Wanted is `ln M' - ln M` when a shift is added to offset and
+# last, with a small *relative* error also where it is 1e-200. So no two masses are subtracted: `M' - M = E[(A' - A) B']
+# + E[A (B' - B)]`, and both differences under the integrals are computed as such.
 #
 # All three integrands are log-concave in z (Prekopa) and fall at least as fast as exp(-z^2/2) from their modes, whose
 # place is known within bounds. An outline from a few operations finds where any integrand matters. The trapezoidal rule
 # converges geometrically there; its nodes are doubled until the three sums over every third node agree to 1e-5, which
 # leaves an error of about the cube of that. Logarithms are taken relative to the likeliest node, so no digits are lost.
 #
-# Nodes are uniform in t, `z = center + width sinh t`, so that a bar with much more noise than the queries has a fine
-# grid where they cross it and a coarse one elsewhere.
+# Nodes are uniform in t, `z = center + width sinh t`, so that a threshold with much more noise than the queries has a
+# fine grid where they cross it and a coarse one elsewhere.
 
 # exp(-9.6**2/2) is 1e-20: so far from its mode an integrand adds less than a thousandth of rounding.
 _TAIL: Final = 9.6
@@ -59,8 +60,7 @@ _MOST_TERMS: Final = 2**23
 
 @dataclass(frozen=True)
 class Crossing:
-    """k noisy queries below a noisy threshold, then (unless `last` is None) one above it; all in units of the query
-    noise.
+    """k noisy queries below a noisy threshold, then one above it (unless `last` is None); in units of the query noise.
 
     `slope` is the noise of the threshold, `offset` and `-last` its distances from the queries, and `shift` moves both.
     """
@@ -83,7 +83,7 @@ class Crossing:
     def _logs(self, counts: Floats, chosen: list[int], floor: float) -> Floats:
         """Logarithms of the chosen integrals, a row each; one by one where no common nodes suit them.
 
-        Each may be off by a constant that they share; what lies below the floor is not integrated.
+        Each may be off by a constant that they share; what lies below the `floor` is not integrated.
         """
         outline = self._outlined(counts[:: max(len(counts) - 1, 1)], chosen)
         if outline.scattered and len(chosen) > 1:
@@ -162,7 +162,7 @@ class Crossing:
         return terms
 
     def _factors(self, starts: Floats, moved: Floats, moves: Floats, most: float) -> tuple[Floats, Floats, Floats]:
-        """`ln Phi` in A and B relative to its value at the start; what the shift adds to it; the sum of both."""
+        """`ln Phi` in A and B relative to its value at the start, what the shift adds to it, and the sum of both."""
         rows = len(starts)
         start, shifts = LogCdf(starts[:, np.newaxis]), self.shift * moves[:rows, np.newaxis]
         change = self.slope * _SIGNS[:rows] * moved - shifts
@@ -212,7 +212,7 @@ class Crossing:
     def _modes(self, most: float) -> tuple[float, float]:
         """Bounds of all modes, where z equals the slope of the logarithm of what multiplies its density.
 
-        A power of Phi pulls at most as hard as at z = 0, and not beyond the crossing; a difference of two pulls the
+        A power of Phi pulls at most as hard as at z = 0, and not beyond the crossing. A difference of two pulls the
         other way, at most by the distance from the crossing.
         """
         flat = _FLAT + math.sqrt(2 * math.log1p(most))
@@ -249,9 +249,9 @@ def _hazard_up(x: float) -> float:
 # picks i with probability `E prod_j Phi(z + (x_i - x_j)/s)`; above threshold halts at t with probability `E prod_(j<t)
 # Phi((u - x_j)/s_Q) Phi((x_t - u)/s_Q)`, u = r + s_T z, and still runs with the first product alone.
 #
-# **The worst pair (ours).** Lower every x_j, j < t, by d and raise x_t by d; write u = v - d. Given the outcome, v has
-# the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d - v)/s_Q)`; its likelihood ratio in v rises
-# with
+# **The worst pair (this work).** Lower every x_j, j < t, by d and raise x_t by d; write u = v - d. Given the outcome, v
+# has the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d - v)/s_Q)`; its likelihood ratio in v
+# rises with
 # d. `-(d/dx_k) ln P` is the mean of `(phi/Phi)((v - x_k)/s_Q)/s_Q`, which falls in v, so it falls as d grows: how much
 # the move adds to ln P rises in each x_k, and by the same argument falls in x_t. It is largest at x_k = high, x_t = low
 # and d = D, which two neighbours attain. Likewise for noisy max, and both losses rise with t; a run that halts at t + 1
@@ -279,9 +279,9 @@ _MOST_STEPS: Final = 10**12
 def noisy_max_epsilon_up(queries: int, *, sensitivity: Number, noise: Number, spread: Number = 1) -> float:
     """The epsilon for which the place of the largest of noisy queries is epsilon-DP (`Pure`).
 
-    Each query lies in a public interval of length `spread` (the same for all), one unit moves it by at most
-    `sensitivity`, and it gets Gaussian noise of standard deviation `noise`. Only the place of the largest is published.
-    Two neighbours attain it.
+    Each query lies in a public interval of length `spread` (the same for all), and one unit moves it by at most
+    `sensitivity`. It gets Gaussian noise of standard deviation `noise`. Only the place of the largest is published. Two
+    neighbours attain it.
 
     >>> noisy_max_epsilon_up(1000, sensitivity=0.001, noise=0.1)
     0.2530...
@@ -481,13 +481,12 @@ _STEP: Final = math.log(0.005 / math.sqrt(2 * math.pi))
 def nonnegative_epsilon(
     *, sensitivity: Number, threshold_noise: Number, query_noise: Number, threshold: Number, delta: Number
 ) -> float:
-    """The bound for queries that are never negative with the moment itself (this work); s_Q must be at least sqrt(3)
-    s_T.
+    """The bound for queries that are never negative with the moment itself (this work); s_Q is at least sqrt(3) s_T.
 
     `D_a <= (2a - 1) D^2/(2 s_T^2) + 2 a D^2/s_Q^2 + ln(E Phi(-(r + s_T z)/s_Q)^-2) / (2 (a - 1))`. Proof: moving the
     threshold along with the neighbours leaves the misses likelier and the hit at most 2D away. So the moment of order a
-    is at most `e^(2a(a-1)D^2/s_Q^2) E[(f/f')^(a-1) K(z)]`, f and f' the densities of the threshold and the moved one,
-    and K the mean stopping time given it, at most 1/Phi(-(r + s_T z)/s_Q); then Cauchy and Schwarz.
+    is at most `e^(2a(a-1)D^2/s_Q^2) E[(f/f')^(a-1) K(z)]`. Here f and f' are the densities of the threshold and the
+    moved one. K is the mean stopping time given it, at most 1/Phi(-(r + s_T z)/s_Q). Cauchy and Schwarz give the rest.
 
     >>> noise = dict(threshold_noise=0.1, query_noise=0.18)
     >>> nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)

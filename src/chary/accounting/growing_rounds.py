@@ -19,7 +19,7 @@ from chary.numbers import Number, checked, exact, flag, per_call, positive, prob
 
 # The value's share of a round as published: tests 2/3 of epsilon and the value 1/3.
 VALUES_PUBLISHED = Fraction(1, 3)
-# A table that doubles makes a round eight times as dear: beyond that nobody would wait for rows.
+# A table that doubles makes a round eight times as expensive: beyond that nobody would wait for rows.
 MOST_EXPONENT = 4
 # A discrete noise is within a step of a continuous one, which can be scaled: threshold and test, of either scale.
 COUPLED = 4
@@ -52,9 +52,9 @@ class GrowingRounds:
     """Rounds on a table that had `start` rows, where a round was worth `epsilon`.
 
     Guarantee: a round that begins at s rows is `epsilon (s/start)^(exponent - 1)`-DP, its value included, however the
-    table grows while it is open. `exponent` is the p of the noise function `xi_t = xi_n (t/n)^p`, from 0 (noise is
-    the same part of the table for all rounds) over 1 (all rounds cost the same) to 4 (later rounds cost more, and have
-    less noise even in counts; noise is that of the beginning throughout a round, so any p is private). Errors:
+    table grows while it is open. `exponent` is the p of the noise function `xi_t = xi_n (t/n)^p`, from 0 to 4. With 0
+    noise is the same part of the table for all rounds. With 1 all rounds cost the same. Above 1 later rounds cost more,
+    and have less noise even in counts. Noise is that of the beginning throughout a round, so any p is private. Errors:
     `InvalidParameter`, also for a size below `start`.
 
     >>> rounds = GrowingRounds(1000, "0.1", exponent=0)
@@ -153,7 +153,7 @@ def growing_failure_up(
 ) -> float:
     """The probability that a test or a value of these rounds is off by more than alpha (per row, in steps of the grid).
 
-    Exact for the discrete accuracy bounds up to cells of the threshold's noise, each at its worse end; the numbers of
+    Exact for the discrete distributions up to cells of the threshold's noise, each at its worse end. The numbers of
     tests are the most that are asked at each size, adaptively or not.
 
     >>> rounds = GrowingRounds(1000, "0.1", form="published")
@@ -168,7 +168,7 @@ def growing_failure_up(
 def published_failure(rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number) -> float:
     """What [GROW] bounds the same probability by, for continuous noise and queries of sensitivity 1.
 
-    Theorem 26: `sum l_t exp(-alpha xi_t/8) + exp(-alpha xi_s/4)` for l_t tests at size t of a round that begins at s;
+    Theorem 26: `sum l_t exp(-alpha xi_t/8) + exp(-alpha xi_s/4)` for l_t tests at size t of a round that begins at s.
     Theorem 28 adds `exp(-alpha xi_t/2)` for a value at t; Theorem 31 adds up rounds.
 
     >>> rounds = GrowingRounds(1000, "0.1", form="published")

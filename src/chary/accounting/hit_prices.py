@@ -24,12 +24,13 @@ from chary.numbers import Number, per_call, plain, probability, whole
 # three outcomes of which one is rare. With two outcomes no outcome but the likelier can gain both factors, and
 # `t = max(epsilon, ln(3(2 - 1/E)/(2 + 1/E)))`. The latter does not hold for three outcomes.
 #
-# **Target (ours, exact).** Take from both laws, outside the boundary, all that keeps the rest t-indistinguishable:
-# `m = (T min - max)/(T - 1)` of each outcome. The rest hits with at least `q = b/(1 - sum m)`, b = x/(1+x). With V the
-# total variation outside, `(T-1)(1 - sum m) = (T-1)(b + y/(1+y))/2 + (T+1) V`. If one outcome is the likeliest in both
-# laws, x, y <= 1/2 and r = y/x, then `V/b <= (3(r-1) + 2(E-r)/(E+1))/2 <= 3(E-1)/2`. Else `b >= 1/(2E+1)` and the bound
-# `V <= (1/(1+x) + 1/(1+y))(E-1)/(2E+2)` suffices. Hence `q = (T-1)/(2TE - T + E - 2)`, approached as x falls to 0 with
-# y = E x. It exceeds the published form `(T-1)/(2(TE - 1))`, which it equals at t = epsilon.
+# **Target (ours, exact).** Take from both distributions, outside the boundary, all that keeps the rest
+# t-indistinguishable: `m = (T min - max)/(T - 1)` of each outcome. The rest hits with at least `q = b/(1 - sum m)`, b =
+# x/(1+x). With V the total variation outside, `(T-1)(1 - sum m) = (T-1)(b + y/(1+y))/2 + (T+1) V`. If one outcome is
+# the likeliest in both distributions, x, y <= 1/2 and r = y/x, then `V/b <= (3(r-1) + 2(E-r)/(E+1))/2 <= 3(E-1)/2`.
+# Else `b >= 1/(2E+1)` and the bound `V <= (1/(1+x) + 1/(1+y))(E-1)/(2E+2)` suffices. Hence
+# `q = (T-1)/(2TE - T + E - 2)`, approached as x falls to 0 with y = E x. It exceeds the published form
+# `(T-1)/(2(TE - 1))`, which it equals at t = epsilon.
 
 
 def boundary_epsilon_up(epsilon: Number, *, outcomes: int | None = None) -> Fraction:
@@ -70,18 +71,19 @@ def moderate(epsilon: Number) -> Fraction:
     return bound
 
 
-# Prices of a boundary, of two runs that differ and of a narrow choice, from their own laws: cheaper than in general.
+# Prices of a boundary, of two runs that differ and of a narrow choice, from their own distributions: cheaper than in
+# general.
 #
 # At order a a price psi is valid if `E_P1[(P0/P1)^a exp(-psi * 1[hit])] <= 1` for every pair (theory 1.4). With E =
 # e^epsilon, the moment of an epsilon-DP pair p0, p1 is at most `M = (E^a + E^(1-a)) / (1 + E)`; write k = e^-psi.
 #
 # **Twice.** With `m_i = p0_i^a p1_i^(1-a)` the expectation is `(1-k) sum m_i^2 + k (sum m_i)^2`. Each m_i >= 0 is
 # convex,
-# hence so is this, and p0, p1 are linear in the two laws that randomized response mixes: the largest value is attained
-# at
+# hence so is this, and p0, p1 are linear in the two distributions that randomized response mixes: the largest value is
+# attained at
 # two point masses. Exact: `e^psi = 2E / ((1+E)^2 - E^(2a) - E^(2-2a))`.
 #
-# **Boundary**, notation of `chary.accounting.hit_prices`. Let one outcome be the likeliest in both laws,
+# **Boundary**, notation of `chary.accounting.hit_prices`. Let one outcome be the likeliest in both distributions,
 # y = r x, both at most 1/2. For a fixed r and fixed shares of the other outcomes the claim reads H(x) >= 0, where H(0)
 # = 0 and `H = f(x) - f(-x) - const x`, `f = (1+x)^a (1+rx)^(1-a)`. As f'' decreases (for `a(E-1) <= 2E - 1/2`), H is
 # concave: it is enough to look at the largest x, where one of x, y is 1/2, and the pair is still
@@ -185,9 +187,9 @@ def _tilted(one: Decimal, other: Decimal, order: Decimal) -> Decimal:
 
 # The price of a hit: what a target call costs at one Renyi order when its target is hit; a miss costs nothing.
 #
-# Theory 1.4 (ours). For an epsilon-DP call and order a, with `A = e^((1-a)eps)/(1+e^eps)`, `B = e^(a eps)/(1+e^eps)`
-# and u, v the chances that the two atoms of randomized response hit, the price psi solves `e^psi = max (uB + vA) / (1 -
-# (1-u)B - (1-v)A)` over the vertices of the targets allowed.
+# Theory 1.4 (this work). For an epsilon-DP call and order a, with `A = e^((1-a)eps)/(1+e^eps)`,
+# `B = e^(a eps)/(1+e^eps)` and u, v the probabilities that the two atoms of randomized response hit, the price psi
+# solves `e^psi = max (uB + vA) / (1 - (1-u)B - (1-v)A)` over the vertices of the targets allowed.
 
 # What is kept of `1 + e^eps` must be more than this part of it: exponents up to 10**6 cost 6 of the 60 digits and the
 # cancellation 20, so a price is known to 1e-34, and the guard of 1e-30 covers it. Nearer to its pole there is none.
@@ -210,8 +212,8 @@ class TargetCall(Protocol):
 def hit_price_up(event: TargetCall, order: Fraction) -> Fraction | None:
     """The log-moment a hit costs at `order`, rounded up, or None where no finite cost exists.
 
-    Guarantee: a session that charges this for each hit, nothing for a miss, the log-moment for ordinary releases, and
-    stops before the sum passes B has log-moment at most B at this order, however adaptively it was asked.
+    Guarantee: a session charges this for each hit, nothing for a miss, and the log-moment for ordinary releases. If it
+    stops before the sum passes B, it has log-moment at most B at this order, however adaptively it was asked.
 
     >>> from chary.accounting.events import Targeted
     >>> float(hit_price_up(Targeted("0.05"), Fraction(10)))
@@ -251,21 +253,23 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
     return [(q, q), corner, (corner[1], corner[0])]
 
 
-# Finitely many laws that stand for all pairs of neighbours of a call: what its exact price is worked out from (ours).
+# Finitely many distributions that stand for all pairs of neighbours of a call: what its exact price is worked out from
+# (this work).
 #
-# A law is a pair of laws of one call under two neighbours, outcome by outcome: both chances, and whether it hits. What
-# a call adds to the best analyst's sum is convex in the pair (docs/theory/charging.md, a menu of laws), so it is
-# largest at one of finitely many laws wherever all pairs of the call are mixtures of them, or tell less than mixtures
-# do.
+# A distribution is a pair of distributions of one call under two neighbours, outcome by outcome: both probabilities,
+# and whether it hits. What a call adds to the best analyst's sum is convex in the pair (docs/theory/charging.md, a menu
+# of distributions), so it is largest at one of finitely many distributions wherever all pairs of the call are mixtures
+# of them, or tell less than mixtures do.
 #
 # **Runs of one computation.** Every epsilon-DP run is a bit from randomized response that picks one of two outcomes,
 # drawn beforehand from no data. An analyst who is told all of those knows which strings of bits agree: none, all, one
-# subcube (one value can come from every run), or two opposite corners (two values can). Each is a law of its own.
+# subcube (one value can come from every run), or two opposite corners (two values can). Each is a distribution of its
+# own.
 #
-# **Boundary.** With b = x/(1+x) the wrapper says "boundary" with chance b, the likeliest outcome with 1 - 2b and all
-# else
-# with b together. Where one outcome is the likeliest in both laws and x, y <= 1/2, (b, b') lies in the convex set
-# `b' <= E b / (1 + (E-1) b)`, both ways, b, b' <= 1/3. Where `f = (1-b')/(1-b)` lies between two numbers, a part of
+# **Boundary.** With b = x/(1+x) the wrapper says "boundary" with probability b, the likeliest outcome with 1 - 2b and
+# all else
+# with b together. Where one outcome is the likeliest in both distributions and x, y <= 1/2, (b, b') lies in the convex
+# set `b' <= E b / (1 + (E-1) b)`, both ways, b, b' <= 1/3. Where `f = (1-b')/(1-b)` lies between two numbers, a part of
 # that
 # set cut off by two lines, what is told of the rest is a mixture of ratios within `[1/(E f), E/f]`: all is linear in
 # (b, b'), so the corners of a polygon around each part are enough. In all other cases b, b' >= 1/(2E+1), and the rest
@@ -276,8 +280,8 @@ def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
 # 1/(2+E)), (1/(2E+1), 1/3), (1/3, 1/3) around (b, b').
 #
 # **Narrow choice.** Its ratios lie in an interval of length epsilon that starts in one of 16 parts of [-epsilon, 0]: in
-# one of 16 intervals a sixteenth longer, each of which has one law of two outcomes (docs/theory/charging.md, uneven
-# losses).
+# one of 16 intervals a sixteenth longer, each of which has one distribution of two outcomes (docs/theory/charging.md,
+# uneven losses).
 
 _PARTS: Final = 16
 _CELLS: Final = 6
@@ -308,8 +312,7 @@ def uneven_laws(up: Fraction, down: Fraction) -> list[MenuLaw]:
 
 
 def target_laws(epsilon: Fraction, q: Fraction) -> list[MenuLaw]:
-    """Any epsilon-DP call with a q-target: the extreme points of the probabilities that its two atoms hit (theory
-    1.3)."""
+    """Any epsilon-DP call with a q-target: the extreme points of its two atoms' probabilities of a hit (theory 1.3)."""
     with precise():
         p, r, least = *_response(epsilon), decimal(q)
         other = (Decimal(0), least / r) if least <= r else ((least - r) / p, Decimal(1))
@@ -317,7 +320,7 @@ def target_laws(epsilon: Fraction, q: Fraction) -> list[MenuLaw]:
 
 
 def twice_laws(epsilon: Fraction) -> list[MenuLaw]:
-    """Two runs that are both told; a hit is that they differ."""
+    """Two runs that are both published; a hit is that they differ."""
     agreeing = [{(0, 0), (1, 1)}, {(0, 0)}, {(0, 1), (1, 0)}, {(0, 1)}]
     with precise():
         p, r = _response(epsilon)
@@ -327,7 +330,7 @@ def twice_laws(epsilon: Fraction) -> list[MenuLaw]:
 
 
 def unanimous_laws(epsilon: Fraction, runs: int) -> list[MenuLaw]:
-    """This many runs, of which only what all agree on is reported; a hit is that they do not."""
+    """That many runs that publish only what all agree on; a hit is that they do not agree."""
     with precise():
         p, r = _response(epsilon)
         corner = [(p ** (runs - ones) * r**ones, p**ones * r ** (runs - ones)) for ones in range(runs + 1)]
@@ -371,7 +374,7 @@ def _split(p: Decimal, r: Decimal, hits: tuple[Decimal, Decimal]) -> MenuLaw:
 
 
 def _boundary_told(agreed: list[tuple[Decimal, Decimal]]) -> MenuLaw:
-    """What agrees is reported and free; all else is one hit."""
+    """What agrees is published and free; all else is one hit."""
     free = tuple(Chances(one, other, hit=False) for one, other in agreed)
     first, second = sum((one for one, _ in agreed), Decimal(0)), sum((other for _, other in agreed), Decimal(0))
     return *free, Chances(1 - first, 1 - second, hit=True)
@@ -424,18 +427,19 @@ def _wrapped(e: Decimal) -> Iterator[MenuLaw]:
 
 # How often the targets of [TCT] are hit at least: between two thresholds, and two runs that differ.
 #
-# Write E = e^epsilon. The best q of a target T in a pair of laws is `min P(T) / (1 - sum of m outside T)` with `m = (E
-# min - max)/(E - 1)`: m is all that both laws can shed of an outcome and stay epsilon-indistinguishable.
+# Write E = e^epsilon. The best q of a target T in a pair of distributions is `min P(T) / (1 - sum of m outside T)` with
+# `m = (E min - max)/(E - 1)`: m is all that both distributions can shed of an outcome and stay
+# epsilon-indistinguishable.
 #
 # **Between.** Noise with `P(k) ~ r^|k|`, `r^-s = E`, a zone of w steps, values v < v + d, d <= s. By symmetry let v be
 # at
-# least as far from the middle of the zone. If v <= low then `P_v(T) = (1 - r^w) G`, G the chance of reaching the
+# least as far from the middle of the zone. If v <= low then `P_v(T) = (1 - r^w) G`, G the probability of reaching the
 # zone, and shedding below it alone leaves `(E G' - G)/(E - 1)`, G' <= E G of the neighbour: q is at least
 # `(1 - r^w)(E - 1)/(E^2 - 1)`, attained for v + s <= low. Otherwise both values lie in the zone and already
 # `P(T) >= (1 - r^w)/(1 + r)`.
 #
-# **Twice.** Let s be the chance that two runs under one law differ, s' >= s under the other, W the sum of p^2 - p'^2
-# over
+# **Twice.** Let s be the probability that two runs under one distribution differ, s' >= s under the other, W the sum of
+# p^2 - p'^2 over
 # the outcomes where it is positive, V that of |p^2 - p'^2|. Shedding equal pairs leaves D/(E^2 - 1) with
 # `D = (E^2-1) s + (E^2+1) W - (s' - s) = (E^2-1)(s + s')/2 + (E^2+1) V/2`, and D <= (E^2-1) s + 2 E^2 (E-1) s is
 # wanted.
@@ -479,10 +483,11 @@ def twice_q_down(epsilon: Number) -> Fraction:
         return rounded_down(1 / (1 + 2 * e * e / (e + 1)))
 
 
-# k runs of an epsilon-DP computation: where all agree the outcome is free, else "boundary", which is charged (ours).
+# k runs of an epsilon-DP computation: where all agree the outcome is free, else "boundary", which is charged (this
+# work).
 #
-# Nothing else is published. Laws p, q agree on i with chances p_i^k, q_i^k; write b(p) = 1 - sum p_i^k, m_i = p_i^a
-# q_i^(1-a). At order a the price is right if `sum m_i^k + e^-psi b(p)^a b(q)^(1-a) <= 1` for all pairs.
+# Nothing else is published. Distributions p, q agree on i with probabilities p_i^k, q_i^k; write b(p) = 1 - sum p_i^k,
+# m_i = p_i^a q_i^(1-a). At order a the price is right if `sum m_i^k + e^-psi b(p)^a b(q)^(1-a) <= 1` for all pairs.
 #
 # **Two outcomes are worst.** `x^a y^(1-a)` is the largest, over r > 0, of the tangents `a r^(a-1) x - (a-1) r^a y`. For
 # one r and one list of ratios t_i = p_i/q_i the claim's left side is `const + sum q_i^k f(t_i)`, with `f(t) = s^a - K a
@@ -490,7 +495,7 @@ def twice_q_down(epsilon: Number) -> Fraction:
 # not
 # negative. So it is convex in the q_i, which satisfy two linear equations: largest where two of them at most are
 # positive. For p fixed it is convex in q as well, so q is as far from p as it may be: (z, E z) or (E z, z) are the
-# chances of one outcome, 0 < z <= 1/(1+E).
+# probabilities of one outcome, 0 < z <= 1/(1+E).
 #
 # **Along z** the price is `ln(1 + T)`, T the mean of `c(t) = t^a - 1 - a(t-1)` over the three outcomes divided by 1 -
 # M,
@@ -504,8 +509,8 @@ def twice_q_down(epsilon: Number) -> Fraction:
 #
 # **On the exact curve** it is a call of k epsilon whose boundary is a q-target. With e = E^k and b the smaller of both
 # boundaries, what can be shed leaves `q = (e-1) b / ((e-1) b + e D + D')`, D and D' what agreements lose and gain,
-# D' <= D. Two outcomes are worst by the same argument; the one that loses has a chance of 1 - x, and `D = (1-x)^k -
-# (1-y)^k <= k (E-1) x (1-x)^(k-1) <= (E-1) b`: exactly one of the runs being the other one is not unanimous.
+# D' <= D. Two outcomes are worst by the same argument; the one that loses has a probability of 1 - x, and `D = (1-x)^k
+# - (1-y)^k <= k (E-1) x (1-x)^(k-1) <= (E-1) b`: exactly one of the runs being the other one is not unanimous.
 
 Floats = NDArray[np.float64]
 
@@ -517,7 +522,7 @@ _ROUNDS: Final = 60
 
 
 def unanimous_price_up(epsilon: Number, runs: int, order: Fraction) -> Fraction | None:
-    """The log-moment of a hit "so many runs were not unanimous", rounded up; None where there is none.
+    """The log-moment of a hit "that many runs were not unanimous", rounded up; None where there is none.
 
     Within 2e-5 of it. For two runs it is that of `twice_price_up`, which publishes both.
 
@@ -567,7 +572,7 @@ def best_runs(epsilon: Number, order: Fraction, unclear: Number, *, most: int = 
     prices = {runs: unanimous_price_up(epsilon, runs, order) for runs in range(2, whole(most, "most", least=2) + 1)}
     known = {runs: float(price) * boundary_chance(unclear, runs) for runs, price in prices.items() if price is not None}
     if not known:
-        raise InvalidParameter("no number of runs has a price per hit at this order: take a smaller epsilon")
+        raise InvalidParameter("no number of runs has a finite cost of a hit at this order: take a smaller epsilon")
     return min(known, key=known.__getitem__)
 
 

@@ -29,16 +29,17 @@ from chary.numbers import (
 #
 # Every rule takes p-values in the order in which the hits came and returns the places, from 0, of those to act on. What
 # it guarantees depends on how the questions were chosen. The p-value of a hit by `Publication.p_value` is valid *given
-# everything published before*: whatever was asked and why, a hit of a truth below its bar has p <= u with a chance of
-# at most u. Rules that need no more than that are safe for an analyst who chooses each question by the answers so far.
+# everything published before*: whatever was asked and why, a hit of a truth below its threshold has p <= u with a
+# probability of at most u. Rules that need no more than that are safe for an analyst who chooses each question by the
+# answers so far.
 
 # Just below 6/pi^2: the shares of a budget, this over i^2, add up to less than 1.
 _FIRST_SHARE: Final = Fraction(60792710185402662, 10**17)
 
 
 class Rule(Protocol):
-    """From p-values in order to the places to act on: `online_list`, `spending_list`, `benjamini_hochberg_list`,
-    `e_value_list`.
+    """From p-values in order to the places to act on.
+    One of `online_list`, `spending_list`, `benjamini_hochberg_list` and `e_value_list`.
 
     The *false discovery rate* of a list is the expected share of its members whose truth is below the threshold (0 for
     an empty list).
@@ -48,7 +49,7 @@ class Rule(Protocol):
 
 
 def share_at_down(place: int) -> Fraction:
-    """The share of a budget for the place-th of any number of events, places from 1: `6/(pi^2 i^2)`, rounded down.
+    """The fraction of a budget for the place-th of any number of events, places from 1: `6/(pi^2 i^2)`, rounded down.
 
     >>> [round(float(share_at_down(place)), 4) for place in (1, 2, 10)]
     [0.6079, 0.152, 0.0061]
@@ -85,9 +86,9 @@ def spending_list(p_values: Sequence[Number], level: Number) -> list[int]:
 def benjamini_hochberg_list(p_values: Sequence[Number], level: Number) -> list[int]:
     """Act on the k hits of smallest p, for the largest k whose k-th smallest p is at most `level k / n`.
 
-    Guarantee: the false discovery rate is at most `level` if all questions, thresholds and supports were fixed before
-    the first answer and noises are independent (then the p-values are independent, given which were published). It does
-    *not* hold for an analyst who goes on until the list has a member; take `online_list` there.
+    Guarantee: the false discovery rate is at most `level` under two conditions. All questions, thresholds and supports
+    were fixed before the first answer. Noises are independent; then the p-values are independent, given which were
+    published. It does *not* hold for an analyst who goes on until the list has a member; take `online_list` there.
 
     >>> benjamini_hochberg_list([0.04, 0.5, 0.01, 0.02], "0.1")
     [0, 2, 3]
@@ -101,8 +102,8 @@ def benjamini_hochberg_list(p_values: Sequence[Number], level: Number) -> list[i
 def e_value_list(p_values: Sequence[Number], level: Number, *, most: int | None = None) -> list[int]:
     """Benjamini-Hochberg on e-values `1/(2 sqrt(p))`: act on the k largest for the largest k at which all say enough.
 
-    Each place has a weight w, by default `6/(pi^2 i^2)`, or `1/most` where it was agreed beforehand that there would be
-    at most this many hits; the k-th largest w e must be `1/(k level)` at least (Wang and Ramdas 2022, with weights).
+    Each place has a weight w, by default `6/(pi^2 i^2)`. It is `1/most` where it was agreed beforehand that there would
+    be at most this many hits. The k-th largest w e must be `1/(k level)` at least (Wang and Ramdas 2022, with weights).
 
     Guarantee: the false discovery rate is at most `level`, for questions chosen adaptively and p-values that depend on
     each other in any way. It looks back at the whole list, so earlier hits may join when later ones are strong.
@@ -135,7 +136,7 @@ def fdr(p_values: Sequence[Number], *, level: Number = Fraction(1, 10), rule: Ru
 
 
 def _shared(p_values: Sequence[Number], level: Number) -> Iterator[tuple[Fraction, Fraction]]:
-    """Each p-value with its share of the level."""
+    """Each p-value with its part of the level."""
     rate = probability(level, "level")
     return ((_p(p), rate * share_at_down(place)) for place, p in enumerate(p_values, 1))
 
@@ -147,15 +148,14 @@ def _p(value: Number) -> Fraction:
     return found
 
 
-# What holds for all values of many tests at once: errors, margins, expected false alarms, bars.
+# What holds for all values of many tests at once: errors, margins, expected false alarms, thresholds.
 #
 # All distances are in grid steps and err on the safe side. A budget beta = 1 - confidence is split over the tests,
 # which needs nothing of how they depend on each other or were chosen (theory 9.3).
 
 
 class Tails(Protocol):
-    """How often a test reports a truth below its threshold: a `NoiseLaw`, `SharpTails`, `SparseTails`. In grid
-    steps."""
+    """How often a test reports a truth below its threshold, in grid steps: `NoiseLaw`, `SharpTails`, `SparseTails`."""
 
     def at_least_up(self, distance: int) -> Fraction:
         """The probability that a truth so far below the threshold (negative: above) is reported, rounded up."""
@@ -164,8 +164,7 @@ class Tails(Protocol):
         """The least distance below the threshold from which on that probability is at most this, certainly."""
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The least distance above the threshold from which on a truth is *not* reported with at most this
-        probability."""
+        """The least distance above the threshold from which on a truth is missed with at most this probability."""
 
 
 def confidence_of_each(confidence: Number, count: int) -> Fraction:
@@ -207,8 +206,8 @@ def error_of_all_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
 
 
 def margin_up(noise: Tails, *, tests: int, confidence: Number) -> int:
-    """The margin of a watch: with `confidence` no value whose truth is this far or farther below its threshold is
-    reported.
+    """The margin of tests: with `confidence` no value whose truth is this far below its threshold, or farther, is a
+    hit.
 
     For Laplace noise of scale b about `b ln(tests/(2 beta))`. Where the threshold less the margin is at or below what
     values may ordinarily be, false alarms are to be expected.
@@ -221,8 +220,7 @@ def margin_up(noise: Tails, *, tests: int, confidence: Number) -> int:
 
 
 def least_bar(noise: Tails, *, truth: int, tests: int, confidence: Number = Fraction(19, 20)) -> int:
-    """The smallest threshold at which, with `confidence`, no false alarm comes of this many tests with truths up to
-    `truth`.
+    """The least threshold at which, with `confidence`, none of these tests with truths up to `truth` is a false alarm.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> least_bar(LaplaceLaw(20), truth=0, tests=10_000)
@@ -288,11 +286,11 @@ def mean_interval(
 def mean_between(
     above: tuple[int, int], below: tuple[int, int], *, bounds: tuple[Number, Number]
 ) -> tuple[float, float]:
-    """Every mean of values whose distances from the lower bound sum up to a number in `above`, and those from the upper
-    bound to one in `below`, rounded outwards.
+    """Every mean of values, rounded outwards.
+    Distances from the lower bound sum up to a number in `above`, and those from the upper bound to one in `below`.
 
     With sums A and B the mean is `low + (high - low) A/(A + B)`, which rises with A and falls with B. Sums of distances
-    are not negative: where all of an interval is, it does not cover, so nothing is known, and where neither sum can be
+    are not negative. Where all of an interval is, it does not cover, so nothing is known. Where neither sum can be
     positive, there are no values. In both cases the answer is the bounds.
 
     Guarantee: if both cover with probability 1 - beta together, so does this cover the mean of the clipped values.
@@ -347,7 +345,7 @@ class Support:
     def __post_init__(self) -> None:
         for first, last in self.pieces:
             if any(isinstance(end, bool) or not isinstance(end, (int, type(None))) for end in (first, last)):
-                raise InvalidParameter("ends of a support must be whole numbers of grid steps, or None for no end")
+                raise InvalidParameter("ends of a support must be integers of grid steps, or None for no end")
         pieces = tuple(_joined(self.pieces))
         if not pieces or any(_empty(piece) for piece in self.pieces):
             raise InvalidParameter("a support must hold a value: its first must not be above its last")
@@ -365,8 +363,7 @@ class Support:
 
     @classmethod
     def between(cls, bar: int, below: int) -> "Support":
-        """A revision that lowered the threshold from `below` to `bar`, or a zone: values from `bar` on below
-        `below`."""
+        """A revision that lowered the threshold from `below` to `bar`, or a zone: from `bar` on, below `below`."""
         return cls(((bar, below - 1),))
 
     @classmethod
@@ -483,8 +480,8 @@ def upper_end(noise: NoiseLaw, support: Support, last: int, chance: Fraction) ->
 def _last_kept(excess: Callable[[int], float], start: int, least: int, noise: NoiseLaw) -> End:
     """The least from the start down with an excess above 0, where none below has one; the start if it has none.
 
-    None where the least has one too. Each tail is expensive: the search goes where a straight line through the last two
-    puts the end, and halves the height of a side that stays (the Illinois rule), so that both come closer.
+    None where the least has one too. Each tail takes long to compute. The search goes where a straight line through the
+    last two puts the end. It halves the height of a side that stays (the Illinois rule), so that both come closer.
     """
     low = high = start
     below = above = excess(start)
@@ -529,7 +526,7 @@ def _less(end: End, truth: int) -> End:
 CONFIDENCE: Final = Fraction(19, 20)
 # Floats below have no digits left; a p-value is never told as 0.
 _SMALLEST: Final = 1e-300
-# Thousands of hits of one watch have a few hundred distances from its bar.
+# Thousands of hits of one watch have a few hundred distances from its threshold.
 _KEPT: Final = 4096
 
 
@@ -553,11 +550,11 @@ class Publication:
     data, such as 0 for a count. `bar`, in grid steps, is for a value with noise of its own: that against which another
     noise tested it.
 
-    Guarantee: given everything published before and given that this value was, an interval covers the truth with at
-    least `confidence`, whatever the truth and however the question and the support were chosen from what was
-    published before (theory 9.1; the noise is independent of the past). Hence the expected number of published values
-    whose interval misses is at most `1 - confidence` times the expected number of published values, for any number of
-    questions. Ends err outwards only, and the value itself always lies between them.
+    Guarantee: an interval covers the truth with at least `confidence`, given everything published before and given that
+    this value was published. That holds whatever the truth is, and however the question and the support were chosen
+    from what was published before (theory 9.1; the noise is independent of the past). Hence the expected number of
+    published values whose interval misses is at most `1 - confidence` times the expected number of published values,
+    for any number of questions. Ends err outwards only, and the value itself always lies between them.
 
     With Laplace noise of scale b a hit less than `b ln(2/beta)` above its threshold has no lower end: it may be a false
     alarm.
@@ -583,7 +580,7 @@ class Publication:
     def __post_init__(self) -> None:
         checked(self, grid=positive, step=optional(positive), floor=optional(exact), ceiling=optional(exact))
         if None not in (self.floor, self.ceiling) and Fraction(self.floor or 0) > Fraction(self.ceiling or 0):
-            raise InvalidParameter("floor must not be above ceiling")
+            raise InvalidParameter("`floor` must not be above `ceiling`")
 
     def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
         """The truths under which the published value is not among the rarest on either side, cut to what they can be.
@@ -613,15 +610,14 @@ class Publication:
             return None
         if since is None and low is None:
             return "may be a false alarm: no lower end"
-        return "may be a false alarm: the interval reaches what is held back"
+        return "may be a false alarm: the interval reaches what is withheld"
 
     def p_value(self, value: Number) -> float | None:
-        """An upper bound of the probability of such a value or one farther from what is withheld, if that holds the
-        truth.
+        """An upper bound of the probability of such a value, or one farther away, if what is withheld holds the truth.
 
-        The truth is then below the threshold (a hit, a revision, a fresh value), above the last value (a support
-        without a lowest), or between the two unbounded pieces (a change); None where everything may be published and no
-        threshold was tested. Given that the value was published it is at most p with a probability of at most p,
+        The truth is then below the threshold (a hit, a revision, a fresh value) or above the last value (a support
+        without a lowest). For a change it is between the two unbounded pieces. None where everything may be published
+        and no threshold was tested. Given that the value was published it is at most p with a probability of at most p,
         whatever was asked before (theory 9.2).
         """
         first, last = self._block(value)
@@ -758,13 +754,13 @@ class Reach(NamedTuple):
 def chosen_reach_up(noise: NoiseLaw, *, candidates: int, published: int, confidence: Number) -> Reach:
     """How far the truths of at most `published` values may lie from them, all together with `confidence`.
 
-    The values are the largest noisy ones of this many candidates, each with its own independent noise of this
-    distribution; any rule will do under which a candidate whose noise alone grows stays published (the best k, those
-    above a threshold, up to the first gap).
+    The values are the largest noisy ones of that many candidates, each with its own independent noise of this
+    distribution. Any rule will do under which a candidate whose noise alone grows stays published, such as the best k.
+    So will those above a threshold, and those up to the first gap.
 
     Guarantee: with probability `confidence` every published value v has its truth in `[v - below, v + above]`. A value
-    chosen for its size has noise that is too high rather than too low, so all candidates count below it, for Laplace
-    noise of scale b about `b ln(n/beta)`. Above it only the published ones do (this work): noise that is low makes
+    chosen for its size has noise that is too high rather than too low. So all candidates count below it, for Laplace
+    noise of scale b about `b ln(n/beta)`. Above it only the published ones do (this work). Noise that is low makes
     being published less likely, so the expected number published with noise below -m is at most `published P(Z < -m)`.
 
     Errors: `InvalidParameter` for more published than candidates.

@@ -16,9 +16,9 @@ from chary.numbers import Number, probability
 # x x' and t those of x y. The coefficients b of the rows solve S b = t, so what is known, S~ and t~, has
 #     S~ b - t~ = (E v without its last entry) with v = (b, -1).
 # b belongs to the rows and knows no noise, so the length of E v has a bound in every direction: p + r |b|^2, squared,
-# but for a chance of beta. All b for which it holds are an ellipsoid where no eigenvalue of S~ is below sqrt(r), and
-# its shadow on a line is an interval; otherwise they may lie anywhere. So it is where a column follows from the others,
-# but for the same beta: S u = 0 for a u, and |S~ u|^2 = |E u|^2 is at most r |u|^2 as well.
+# but for a probability of beta. All b for which it holds are an ellipsoid where no eigenvalue of S~ is below sqrt(r),
+# and its shadow on a line is an interval; otherwise they may lie anywhere. So it is where a column follows from the
+# others, but for the same beta: S u = 0 for a u, and |S~ u|^2 = |E u|^2 is at most r |u|^2 as well.
 #
 # A combination a'b has a narrower interval. w = S^-1 a belongs to the rows, too, and S~ w = a + E w; so
 #     w'(E v) = w' S~ (b - b~) = a'(b - b~) + (E w)'(b - b~)
@@ -49,7 +49,7 @@ class Estimate(NamedTuple):
     """A combination of coefficients. `low` to `high` is where that of the rows is, whatever the noise was.
 
     `noise_error` and `sampling_error` are standard errors: by the noise alone, and by the sample alone.
-    `population_low` to `population_high` has room for both. All are None where the noise leaves them open.
+    `population_low` to `population_high` covers both. All are None where the noise leaves them open.
     """
 
     value: float | None = None
@@ -92,8 +92,8 @@ class Near(NamedTuple):
 class NoisySquares:
     """The noisy sums of products z z' of rows z: first a `constant`, last what is explained.
 
-    Noise on and above the diagonal is independent: Gaussian with at most a variance of `scale`^2 on the diagonal and
-    half of it off it, or Laplace of at most this scale.
+    Noise on and above the diagonal is independent. It is Gaussian with at most a variance of `scale`^2 on the diagonal
+    and half of it off it, or Laplace of at most this scale.
 
     >>> rows = np.array([[1.0, x, 2 * x + 1] for x in (0, 1, 2, 3)] * 500)
     >>> known = NoisySquares(rows.T @ rows, scale=1.0, gaussian=True, constant=1)
@@ -119,7 +119,7 @@ class NoisySquares:
 
     @property
     def explained(self) -> float | None:
-        """The share of the variance that is explained (R squared); None where noise hides it."""
+        """The part of the variance that is explained (R squared); None where noise hides it."""
         if self.variance is None:
             return None
         whole = float(self.sums[-1, -1] - self.sums[0, -1] ** 2 / self.sums[0, 0])
@@ -128,8 +128,8 @@ class NoisySquares:
     def estimates(self, weights: Floats, confidence: Number) -> list[Estimate]:
         """One `Estimate` of each row of `weights` times the coefficients.
 
-        Guarantee: each interval holds with `confidence`; that of the rows' coefficient whatever the rows, that of the
-        population's for a linear model whose errors are independent, of equal variance, and normal or many.
+        Guarantee: each interval holds with `confidence`; that of the rows' coefficient whatever the rows. That of the
+        population's holds for a linear model whose errors are independent, of equal variance, and normal or many.
         """
         beta = 1 - float(probability(confidence, "confidence"))
         return [self._estimate(row, beta) for row in weights]
@@ -216,8 +216,8 @@ class NoisySquares:
 
     @property
     def _steps(self) -> int:
-        """A sum of noises with weights w_i v_j has at most this many steps, as a part of |w| |v|: those of the
-        constant are as long as it is, all others 1."""
+        """The most steps of a sum of noises with weights w_i v_j, as a part of |w| |v|.
+        Those of the constant are as long as it is, all others 1."""
         return self.constant**2 + len(self.sums)
 
     @property

@@ -1,9 +1,9 @@
 """What a collector learns from reports that people randomize themselves: shares, their errors, and how many people.
 
-A *channel* is what a form of reports is for one value: a report speaks for the value with probability `held` where it
-is the respondent's own, and with probability `other` where it is not. Of n people, m of whom hold the value, the number
-of reports that speak for it is the sum of two binomials, Bin(m, held) + Bin(n - m, other); with each person drawn from
-a population in which a share t holds it, it is one, Bin(n, other + t (held - other)).
+A *channel* is what a form of reports is for one value. A report speaks for the value with probability `held` where it
+is the respondent's own, and with probability `other` where it is not. Let m of n people hold the value. The number of
+reports that speak for it is the sum of two binomials, Bin(m, held) + Bin(n - m, other). With each person drawn from a
+population in which a proportion t holds it, it is one, Bin(n, other + t (held - other)).
 """
 
 import math
@@ -19,10 +19,10 @@ from chary.numbers import Number, positive, probability, whole
 
 # By Hoeffding 7 sqrt(n) is passed with 2 exp(-98).
 _SPREADS: Final = 7
-# Relative error of sums of up to 90,000 chances, and of quantiles of beta laws.
+# Relative error of sums of up to 90,000 probabilities, and of quantiles of beta distributions.
 _SLACK: Final = 1e-9
 _MOST_PEOPLE: Final = 2**50
-# The variance of hashing is flat around e^epsilon + 1 groups; beyond so many a table of groups says nothing more.
+# The variance of hashing is flat around e^epsilon + 1 groups; beyond that many a table of groups says nothing more.
 _MOST_GROUPS: Final = 2**15
 
 
@@ -61,17 +61,17 @@ class Channel:
         return chance * (1 - chance) / (self.held - self.other) ** 2
 
     def squared_error(self, values: int) -> float:
-        """The expected squared error of the shares of all values together, times the number of people.
+        """The expected squared error of the proportions of all values together, times the number of people.
 
-        One of them is each person's own, so it is the same whatever their shares are.
+        One of them is each person's own, so it is the same whatever their proportions are.
         """
         return self.variance(1) + (values - 1) * self.variance(0)
 
     def respondents(self, count: int, people: int, beta: Number) -> tuple[float, float]:
-        """Encloses the share among the people who answered, with 1 - beta, by the exact distribution for every number
-        of them.
+        """Encloses the proportion among the people who answered, with 1 - beta, by the exact distribution for every
+        number of them.
 
-        It keeps the shares under which neither this many reports nor so few have a probability of beta/2 at most.
+        It keeps the proportions under which neither that many reports nor so few have a probability of beta/2 at most.
         """
         level = float(probability(beta, "beta")) / 2 * (1 - _SLACK)
         low = least(lambda own: 1 - self._at_most(count - 1, own, people) > level, -1, people + 1)
@@ -80,9 +80,9 @@ class Channel:
         return ends[0] / people, ends[1] / people
 
     def population(self, count: int, people: int, beta: Number) -> tuple[float, float]:
-        """Encloses the share in the population that the people were drawn from independently, with 1 - beta.
+        """Encloses the proportion in the population that the people were drawn from independently, with 1 - beta.
 
-        The interval of Clopper and Pearson for the probability of a report, which is exact, in terms of the share.
+        The interval of Clopper and Pearson for the probability of a report, which is exact, in terms of the proportion.
         """
         level = float(probability(beta, "beta")) / 2 * (1 - _SLACK)
         low = float(scipy.stats.beta.ppf(level, count, people - count + 1)) if count else 0.0
@@ -124,7 +124,7 @@ def symmetric_channel(epsilon: Number) -> Channel:
 
 
 def optimised_channel(epsilon: Number) -> Channel:
-    """Of one bit a value, a one told truly with 1/2 and a zero wrongly with `1 / (1 + e^epsilon)`."""
+    """Of one bit a value: a one is reported truly with 1/2, and a zero wrongly with `1 / (1 + e^epsilon)`."""
     power = math.exp(-float(positive(epsilon, "epsilon")))
     return Channel(0.5, power / (1 + power))
 

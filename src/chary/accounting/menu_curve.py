@@ -17,12 +17,13 @@ from chary.accounting.numerics import Floats, precise
 from chary.errors import InvalidParameter
 from chary.numbers import Number
 
-# Laws whose likelihood ratios are whole numbers of grains: what a menu's curve is worked out on (theory 1.3).
+# Distributions whose likelihood ratios are integers of grains: what a menu's curve is worked out on (theory 1.3).
 #
 # An outcome whose ratio lies between two multiples of the grain is told as one of both, so that told together they are
-# the outcome: every law becomes one that tells more, which is what a bound may do. What is added falls with the grain.
+# the outcome: every distribution becomes one that tells more, which is what a bound may do. What is added falls with
+# the grain.
 
-# A law with as many ratios would be a band of the lattice as wide as that.
+# A distribution with as many ratios would be a band of the lattice as wide as that.
 MOST_STEPS = 400
 # Decimals of 60 digits leave less than this of an outcome beside its grain; curves are rounded up by far more.
 _NOTHING = Decimal("1e-30")
@@ -43,8 +44,7 @@ class LatticeLaw:
 
 
 def on_lattice(laws: Iterable[hit_prices.MenuLaw], grain: float, tokens: int) -> list[LatticeLaw]:
-    """The distributions and their mirror images, with every ratio told as one of the two multiples of the grain around
-    it.
+    """The distributions and their mirror images, every ratio split into the two multiples of the grain around it.
 
     Errors: `InvalidParameter` for ratios beyond 400 grains.
 
@@ -126,7 +126,7 @@ class Laws:
 
 
 def width(laws: Laws) -> int:
-    """The largest number of grains by which an outcome moves."""
+    """The largest number of grains that an outcome moves by."""
     return max(abs(steps) for steps in laws.steps)
 
 
@@ -146,15 +146,16 @@ def rounding(laws: Laws) -> tuple[float, float]:
 
 # The exact curve for q-targets and menus of calls: policy iteration on a lattice of likelihood ratios (theory 1.3).
 #
-# `D_t(k)` bounds delta at total epsilon `k * grain` with t tokens. A call of m grains whose two atoms hit with chances
-# u and v and whose hit costs j tokens is worth, with `p = 1/(1+e^(-m grain))`,
+# `D_t(k)` bounds delta at total epsilon `k * grain` with t tokens. A call of m grains whose two atoms hit with
+# probabilities u and v and whose hit costs j tokens is worth, with `p = 1/(1+e^(-m grain))`,
 #
 #     p     ((1-u) D_t(k-m) + u D_(t-j)(k-m)) +
 #     (1-p) ((1-v) D_t(k+m) + v D_(t-j)(k+m))
 #
-# and any law the sum of its outcomes' chances times D, so many grains below. Below 0 the symmetry `D(-i) = 1 - e^(-i
-# grain) + e^(-i grain) D(i)` applies, and above the top `D(k) <= D(top)`, so every figure is an upper bound. For a
-# fixed choice of call per point this is a banded system; Howard's iteration finds the best choice in a few solves.
+# and any distribution the sum of its outcomes' probabilities times D, that many grains below. Below 0 the symmetry
+# `D(-i) = 1 - e^(-i grain) + e^(-i grain) D(i)` applies, and above the top `D(k) <= D(top)`, so every figure is an
+# upper bound. For a fixed choice of call per point this is a banded system; Howard's iteration finds the best choice in
+# a few solves.
 #
 # Rounding: the system is solved with what is known and all misses a little larger (see `rounding`) and with `FLOOR`
 # added, so that no value is lost to underflow. Its solution V is taken only if no call, rounded up, is worth more than
@@ -188,8 +189,7 @@ class MenuCall:
 
 @dataclass(frozen=True)
 class _Option:
-    """One extreme point of a call: the probabilities of a hit and of a miss with the likelier and the less likely
-    atom."""
+    """One extreme point of a call: how likely a hit and a miss are with the likelier and the less likely atom."""
 
     steps: int
     tokens: int
@@ -233,8 +233,8 @@ def _law(option: _Option) -> LatticeLaw:
 
 def _options(grain: float, call: MenuCall) -> list[_Option]:
     """The extreme points; what misses is written without a difference that could vanish next to what hits."""
-    # With decimals, each chance is rounded once: floats would lose as many units of r as the call has epsilon, and more
-    # where q is near r.
+    # With decimals, each probability is rounded once: floats would lose as many units of r as the call has epsilon, and
+    # more where q is near r.
     with precise():
         odds, none = (-call.steps * Decimal(grain)).exp(), Decimal(0)
         p, r = 1 / (1 + odds), odds / (1 + odds)
@@ -265,7 +265,8 @@ class _Grid:
         self.far = width(laws)
         self.faded = np.exp(-grain * np.arange(self.far, 0, -1))
         self.surely = -np.expm1(-grain * np.arange(self.far, 0, -1))
-        # What a release is worth is known beforehand, so nothing but the best of them is a choice: one law of its own.
+        # What a release is worth is known beforehand, so nothing but the best of them is a choice: one distribution of
+        # its own.
         best = [LatticeLaw(min(law.tokens for law in self.released), (), ((0, 0.0),))] if self.released else []
         self.laws = Laws([law for law in laws.laws if law.misses] + best)
         costs = {law.tokens: self.laws.tokens == law.tokens for law in self.laws.laws if law.hits}
@@ -303,8 +304,7 @@ class _Grid:
         return wide[self.far - steps : self.far - steps + self.top + 1]
 
     def _hits(self, done: list[Floats]) -> Floats:
-        """What a hit adds to the worth of each distribution that can be paid; no worth is above 1, also that of a
-        race."""
+        """What a hit adds to the worth of each distribution that can be paid; no worth is above 1, also of a race."""
         found = np.zeros((len(self.laws.laws), self.top + 1))
         for tokens, (same, hits) in self.same.items():
             if tokens <= len(done):
@@ -358,8 +358,8 @@ def _check_work(solves: int, top: int) -> None:
     """Refuse what would take more than some seconds (about 100 ns a point), or a gigabyte."""
     if top > LARGEST_TOP or solves * (top + _A_LEVEL) > LARGEST_WORK:
         raise InvalidParameter(
-            f"this exact curve is too long to work out on a lattice of {top} points: take fewer hits or larger calls, "
-            "or price hits at a Renyi order, which has no limit"
+            f"this exact curve needs a lattice of {top} points, which is too long: take fewer hits or larger calls, "
+            "or the Renyi filter, which has no limit"
         )
 
 

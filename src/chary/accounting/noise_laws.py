@@ -65,11 +65,11 @@ def _sum(terms: Iterable[Decimal]) -> Decimal:
     return sum(terms, Decimal(0))
 
 
-# Laws of additive integer noise with certified tails: symmetric, log-concave, in grid steps.
+# Distributions of additive integer noise with certified tails: symmetric, log-concave, in grid steps.
 
 LEAST_SPREAD: Final = Fraction(1, 2**10)
 MOST_SPREAD: Final = Fraction(2**40)
-# Fractions of smaller chances would have hundreds of thousands of digits; floats end near 1e-324.
+# Fractions of smaller probabilities would have hundreds of thousands of digits; floats end near 1e-324.
 _RAREST: Final = Fraction(1, 10**330)
 _KEPT: Final = 1024
 
@@ -122,7 +122,7 @@ class NoiseLaw(ABC):
         return _reach(self, positive(chance, "chance"))
 
     def miss_reach_up(self, chance: Number) -> int:
-        """The least distance d >= 0 with `P(Z < -d) <= chance`, certainly: a truth so far above a threshold is reported
+        """The least distance d >= 0 with `P(Z < -d) <= chance`, certainly: a truth that far above a threshold is a hit
         else.
 
         >>> LaplaceLaw(20).miss_reach_up("0.025")
@@ -189,7 +189,7 @@ def _reach(noise: NoiseLaw, chance: Fraction) -> int:
 # Terms below e^-92 = 1e-40 of the first do not count, and 14 sigmas from the middle all are.
 _CUT: Final = 92
 _SIGMAS: Final = 14
-# Up to so many terms a sum is as fast as the formula; more are needed from a sigma of 17 on only.
+# Up to that many terms a sum is as fast as the formula; more are needed from a sigma of 17 on only.
 _FEW: Final = 240
 _REMAINDER: Final = 15120
 

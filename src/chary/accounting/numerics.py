@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
 
-# Weights of binomial laws for any number of trials: one at sixty digits, its neighbours by their ratios.
+# Weights of binomial distributions for any number of trials: one at sixty digits, its neighbours by their ratios.
 #
 # Logarithms of factorials in floats lose as many digits as they are long: at ten million trials the eighth digit of a
 # weight is wrong. Here one weight is computed with decimals, and the others follow from it by factors that are simple
@@ -161,7 +161,7 @@ def upper(value: Decimal) -> Fraction:
     return max(Fraction(0), Fraction(value) + GUARD)
 
 
-# The normal law's distribution function in log space, and how much it changes over a distance.
+# The normal distribution's distribution function in log space, and how much it changes over a distance.
 #
 # With b = min(x, 0) and a = max(x, 0), `Phi(x) = exp(-b^2/2) erfcx(-b/sqrt 2) (1 - erfc(a/sqrt 2)/2)`: the middle
 # factor is 1 for positive x and the last one 1/2 for negative x, so nothing cancels on either side.
@@ -312,12 +312,12 @@ def _every_third(nodes: int) -> Floats:
     return np.tile(np.eye(3), (nodes // 3, 1))
 
 
-# The scaled tail of the normal law, `exp(u^2/2)` times the integral of `exp(-t^2/2)` from u on, in decimals.
+# The scaled tail of the normal distribution, `exp(u^2/2)` times the integral of `exp(-t^2/2)` from u on, in decimals.
 
 Enclosed = tuple[Decimal, Decimal]
 # The square root of pi/2.
 _ROOT_OF_HALF_PI: Final = Decimal("1.25331413731550025120788264240552262650349337030496915831496178817114682730392")
-# Below, the difference loses 8 of 60 digits; from here on so many levels of the fraction agree to 40.
+# Below, the difference loses 8 of 60 digits; from here on that many levels of the fraction agree to 40.
 _FRACTION_FROM: Final = 6
 _LEVELS: Final = 70
 _CUT: Final = Decimal("1e-50")
@@ -363,7 +363,7 @@ _DIGITS: Final = 18
 # Short formulas at 60 digits err by less even where 30 of them cancel, and the 18 digits that are kept do not show it.
 _GUARD: Final = Decimal("1e-25")
 LARGEST_FLOAT: Final = sys.float_info.max
-# As a rational, a decimal such as 1e-999999999 would take all memory: no number of so many digits is made.
+# As a rational, a decimal such as 1e-999999999 would take all memory: no number of that many digits is made.
 _FAR: Final = 1000
 _UP, _DOWN = (
     Context(prec=_DIGITS, rounding=rounding, Emax=MAX_EMAX, Emin=MIN_EMIN) for rounding in (ROUND_CEILING, ROUND_FLOOR)
@@ -373,7 +373,7 @@ _UP, _DOWN = (
 def rounded_up(value: Decimal) -> Fraction:
     """A rational above a positive result whose relative error is below 1e-25; call inside `precise`.
 
-    Results below 1e-1000 are reported as that. Errors: `InvalidParameter` for results above 1e1000.
+    Results below 1e-1000 are returned as that. Errors: `InvalidParameter` for results above 1e1000.
 
     >>> rounded_up(Decimal(1) / 3)
     Fraction(166666666666666667, 500000000000000000)
@@ -422,7 +422,7 @@ def float_down(value: Fraction) -> float:
 # Where something begins or ceases to hold, by halving: what is told is always an end that was looked at.
 
 Part = TypeVar("Part", int, float, Fraction)
-# No error of interest is larger, and floats tell whole numbers apart up to 9e15 only.
+# No error of interest is larger, and floats tell integers apart up to 9e15 only.
 LARGEST_ERROR: Final = 2**62
 
 
@@ -500,13 +500,13 @@ def least_error(kept: Callable[[int], bool]) -> int:
     return least(kept, *doubled(kept, -1, 1, most=LARGEST_ERROR))
 
 
-# Where a falling bound passes its target: whole numbers found by secants, settled by the bound itself.
+# Where a falling bound passes its target: integers found by secants, settled by the bound itself.
 
-# A halving at every third step bounds their number by three times a bisection's. Floats tell whole numbers apart up to
+# A halving at every third step bounds their number by three times a bisection's. Floats tell integers apart up to
 # 9e15 only, so from 1e13 on ends are near enough when they are a part in 1e13 apart.
 _THIRDS = 3
 _CLOSE = 10**13
-# Sizes are looked for in steps of a thousandth, then among the whole numbers between two steps.
+# Sizes are looked for in steps of a thousandth, then among the integers between two steps.
 _PART = 1e-3
 _THOUSANDTH = Fraction(1001, 1000)
 

@@ -20,8 +20,8 @@ from chary.numbers import Number, checked, exact, optional, positive, probabilit
 
 # How accurate a static private algorithm is, as its author declares it, and the growth that suits it best.
 
-# A growth from 1e-12, less than a law of power 1 wants for 2**100 rows, to 9, which reruns at every power of ten.
-# Any growth is private, so the grid only has to find the valley that the minimiser then follows.
+# A growth from 1e-12, less than a bound of power 1 wants for 2**100 rows, to 9, which reruns at every power of
+# ten. Any growth is private, so the grid only has to find the valley that the minimiser then follows.
 _LEAST, _MOST = 1e-12, 0.9
 _GRID: Final = 200
 # How near to the best growth, as a part of it.
@@ -38,10 +38,10 @@ class Law:
     """A (p, c)-black box ([GROW] Definition 4): the error is at most `base + c (ln(choices/beta)^q/(epsilon n))^p`.
 
     That holds with probability 1 - beta for every epsilon, number of rows n and beta up to 1/2. `choices` is over how
-    many things at once; with 1 (and q, `log_power`, 1, and `base`, 0) it is the published accuracy bound. q is 1/2 for
-    Gaussian noise. `base` is what neither rows nor epsilon improve, such as the coarseness of a synthetic database of
-    fixed size. Definition 5 has a power of its own for each: with `size_power`, p', and `size_log`, r, the error is at
-    most `base + c (ln(choices/beta)^q ln(n)^r/epsilon)^p/n^p'`; p' is p if left out, and q + r is 8 at most.
+    many things at once; with 1 (and q, `log_power`, 1, and `base`, 0) it is the published bound. q is 1/2 for Gaussian
+    noise. `base` is what neither rows nor epsilon improve, such as the coarseness of a synthetic database of fixed
+    size. Definition 5 has a power of its own for rows: `size_power`, p', and `size_log`, r. Then the error is at most
+    `base + c (ln(choices/beta)^q ln(n)^r/epsilon)^p/n^p'`. p' is p if left out, and q + r is 8 at most.
 
     >>> round(Law(power=1, factor=2, choices=10).error(size=1000, epsilon=1, beta="0.05"), 4)
     0.0106
@@ -83,7 +83,9 @@ class Law:
         if isinstance(law, Law):
             return law
         if not isinstance(law, (tuple, list)) or len(law) != 2:
-            raise InvalidParameter("a law is a pair (p, c): the error is at most c (ln(1/beta)/(epsilon n))^p")
+            raise InvalidParameter(
+                "an accuracy bound is a pair (p, c): the error is at most c (ln(1/beta)/(epsilon n))^p"
+            )
         return cls(*law)
 
     def logarithm(self, beta: Number) -> float:
@@ -100,14 +102,13 @@ class Law:
         return float(self.base) + float(self.factor) * math.pow(scaled, float(self.power))
 
     def either(self, other: "Law") -> "Law":
-        """An accuracy bound that holds for what keeps one of two, which have the same powers; `InvalidParameter` for
-        others.
+        """An accuracy bound for what keeps one of two bounds of the same powers; `InvalidParameter` for others.
 
         >>> Law(1, 2, choices=10).either(Law(1, 3)).factor
         Fraction(3, 1)
         """
         if (self.power, self.log_power) != (other.power, other.log_power):
-            raise InvalidParameter("two laws of different powers have none together")
+            raise InvalidParameter("two accuracy bounds of different powers cannot be combined")
         pairs = ((getattr(self, name), getattr(other, name)) for name in ("factor", "choices", "base"))
         factor, choices, base = (max(map(Fraction, pair)) for pair in pairs)
         return Law(self.power, factor, choices, self.log_power, base)
@@ -130,7 +131,7 @@ def epochs_error(
     growing = float(positive(growth, "growth"))
     stale = growing / (1 + growing)
     if law.size_log and whole(start, "start") < LEAST_START:
-        raise InvalidParameter(f"a law with a power of ln(n) is for {LEAST_START} rows or more at the start")
+        raise InvalidParameter(f"an accuracy bound with a power of ln(n) needs {LEAST_START} rows or more at the start")
     terms = (None if epsilon is None else float(epsilon), None if rho is None else float(rho))
     share = _first_share(stale, *terms, float(law.fall), law.logs)
     chance = probability(beta, "beta")
@@ -151,7 +152,7 @@ def best_growth(
         try:
             return epochs_error(law, start=start, growth=stale / (1 - stale), beta=beta, epsilon=epsilon, rho=rho)
         except OverflowError:
-            # A law of many powers has no float for so small a growth, and no use for it.
+            # A bound of many powers has no float for so small a growth, and no use for it.
             return math.inf
 
     grid = np.linspace(math.log(_LEAST), math.log(_MOST), _GRID)
@@ -189,7 +190,7 @@ def _first_share(stale: float, epsilon: float | None, rho: float | None, fall: f
     return math.sqrt(2 * (rho or 0) / powers_sum(math.exp(2 * power), 2 * logs, -math.expm1(2 * power)))
 
 
-# How many rows an accuracy takes: the laws of static and scheduled runs turned round.
+# How many rows an accuracy takes: the accuracy bounds of static and scheduled runs turned round.
 
 # No table has more rows.
 _MOST_ROWS: Final = 2**100
@@ -259,7 +260,9 @@ def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent
     runs = EveryRun(whole(start, "start"), exponent, beta, rho)
     falling, target = float(law.fall) - 0.5 - float(exact(exponent, "exponent")), _accuracy(law, accuracy)
     if falling <= 0:
-        raise InvalidParameter("errors of this law do not fall in runs at every size: size_power/power is too small")
+        raise InvalidParameter(
+            "errors of this accuracy bound do not fall in runs at every size: size_power/power is too small"
+        )
 
     def error(size: int) -> float:
         return runs.error(law, size - runs.start)
@@ -307,7 +310,7 @@ def epochs_epsilon(
 
     if not kept(_MOST_EPSILON):
         raise InvalidParameter(
-            "no epsilon reaches this accuracy at so many rows: ask for less, or for a smaller growth"
+            "no epsilon reaches this accuracy with these rows: ask for less, or for a smaller growth"
         )
     return least(kept, _LEAST_EPSILON, _MOST_EPSILON, middle=geometric_mean, ratio=_CLOSE)
 
@@ -375,7 +378,7 @@ _LONGEST: Final = 2 * 10**7
 
 
 class ScheduleRuns(ABC):
-    """Runs 0, 1, 2, ... of an algorithm, each at a public size, with a share of the budget and of the failures.
+    """Epochs 0, 1, 2, ... of an algorithm, each at a public size, with a fraction of the budget and of the failures.
 
     Guarantee: whatever the sizes do, runs that take disjoint shares are together within `event`, however many there
     are. All of them keep their accuracy bound's error, except with probability `beta`.
@@ -399,7 +402,7 @@ class ScheduleRuns(ABC):
 
     @abstractmethod
     def epsilon_down(self, first: int, last: int) -> Fraction:
-        """The epsilon of one run that takes the shares of the runs from `first` to `last`."""
+        """The epsilon of one execution that takes the fractions of the epochs from `first` to `last`."""
 
     @abstractmethod
     def failure(self, run: int) -> Fraction:
@@ -415,8 +418,8 @@ class ScheduleRuns(ABC):
         return 0.0
 
     def error(self, law: Law, run: int, *, first: int | None = None, size: int | None = None) -> float:
-        """What the accuracy bound says of this run, with its own share and at the size where it is due, or with the
-        shares of the runs from `first` on and at a larger size."""
+        """What the accuracy bound says of this epoch, with its own fraction and at the size where it is due.
+        Or with the fractions of the epochs from `first` on, and at a larger size."""
         rows, began = self.size(run) if size is None else size, run if first is None else first
         return law.error(size=rows, epsilon=self.epsilon_down(began, run), beta=self.failure(run))
 
@@ -429,8 +432,8 @@ class EpochRuns(ScheduleRuns):
     `S = (1+y)/(1-y)^3`, `y = (1+g)^-2`: exactly what makes the infinite sum the budget. Failures are
     `(beta/(1+beta))^(i+1)`, which add up to beta.
 
-    With `fall` f and `logs` w, which are those of a `Law`, `eps_i = k (i+1)^w (1+g)^(-f i)` and k is what makes its sum
-    the budget: then every run is as accurate as the first for that accuracy bound, too (docs/howto/growing.md).
+    With `fall` f and `logs` w, which are those of a `Law`, `eps_i = k (i+1)^w (1+g)^(-f i)`; k makes its sum the
+    budget. Then every epoch is as accurate as the first for that accuracy bound, too (docs/howto/growing.md).
 
     >>> runs = EpochRuns(start=1000, growth="0.1", beta="0.05", epsilon=1)
     >>> [runs.size(i) for i in range(4)], float(runs.epsilon_down(0, 0))
@@ -569,8 +572,8 @@ def runs_of_body(body: dict[str, Any]) -> ScheduleRuns:
 def zeta_up(s: Number, start: int) -> Fraction:
     """An upper bound of the Hurwitz zeta function, the sum of `t^-s` over t = start, start + 1, ..., for s > 1.
 
-    Some terms are added directly; from N on, `N^(1-s)/(s-1) + N^-s/2 + s N^(-s-1)/12` is above the sum, since the
-    partial sums of Euler and Maclaurin lie in turn below and above it for a completely monotone function.
+    Some terms are added directly. From N on, `N^(1-s)/(s-1) + N^-s/2 + s N^(-s-1)/12` is above the sum: the partial
+    sums of Euler and Maclaurin lie in turn below and above it for a completely monotone function.
 
     >>> float(zeta_up(2, 1)) - math.pi**2 / 6 < 1e-10
     True
@@ -609,9 +612,9 @@ def population_risk_up(
     bounds `E(F(w*) - F_n(w*))`, and `E F_n(w*)` is at most the least of F. Markov gives the second term. The
     first: `|w - w*| <= sqrt(2 excess/lam)`, and F is L-Lipschitz.
 
-    `radius`: the losses are only convex, `lam` is that of the penalty `lam |w|^2/2` that training added, `excess` is
-    that of the penalised mean, and the set lies within so far of 0. Then L grows by `lam radius`, and the penalty
-    itself, `lam radius^2/2`, is added.
+    `radius`: the losses are only convex, and the set lies within so far of 0. `lam` is that of the penalty
+    `lam |w|^2/2` that training added, and `excess` is that of the penalised mean. Then L grows by `lam radius`, and the
+    penalty itself, `lam radius^2/2`, is added.
 
     Errors: `InvalidParameter` for an excess below 0 and for what is not positive.
 

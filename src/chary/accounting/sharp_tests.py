@@ -13,9 +13,10 @@ from chary.accounting.numerics import decimal, least, precise
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, plain, positive, probability, set_fields, whole
 
-# The event of a sharp test: a test whose law is made for the price of its hit at one Renyi order.
+# The event of an optimal threshold test: a test whose distribution is made for the price of its hit at one Renyi order.
 
-# Below this speed (theory 10: price = a (a-1) speed^2) neighbours' chances agree to 7 digits, and a test tells nothing.
+# Below this speed (theory 10: price = a (a-1) speed^2) neighbours' probabilities agree to 7 digits, and a test tells
+# nothing.
 LEAST_PRICED_SPEED: Final = Fraction(1, 10**7)
 # e^-price has 60 digits of room in the checks; a hit at this price tells everything anyway.
 LARGEST_PRICE: Final = 1000
@@ -29,17 +30,18 @@ def least_price(order: Fraction, speed: Fraction = LEAST_PRICED_SPEED) -> Fracti
 
 @dataclass(frozen=True)
 class SharpTest(Event):
-    """A test that hits with probabilities p, q under neighbours, which the costs at this order allow (theory 10).
+    """A test that hits with probabilities p, q under neighbours, which its costs at this order allow (theory 10).
 
     A hit is charged `price` and a miss `miss_price` of log-moment at `order`; all pairs (p, q) of probabilities under
     neighbours have `(1-p)^a (1-q)^(1-a) e^(-miss_price) + p^a q^(1-a) e^(-price) <= 1`, both ways round.
 
-    Guarantee: a session that charges so and stops before the sum passes B has log-moment at most B at `order`, and at
-    most `B (b-1)/(a-1)` at each order b below it, however adaptively it was asked. Above `order` there is no cost.
+    Guarantee: a session charges so and stops before the sum passes B. It has log-moment at most B at `order`, and at
+    most `B (b-1)/(a-1)` at each order b below it, however adaptively it was asked. Above `order` there is no price of a
+    hit.
 
-    Errors: `InvalidParameter` for an order of at most 1 or above 1e7, a cost of at most 0 or above 1000, or one so
-    small that the test could tell nothing (the message has the least that works), and for a miss cost below 0 or
-    above the cost.
+    Errors: `InvalidParameter` for an order of at most 1 or above 1e7, and for a `price` of at most 0 or above 1000.
+    Also for one so small that the test could decide nothing (the message has the least that works), and for a
+    `miss_price` below 0 or above `price`.
 
     >>> test = SharpTest(18, "0.19295")
     >>> test.hit_price_up(Fraction(18)), test.miss_price_up(Fraction(18)), test.hit_price_up(Fraction(19))
@@ -54,7 +56,7 @@ class SharpTest(Event):
         set_fields(self, order=_order(self.order), price=_price(Fraction(self.order), self.price))
         miss_price = exact(self.miss_price, "miss_price")
         if not 0 <= miss_price <= Fraction(self.price):
-            raise InvalidParameter("miss_price must be at least 0 and at most price")
+            raise InvalidParameter("`miss_price` must be at least 0 and at most `price`")
         set_fields(self, miss_price=miss_price)
 
     @property
@@ -64,15 +66,15 @@ class SharpTest(Event):
     @property
     def otherwise(self) -> str:
         return (
-            "a sharp test has a price under the Renyi filter only: open the session with a delta, or ask with epsilon= "
+            "an optimal threshold test needs the Renyi filter: open the session with a delta, or ask with epsilon= "
             "for a Laplace test"
         )
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        """Its cost, or at a lower order b the part (b-1)/(a-1) of it.
+        """Its price of a hit, or at a lower order b the part (b-1)/(a-1) of it.
 
-        The logarithm of what the inequality bounds, its costs taken in proportion to b - 1, is a log-sum-exp of
-        functions linear in b, so convex; it is 0 at b = 1 and at most 0 at a, hence at most 0 between.
+        Take the logarithm of what the inequality bounds, its costs in proportion to b - 1. It is a log-sum-exp of
+        functions linear in b, so convex. It is 0 at b = 1 and at most 0 at a, hence at most 0 between.
         """
         part = self._part(order)
         return None if part is None else Fraction(self.price) * part
@@ -107,13 +109,13 @@ def _price(order: Fraction, value: Number) -> Fraction:
     price, least = positive(value, "price"), least_price(order)
     if not least <= price <= LARGEST_PRICE:
         raise InvalidParameter(
-            f"price must be at least {plain(least * Fraction(1001, 1000))} at order {plain(order)}, below which a test "
-            f"tells nothing, and at most {LARGEST_PRICE}, got {plain(price)}"
+            f"`price` must be at least {plain(least * Fraction(1001, 1000))} at order {plain(order)}, or a test "
+            f"decides nothing, and at most {LARGEST_PRICE}, got {plain(price)}"
         )
     return price
 
 
-# Which chances of a hit neighbours may have: the two inequalities of theory 10, in decimals rounded correctly.
+# Which probabilities of a hit neighbours may have: the two inequalities of theory 10, in decimals rounded correctly.
 #
 # With b = a - 1, X = ((1-p)/(1-q))^b, Y = (q/p)^b, D = e^-price, M = e^-miss_price they read `(1-p) M X + p D / Y <= 1`
 # and `(1-q) M / X + q D Y <= 1`. Each term is a perspective of a convex power, so the allowed pairs (p, q) are a
@@ -181,9 +183,9 @@ class Inequalities:
         return rising <= self._most and q.miss * self._miss_kept / misses + q.hit * self._hit_kept * hits <= self._most
 
 
-# Chances of a hit a few sensitivities apart, as exact multiples of 2^-192, every neighbouring pair verified.
+# Probabilities of a hit a few sensitivities apart, as exact multiples of 2^-192, every neighbouring pair verified.
 
-# Chances end at 2^-100 from 0 and 1, where 92 of the bits are left: no number of tests tells that from 0.
+# Probabilities end at 2^-100 from 0 and 1, where 92 of the bits are left: no number of tests tells that from 0.
 BITS: Final = 192
 ONE: Final = 1 << BITS
 EDGE_BITS: Final = 100
@@ -195,17 +197,19 @@ _TAIL: Final = ONE >> 12
 _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
 # A margin that was needed serves the next steps at once, while it costs less than can be seen.
 _LARGEST_FIRST: Final = 1e-8
-# Steps of many sensitivities settle quickly where chances change by a part in 1,000, but not where they fall by powers.
+# Steps of many sensitivities settle quickly where probabilities change by a part in 1,000, but not where they fall by
+# powers.
 _STRETCHED_MARGIN, _SETTLING, _SETTLED, _HALVINGS = 1e-10, 3, 1e-3, 12
 # Sides that differ from 1 by more than 10^-24 need 42 digits, which halve the time of 60. A miss price below 10^-9 has
-# to be told from rounding at chances of 2^-100, and takes 80.
+# to be told from rounding at probabilities of 2^-100, and takes 80.
 _FEWER_DIGITS, _MORE_DIGITS, _TINY = -18, 20, Fraction(1, 10**9)
-# Below this speed floats do not find a next chance to the digits that are verified.
+# Below this speed floats do not find a next probability to the digits that are verified.
 LEAST_SPEED: Final = Fraction(1, 10**5)
 # Slower chains take several sensitivities at a step, as many as make it so fast: half a second and 10^5 numbers.
 LEAST_EVEN_SPEED: Final = Fraction(1, 1000)
 _STRETCHED_TO: Final = Fraction(1, 500)
-# Where misses cost far less than hits no factor does for small chances, so thousands more are verified: fewer by this.
+# Where misses cost far less than hits no factor does for small probabilities, so thousands more are verified: fewer by
+# this.
 _FAR_LESS, _FASTER = Fraction(1, 1000), 3
 # From this price on a test climbs no faster in its middle.
 _SATURATED: Final = Fraction(1)
@@ -213,12 +217,11 @@ _SATURATED: Final = Fraction(1)
 
 @lru_cache(maxsize=64)
 def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
-    """The probabilities `f(j) 2^192` for each j of `stretch(test)` sensitivities, and the place of j = 0, where f is
-    1/2.
+    """The probabilities `f(j) 2^192` for each j of `stretch(test)` sensitivities, and the place where f is 1/2, j = 0.
 
     Guarantee: they rise, and if probabilities between them are mixed in proportion, each pair one sensitivity apart
     satisfies both inequalities of the test. Beyond the ends, within 2^-100 of 0 and 1, probabilities stay as they are.
-    A cost too small for a table raises `InvalidParameter`, with the least that works.
+    A `price` too small for a table raises `InvalidParameter`, with the least that works.
     """
     check_price(test)
     with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
@@ -230,17 +233,17 @@ def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
 
 
 def check_price(test: SharpTest, speed: Fraction = LEAST_SPEED) -> None:
-    """Refuse a cost too small for a table of this speed."""
+    """Refuse a `price` too small for a table of this speed."""
     order = Fraction(test.order)
     least = least_price(order, speed)
     if Fraction(test.price) < least:
         raise InvalidParameter(
-            f"a table of a test at order {plain(order)} needs a price of at least {plain(least * Fraction(1001, 1000))}"
+            f"a test at order {plain(order)} needs a price of a hit of at least {plain(least * Fraction(1001, 1000))}"
         )
 
 
 def stretch(test: SharpTest) -> int:
-    """How many sensitivities one step of the test's chain is long: 1 but for very small costs.
+    """How many sensitivities one step of the test's chain is long: 1 unless a hit costs very little.
 
     >>> stretch(SharpTest(18, "0.19295")), stretch(SharpTest(18, "0.0000003"))
     (1, 64)
@@ -314,7 +317,9 @@ class _Walk:
                 self._margin = min(margin, _LARGEST_FIRST)
                 return found
             margin *= _MORE
-        raise InvalidParameter("chances of neighbours cannot be told apart at these prices: take a larger price")
+        raise InvalidParameter(
+            "probabilities of neighbours cannot be told apart at this cost: take a larger price of a hit"
+        )
 
     def _allowed(self, low: int, high: int) -> bool:
         part = (high - low) // self._stretch
@@ -354,8 +359,7 @@ def _moved(logit: float, change: float) -> float:
 
 
 def tail(below: list[int]) -> list[int]:
-    """Probabilities that fall by one factor from the last two, rounded up: allowed by the third point of
-    `allowed_pairs`.
+    """Probabilities that fall by one factor from the last two, rounded up: the third point of `allowed_pairs`.
 
     Rounding up brings two neighbours nearer to each other than the factor, also within a step that is divided evenly.
     """
@@ -367,7 +371,7 @@ def tail(below: list[int]) -> list[int]:
     return found
 
 
-# The next chance of a hit in floats, by logits: where to look, never what is relied on.
+# The next probability of a hit in floats, by logits: where to look, never what is relied on.
 
 # Powers are cut off here, where a side exceeds 1 by far, so that its slope is a float as well.
 _LARGEST: Final = 300.0
@@ -448,7 +452,7 @@ def _side(miss: float, hit: float, low: bool) -> tuple[float, float, float]:
     return (math.expm1(miss) + made if low else math.expm1(hit) + missed), missed, made
 
 
-# The next chance of a hit, to sixty digits and on the allowed side; how it behaves near 0.
+# The next probability of a hit, to sixty digits and on the allowed side; how it behaves near 0.
 
 _NEWTON_STEPS: Final = 30
 # The first margin is far below what 18 digits show; each try that fails takes a hundred times more, up to 1e-13.
@@ -470,9 +474,9 @@ def next_miss_up(p: Number, *, order: Number, price: Number, miss_price: Number 
 
 
 def tail_down(*, order: Number, price: Number) -> Fraction:
-    """The factor by which small probabilities of a hit may grow: the limit of `next(p)/p` for p to 0, rounded down.
+    """The factor that small probabilities of a hit may grow by: the limit of `next(p)/p` for p to 0, rounded down.
 
-    It is the largest k with `k^a D <= a k - (a-1)` and `k^(1-a) D <= a - (a-1) k`, D = e^-cost. Allowed pairs are a
+    It is the largest k with `k^a D <= a k - (a-1)` and `k^(1-a) D <= a - (a-1) k`, `D = e^-price`. Allowed pairs are a
     convex set with corner (0, 0), so `next(p)/p` grows as p falls, and any p gives a lower bound, off by a part of p.
 
     >>> float(tail_down(order=18, price="0.19295"))
@@ -512,7 +516,9 @@ def _backed(pairs: Inequalities, start: Chance, move: Decimal) -> Chance:
         if pairs.allow(start, reached):
             return reached
         margin *= _NEXT_MORE
-    raise InvalidParameter("the next chance cannot be told from p at these prices: take a larger price")
+    raise InvalidParameter(
+        "the next probability cannot be told apart from p at this cost: take a larger price of a hit"
+    )
 
 
 def moved(start: Chance, move: Decimal) -> Chance:
@@ -521,16 +527,17 @@ def moved(start: Chance, move: Decimal) -> Chance:
     return Chance(grown / (start.miss + grown), start.miss / (start.miss + grown))
 
 
-# Tables of sharp tests: the chance of a hit at each whole number of steps from the centre, as exact rationals.
+# Tables of optimal threshold tests: the probability of a hit at each integer of steps from the centre, as exact
+# rationals.
 
 
 @dataclass(frozen=True)
 class SharpTable:
-    """The distribution of an optimal test for values that one unit moves by at most a number of steps, its sensitivity.
+    """The distribution of an optimal threshold test for values of a sensitivity of that many steps.
 
-    `hit_chance(x)` rises with x, is 1/2 at x = 0, and is one of the exact multiples `chances[j] / 2^192` of the chain
-    at each j-th of `spacing` steps, one sensitivity or, at very small costs, several; between them it is mixed in
-    proportion, and beyond the chain, within 2^-100 of 0 and of 1, it stays. It is the distribution itself, not an
+    `hit_chance(x)` rises with x and is 1/2 at x = 0. It is one of the exact multiples `chances[j] / 2^192` of the chain
+    at each j-th of `spacing` steps: one sensitivity or, where a hit costs very little, several. Between them it is
+    mixed in proportion. Beyond the chain, within 2^-100 of 0 and of 1, it stays. It is the distribution itself, not an
     approximation of one: a sampler draws from these rationals.
 
     Guarantee: for values that differ by at most a sensitivity the probabilities satisfy the test's inequalities, both
@@ -566,14 +573,13 @@ class SharpTable:
         return self._fewest(lambda steps: self.hit_chance(-steps) <= most, self.centre)
 
     def miss_reach(self, chance: Number) -> int:
-        """The fewest steps above the centre at which a miss has at most this probability; errors as below the
-        centre."""
+        """The fewest steps above the centre at which a miss has at most this probability.
+        Errors are as below the centre."""
         most = probability(chance, "chance")
         return self._fewest(lambda steps: 1 - self.hit_chance(steps) <= most, len(self.chances) - self.centre)
 
     def bar(self, chance: Number) -> int:
-        """The steps above the centre, usually negative, that are half way between both reaches: where a threshold
-        belongs.
+        """The steps above the centre, usually negative, half way between both reaches: where a threshold belongs.
 
         A test of a value asks for the hit probability at `value - threshold + bar(chance)`.
         """
@@ -582,7 +588,9 @@ class SharpTable:
     def _fewest(self, holds: Callable[[int], bool], spacings: int) -> int:
         low, high = -1, spacings * self.spacing
         if not holds(high):
-            raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: take a larger chance")
+            raise InvalidParameter(
+                "the probabilities of an optimal threshold test end 2^-100 from 0 and 1: take a larger one"
+            )
         return least(holds, low, high)
 
 
@@ -590,24 +598,23 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
     """The test that separates best at these costs of a hit and a miss, for a sensitivity of this many steps.
 
     Whole sensitivities apart, each probability is the next of the one before (`next_miss_up`), up to a part in 1e11;
-    small probabilities fall by one factor. No test at these costs climbs faster (docs/theory/thresholds.md). At costs
-    so small that it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits),
-    the table has one probability for several of them, evenly divided, and is wider by a part in a hundred at most.
-    Tables are kept: the first takes some tens of milliseconds at usual costs, whatever the steps. Errors: as of
-    `SharpTest`, and `InvalidParameter` for a cost too small for a table.
+    small probabilities fall by one factor. No test at these costs climbs faster (docs/theory/thresholds.md). Some costs
+    are so small that it would climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than
+    hits). Then the table has one probability for several of them, evenly divided, and is wider by a part in a hundred
+    at most. Tables are kept: the first takes some tens of milliseconds at usual costs, whatever the steps. Errors: as
+    of `SharpTest`, and `InvalidParameter` for a `price` too small for a table.
     """
     test = SharpTest(order, price, miss_price)
     chances, centre = chance_chain(test)
     return SharpTable(test, whole(steps, "steps") * stretch(test), chances, centre)
 
 
-# How often a sharp test reports a truth below its bar.
+# How often an optimal threshold test reports a truth below its threshold.
 
 
 @dataclass(frozen=True)
 class SharpTails:
-    """The tails of an optimal test whose threshold lies `bar` steps above the centre of its table (usually below:
-    negative).
+    """The tails of a test whose threshold lies `bar` steps above the centre of its table (usually below: negative).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> tails = SharpTails(sharp_table(order=18, price="0.19295"), bar=-40)
@@ -631,21 +638,21 @@ class SharpTails:
         return max(0, self.table.miss_reach(chance) - self.bar)
 
 
-# Two-sided sharp tests: whether a value is far from a public one, above or below.
+# Two-sided optimal threshold tests: whether a value is far from a public one, above or below.
 
 
 @dataclass(frozen=True)
 class TwoSidedTable:
-    """The distribution of a test whether integers are `change` steps or more away from 0, for those one unit moves
-    by at most the sensitivity of the table.
+    """The distribution of a test whether integers are `change` steps or more away from 0.
+    One unit moves them by at most the sensitivity of the table.
 
     `hit_chance(x) = max(f(x - change), f(-x - change))`, f the one-sided distribution: as f rises, that is `f(|x| -
     change)`.
 
-    Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the probabilities of
-    neighbours, on one side or across the valley, are those of two values of the one-sided test that differ by at
-    most its sensitivity, also where a step of its chain is several sensitivities long. No test at these costs that
-    hits at 0 with no more than `valley` rises faster on either side (docs/theory/thresholds.md).
+    Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does. So the probabilities of
+    neighbours, on one side or across the valley, are those of two values of the one-sided test. These differ by at most
+    its sensitivity, also where a step of its chain is several sensitivities long. No test at these costs that hits at 0
+    with no more than `valley` rises faster on either side (docs/theory/thresholds.md).
 
     >>> from chary.accounting.sharp_tests import sharp_table
     >>> apart = TwoSidedTable(sharp_table(order=18, price="0.19295", steps=10), change=900)

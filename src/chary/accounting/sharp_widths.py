@@ -16,13 +16,14 @@ from chary.amounts import MAIN_STEPS, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
-# Two draws of a label, charged where they disagree: which laws of a draw neighbours may have
+# Two draws of a label, charged where they disagree: which distributions of a draw neighbours may have
 # (docs/theory/thresholds.md).
 #
-# A draw is its own label with chance 1 - y and each of the other k - 1 with y/(k-1). With A = (1-y)^a (1-z)^(1-a) and B
-# = y^a z^(1-a) for neighbours y, z, two draws agree on the own label with A^2 and on another one with B^2/(k-1), free;
-# what is left is charged: `D (A + B)^2 + (1 - D) (A^2 + B^2/(k-1)) <= 1`, both ways round. A and B are convex, and this
-# is convex and rising in both, so allowed pairs (y, z) are a convex set with corner (0, 0), as those of one test are.
+# A draw is its own label with probability 1 - y and each of the other k - 1 with y/(k-1). With A = (1-y)^a (1-z)^(1-a)
+# and B = y^a z^(1-a) for neighbours y, z, two draws agree on the own label with A^2 and on another one with B^2/(k-1),
+# free; what is left is charged: `D (A + B)^2 + (1 - D) (A^2 + B^2/(k-1)) <= 1`, both ways round. A and B are convex,
+# and this is convex and rising in both, so allowed pairs (y, z) are a convex set with corner (0, 0), as those of one
+# test are.
 
 _SPARE_DIGITS: Final = 12
 _TAIL: Final = sharp_tests.ONE >> 12
@@ -82,17 +83,16 @@ class DrawSteps(sharp_tests.LogitSteps):
 
 @lru_cache(maxsize=64)
 def draw_chain(test: sharp_tests.SharpTest, labels: int) -> tuple[int, ...]:
-    """The probabilities `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where all labels
-    meet.
+    """The probabilities `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where labels meet.
 
     With the rest, 1 - u, it is uniform among all labels. Guarantee: u(0) = 0, u rises, each pair of neighbours
-    satisfies both inequalities, and beyond the end, within 2^-100 of 1, u stays as it is. Each step is one
-    sensitivity, so a cost at which a test of its own would take several a step is refused: `InvalidParameter`, as for
-    a cost of misses.
+    satisfies both inequalities, and beyond the end, within 2^-100 of 1, u stays as it is. Each step is one sensitivity.
+    So a `price` at which a test of its own would take several a step is refused with `InvalidParameter`, as is a cost
+    of misses.
     """
     sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     if test.miss_price:
-        raise InvalidParameter("draws that agree are free: leave the price of a miss out")
+        raise InvalidParameter("draws that agree are free: leave `miss_price` out")
     with precise(-18):
         rest = [sharp_tests.ONE, *_Walk(test, labels).chances()]
     return tuple(sharp_tests.ONE - value for value in (*rest, *sharp_tests.tail(rest)))
@@ -125,7 +125,9 @@ class _Walk:
             if 0 < found < value and self._pairs.allow(here, self._chance(found)):
                 return found
             margin *= _MORE
-        raise InvalidParameter("chances of neighbours cannot be told apart at these prices: take a larger price")
+        raise InvalidParameter(
+            "probabilities of neighbours cannot be told apart at this cost: take a larger price of a hit"
+        )
 
     def _chance(self, value: int) -> sharp_tests.Chance:
         other, every = value * (self._labels - 1), sharp_tests.ONE * self._labels
@@ -146,9 +148,9 @@ class _Walk:
 
 
 def clear_depth(labels: int, test: sharp_tests.SharpTest, chance: float) -> float:
-    """The sensitivities from where all labels meet to where the own one is reported but for this probability.
+    """The sensitivities from where all labels meet to where the own one is drawn but for this probability.
 
-    Errors: `InvalidParameter` for a cost too small for a chain.
+    Errors: `InvalidParameter` for a `price` too small for a chain.
     """
     sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     steps = DrawSteps(test, labels)
@@ -163,7 +165,8 @@ def clear_depth(labels: int, test: sharp_tests.SharpTest, chance: float) -> floa
     return reached - (chance - rare) / (last - rare) if reached else 0.0
 
 
-# How near to its bar a sharp test is right: half-widths for a budget, at the best order, against other tests.
+# How near to its threshold an optimal threshold test is right: half-widths for a budget, at the best order, against
+# other tests.
 
 ValueShare = Number | Literal["best"]
 # Golden section: the width is flat at its best, so a part in a hundred of the order is beyond what can be seen.
@@ -180,8 +183,7 @@ _ALIKE: Final = 1 / 16
 
 @dataclass(frozen=True)
 class AgreedNumber:
-    """What is to be paid for: this many tests, of which this many hit, under one budget, all right with probability
-    `sure`.
+    """What is to be paid for: tests, of which some hit, under one budget, all right with probability `sure`.
 
     Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0 or a probability outside (0, 1).
     """
@@ -231,7 +233,9 @@ class SharpWidth:
 def check_chance(chance: Number) -> None:
     """Refuse a probability of an error that no table reaches: no walk towards it would end."""
     if exact(chance, "chance") * 2**sharp_tests.EDGE_BITS < 1:
-        raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: ask for fewer tests, or be less sure")
+        raise InvalidParameter(
+            "probabilities of a test end 2^-100 from 0 and 1: ask for fewer tests or less confidence"
+        )
 
 
 def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
@@ -241,9 +245,9 @@ def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
     >>> round(half_width(SharpTest(17, "0.29938"), 0.05 / 20000), 1)
     210.7
 
-    Up to a part in 400 for a test that climbs by less than a part in 32 a sensitivity, and in 100 for one so slow that
-    its table has one probability for several sensitivities. Errors:
-    `InvalidParameter` for a probability below 2^-100, where probabilities end.
+    Up to a part in 400 for a test that climbs by less than a part in 32 a sensitivity. Up to a part in 100 for one so
+    slow that its table has one probability for several sensitivities. Errors: `InvalidParameter` for a probability
+    below 2^-100, where probabilities end.
     """
     check_chance(chance)
     return (_reach(test, chance, up=False) + _reach(test, chance, up=True)) / 2
@@ -254,13 +258,13 @@ def sharp_width(
 ) -> SharpWidth:
     """The narrowest optimal test that a new budget pays for, at its best order.
 
-    With probability `sure` all tests are right whose values are not within `within` sensitivities of the threshold: a
+    With probability `sure` all tests are right whose values are not within `within` sensitivities of the threshold. A
     false alarm farther below it, or a miss farther above it, has a probability of at most `(1 - sure) / (2 tests)`.
     `misses_share` is the part of the budget that goes to misses, in [0, 1), which presumes that the number of tests is
     agreed; "best" finds the best part.
 
-    Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0, a probability outside (0, 1), a share
-    at which a miss would cost more than a hit, and a budget that pays for no such test.
+    Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0, and a probability outside (0, 1). Also
+    for a `misses_share` at which a miss would cost more than a hit, and a budget that pays for no such test.
 
     >>> found = sharp_width(epsilon=1, delta="1e-6", tests=10_000, hits=20)
     >>> round(found.within, 1), float(found.test.order)
@@ -284,7 +288,7 @@ def sharp_width(
 def best_share(width: Callable[[Fraction], float], most: float = 1) -> Fraction:
     """The part of a budget for misses, in thousandths and at most `most`, at which tests are narrowest.
 
-    `width` is half the width for a part. It falls and then rises, so the search is by golden section.
+    `width` is the margin for a part. It falls and then rises, so the search is by golden section.
 
     >>> round(float(best_share(lambda share: abs(float(share) - 0.2))), 2)
     0.2
@@ -294,8 +298,7 @@ def best_share(width: Callable[[Fraction], float], most: float = 1) -> Fraction:
 
 
 def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95") -> float:
-    """Half the width, in sensitivities, of a test by Laplace noise: `ln(N/beta)/epsilon`, for the same
-    probabilities.
+    """The margin, in sensitivities, of a test by Laplace noise: `ln(N/beta)/epsilon`, for the same probabilities.
 
     >>> round(laplace_width("0.0249", tests=10_000))
     490
@@ -306,8 +309,7 @@ def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95"
 
 @lru_cache(maxsize=_KEPT)
 def _reach(test: sharp_tests.SharpTest, chance: float, *, up: bool) -> float:
-    """How many sensitivities from 1/2 the rarer outcome has this probability; a part of one in proportion to
-    probabilities.
+    """How many sensitivities from 1/2 the rarer outcome has this probability; parts of one are in proportion.
 
     Several sensitivities at a step are as many times the one in their middle; fewer where they differ, and at the end.
     """
@@ -344,7 +346,7 @@ def _best_order(agreed: AgreedNumber, share: Fraction) -> SharpWidth:
     found = _at(agreed, order, share)
     if found is None:
         raise InvalidParameter(
-            "this budget pays only for tests whose chances climb by less than a part in 100,000 a sensitivity: take "
+            "this budget pays only for tests whose probabilities rise by less than 1/100,000 a sensitivity: take "
             "fewer hits or a larger budget"
         )
     return found
@@ -369,7 +371,7 @@ def _at(agreed: AgreedNumber, order: Fraction, share: Fraction) -> SharpWidth | 
 
 
 def _paid(price: Fraction) -> Fraction:
-    """Whole steps of a ledger, so that what is charged is the cost itself."""
+    """Whole steps of a ledger, so that what is charged is the price of a hit itself."""
     return Fraction(steps_down(price, MAIN_STEPS), MAIN_STEPS)
 
 
@@ -378,7 +380,7 @@ def _budget(agreed: AgreedNumber) -> tuple[Fraction, Fraction]:
 
 
 def _thousandths(share: float) -> Fraction:
-    """A share, short in statements."""
+    """A fraction, short in statements."""
     return Fraction(round(share, 3)).limit_denominator(1000)
 
 
@@ -403,7 +405,7 @@ def _least(value: Callable[[float], float], low: float, high: float) -> float:
     return (low + high) / 2
 
 
-# Menus: for so many tests under a budget, how near to the bar they are right and how exact values are, by hits.
+# Menus: for that many tests under a budget, how near to the threshold they are right and how exact values are, by hits.
 
 _QUARTER: Final = Fraction(1, 4)
 
@@ -412,8 +414,8 @@ _QUARTER: Final = Fraction(1, 4)
 class Choice:
     """What this many hits leave to each test, all of them right with one probability; in sensitivities.
 
-    `alone` is half the width of optimal tests without values and `agreed` that of tests whose number is agreed on,
-    with the best part of the budget for misses; `within` is that of tests with values, which all are off by at most
+    `alone` is the margin of optimal threshold tests without values. `agreed` is that of a fixed number of tests, with
+    the best part of the budget for misses. `within` is the margin of tests with values, which all are off by at most
     `value_error`. `sparse` is the one-sided sparse vector without values. None: the budget is too small for it.
     """
 

@@ -87,7 +87,7 @@ def tuned_shares(hits: int, *, monotone: bool, values: bool) -> tuple[Fraction, 
     """The parts of epsilon for the threshold, the tests and the values; they add up to exactly 1.
 
     Threshold and tests get `1 : h^(2/3)` with h = hits for monotone queries, 2 hits otherwise (Lyu, Su and Li 2017,
-    section 4.2), which is least for the deviation of a test and its threshold together. Values get the part that makes
+    section 4.2). This is least for the deviation of a test and its threshold together. Values get the part that makes
     their deviation equal to that one. Roots are rounded to the sixth decimal, so that every machine has the same.
 
     >>> tuned_shares(1, monotone=True, values=False)
@@ -144,7 +144,8 @@ def _advanced_spread(epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
     return spread
 
 
-# Sparse vector with one-sided noise: how epsilon is split, where its bar lies, its event (docs/theory/thresholds.md).
+# Sparse vector with one-sided noise: how epsilon is split, where its threshold lies, its event
+# (docs/theory/thresholds.md).
 
 USUAL_TESTS: Final = 1000
 USUAL_CONFIDENCE: Final = Fraction(95, 100)
@@ -156,9 +157,9 @@ _STEPS: Final = 10**6
 class OneSidedNoise:
     """Scales of geometric noise of a sparse vector that stops after `hits` hits, in grid steps.
 
-    `threshold`, drawn once, and `test`, for each test, are those of noises that are never below 0; `answer` is the
+    `threshold`, drawn once, and `test`, for each test, are the scales of noises that are never below 0. `answer` is the
     scale of the Laplace noise of each published value (None: none is published). One unit moves a question by at most
-    `sensitivity`, and all in one direction if `monotone`. The threshold is placed for this many `tests` to be right
+    `sensitivity`, and all in one direction if `monotone`. The threshold is placed for that many `tests` to be right
     together with probability `confidence`; privacy does not depend on it.
     """
 
@@ -175,8 +176,8 @@ class OneSidedNoise:
     def shift(self) -> int:
         """By how many steps the threshold that is tested lies above the public one.
 
-        With `s` and `r` the scales of test and threshold and beta = 1 - confidence, all noises of tests less that of
-        the threshold lie between `-r ln((1 + s/r)/beta)` and `s ln(tests/beta)`, but for beta; this is the middle, so
+        Let `s` and `r` be the scales of test and threshold and beta = 1 - confidence. All noises of tests less that of
+        the threshold lie between `-r ln((1 + s/r)/beta)` and `s ln(tests/beta)`, but for beta. This is the middle, so
         that tests err as far above the public threshold as below it.
         """
         with precise():
@@ -211,8 +212,7 @@ def one_sided_noise(
     values: bool = False,
     confidence: Number = USUAL_CONFIDENCE,
 ) -> OneSidedNoise:
-    """The noise that makes a sparse vector epsilon-DP for questions of sensitivity 1, with the threshold for this many
-    tests.
+    """The noise of an epsilon-DP sparse vector for questions of sensitivity 1, with the threshold for that many tests.
 
     `monotone` says that all questions move in the same direction between neighbours, `values` that each hit comes
     with a value. Any number of tests may be asked; the noise is best for `tests`.
@@ -240,7 +240,7 @@ def one_sided_shares(
     """The parts of epsilon for the threshold, the tests and the values; they add up to exactly 1.
 
     Threshold and tests get `sqrt(ln(2/beta)) : sqrt(h ln(2N/beta))` with h = hits for monotone questions, 2 hits
-    otherwise, which is least for `ln(2/beta)/eps_1 + h ln(2N/beta)/eps_2` (theory 10); values get the part with which
+    otherwise. This is least for `ln(2/beta)/eps_1 + h ln(2N/beta)/eps_2` (theory 10). Values get the part with which
     they err as far as the tests.
 
     >>> shares = one_sided_shares(1, 1000, USUAL_CONFIDENCE, monotone=True, values=False)
@@ -262,7 +262,7 @@ def crossings(hits: int, monotone: bool) -> int:
 
 
 def _cut(share: Decimal) -> Fraction:
-    """A share as a multiple of 1e-6, strictly between 0 and 1."""
+    """A fraction as a multiple of 1e-6, strictly between 0 and 1."""
     return Fraction(min(max(int(share * _STEPS), 1), _STEPS - 1), _STEPS)
 
 
@@ -296,7 +296,7 @@ def sparse_rounds(*, epsilon: Number, delta: Number, hits: int, rounds: int) -> 
     (347, 245)
     """
     if whole(rounds, "rounds") > MOST_ROUNDS:
-        raise InvalidParameter(f"the exact curve of rounds beside Gaussian values is for at most {MOST_ROUNDS} rounds")
+        raise InvalidParameter(f"the exact curve of rounds with Gaussian values is for at most {MOST_ROUNDS} rounds")
     deviation = _deviation(float(positive(epsilon, "epsilon")), float(probability(delta, "delta")), hits, rounds)
     per_round = -(-whole(hits, "hits") // whole(rounds, "rounds"))
     noise = sparse_noise(epsilon=unit_deviation(per_round) / deviation, hits=per_round, monotone=True)
@@ -323,7 +323,7 @@ def unit_deviation(hits: int) -> float:
 
 
 def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ratio: float) -> float:
-    """The exact delta of `rounds` pure rounds, each worth randomized response, next to Gaussian answers.
+    """The exact delta of `rounds` pure rounds, each worth randomized response, together with Gaussian answers.
 
     `gaussian_ratio` is the answers' joint sensitivity over their deviation: with i of the rounds unlikely, the rounds
     have lost `(rounds - 2i) epsilon_a_round`, and the answers may lose what is left.
@@ -349,7 +349,7 @@ def _deviation(epsilon: float, delta: float, hits: int, rounds: int) -> float:
     return math.exp(float(scipy.optimize.brentq(excess, low, high, xtol=1e-9))) * (1 + 1e-8)
 
 
-# How far off a sparse vector may be: the published bounds, and the exact one for the discrete law, rounded up.
+# How far off a sparse vector may be: the published bounds, and the exact one for the discrete distribution, rounded up.
 
 Floats = NDArray[np.float64]
 CELLS = 2**14
@@ -362,8 +362,9 @@ def published_error(
 ) -> float:
     """The published error of the published form for queries of sensitivity 1 and continuous noise.
 
-    With probability `confidence`, each of `tests` answers is right for a threshold that is off by at most this, and
-    each value is off by at most this, as long as fewer than `hits` queries come so close to the threshold.
+    The statement holds with probability `confidence`, as long as fewer than `hits` queries come so close to the
+    threshold. Each of `tests` answers is right for a threshold that is off by at most this, and each value is off by at
+    most this.
 
     - values: `9 c (ln k + ln(4c/beta))/epsilon`, or `9 (ln k + ln(4c/beta)) sqrt(8 c ln(2/delta))/epsilon`;
     - no values: `8 c (ln k + ln(2c/beta))/epsilon`, c runs of the published bound for one, or with the same root
@@ -383,10 +384,10 @@ def error_up(noise: SparseNoise, *, tests: int, confidence: Number) -> int:
     """The least error, in grid steps, that a sparse vector with this noise keeps with probability `confidence`.
 
     Guarantee: with that probability each of `tests` tests is answered rightly for a value that is off by at most this
-    many steps, and so is each published value, whatever the data and however adaptively they are asked. For one
-    threshold this is exactly the least number for which all noises of tests lie so close to that of the threshold
-    (and all noises of values so close to 0), up to a fifth of a percent of the threshold's scale; for thresholds drawn
-    anew it takes the farthest of them for all tests.
+    many steps. So is each published value, whatever the data and however adaptively they are asked. For one threshold
+    this is the least number for which all noises of tests lie so close to that of the threshold, and those of values
+    so close to 0. It is exact up to a fifth of a percent of the threshold's scale. For thresholds drawn anew it
+    takes the farthest of them for all tests.
 
     >>> from chary.accounting import sparse_noise
     >>> error_up(sparse_noise(epsilon=1, hits=1, form="published"), tests=100, confidence=0.95)
@@ -438,18 +439,18 @@ def _farthest(noise: SparseNoise, beta: float) -> tuple[Floats, Floats]:
     return ends, np.diff(below, prepend=0.0)
 
 
-# How far off a sparse vector with one-sided noise may be: the exact law of all its tests together, rounded up.
+# How far off a sparse vector with one-sided noise may be: the exact distribution of all its tests together, rounded up.
 
 # A sum of 16,384 products errs by at most 2e-12 of it.
 ONE_SIDED_SURPLUS: Final = 1 + 1e-11
-# What lies beyond has a chance of beta e^-36, below the resolution of doubles; it is counted as failing.
+# What lies beyond has a probability of beta e^-36, below the resolution of doubles; it is counted as failing.
 _BEYOND: Final = 36
 # At a certain failure log1p(-1) would divide by zero.
 _NEARLY_ONE: Final = 1 - 1e-16
 
 
 def sparse_half_width_up(*, epsilon: Number, tests: int, hits: int, sure: Number = "0.95") -> int:
-    """Half the width of the best sparse vector for questions of sensitivity 1 that all move in one direction.
+    """The margin of the best sparse vector for questions of sensitivity 1 that all move in one direction.
 
     With probability `sure` each of `tests` tests, of which at most `hits` are above, is right for a value that is off
     by at most this many steps. No other split of epsilon and no other threshold is narrower by more than a step or two.
@@ -465,9 +466,9 @@ def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) 
     """The least error, in grid steps, that a sparse vector with this noise keeps with probability `confidence`.
 
     Guarantee: with that probability each of `tests` tests is answered rightly for a value that is off by at most this
-    many steps, and so is each published value, whatever the data and however adaptively they are asked: what lies at
-    least so far above the public threshold is reported, what lies farther below it is not. `tests` need not be the
-    number that the threshold is placed for.
+    many steps. So is each published value, whatever the data and however adaptively they are asked. What lies at least
+    so far above the public threshold is reported, and what lies farther below it is not. `tests` need not be the number
+    that the threshold is placed for.
 
     Errors: `InvalidParameter` for a confidence that doubles cannot tell from 1.
 
@@ -519,15 +520,14 @@ def _cells(noise: OneSidedNoise, beta: float) -> NoiseCells:
     return NoiseCells(first, last, np.exp(-first / scale) * -np.expm1(-(last - first + 1) / scale))
 
 
-# How often a sparse vector reports a truth below its bar, one test by itself.
+# How often a sparse vector reports a truth below its threshold, one test by itself.
 
 _LEAST = Fraction(1, 10**330)
 
 
 @dataclass(frozen=True)
 class SparseTails:
-    """The distribution of one test: its noise less that of the hidden threshold, both drawn with that test alone in
-    mind.
+    """The distribution of one test: its noise less that of the hidden threshold, both drawn with that test in mind.
 
     All tests share the threshold's noise, so they are not independent; expectations and union bounds over many of them
     hold all the same. Two Laplace noises, or for `OneSidedNoise` two geometric ones and the shift of its threshold.
@@ -541,8 +541,7 @@ class SparseTails:
     noise: OneSidedNoise | SparseNoise
 
     def at_least_up(self, distance: int) -> Fraction:
-        """The probability that a truth this many steps below the threshold (negative: above) is reported, rounded
-        up."""
+        """The probability, rounded up, that a truth this far below the threshold (negative: above) is reported."""
         with precise():
             if isinstance(self.noise, OneSidedNoise):
                 found = self._one_sided(distance + self.noise.shift)

@@ -28,9 +28,9 @@ _ROUNDED: Final = 1
 _SINGLE: Final = 1e-6
 # A few float operations, and sums over all queries in double precision, upwards.
 _SURPLUS: Final = 1 + 1e-9
-# Laws hold at every beta; where it is this, which a run of a schedule has, Gaussian noise costs least.
+# Distributions hold at every beta; where it is this, which a run of a schedule has, Gaussian noise costs least.
 _TOUCHED: Final = 0.01
-# A few float operations, upwards, and so many digits.
+# A few float operations, upwards, and that many digits.
 _MARGIN: Final = 1e-8
 _DIGITS: Final = 9
 
@@ -56,8 +56,7 @@ def mwem_margins_up(
     confidence: Number = "0.95",
     grid: int = 1,
 ) -> Margins:
-    """What the noise of all rounds keeps together with `confidence`, from the exact distributions of both halves of a
-    round.
+    """What the noise of all rounds keeps together with `confidence`, by the exact distributions of a round's halves.
 
     `grid` is in how many steps a row is counted, which is more than one for linear queries.
 
@@ -89,7 +88,7 @@ def mwem_error_up(
     rho: Number | None = None,
     confidence: Number = "0.95",
 ) -> float:
-    """How far the answers to all queries are off at most, as a share of `size` rows, with `confidence`; at most 1.
+    """How far the answers to all queries are off at most, as a fraction of `size` rows, with `confidence`; at most 1.
 
     This work: for the histogram that fitted its next measurement best. That every row lies in a cell is taken for
     granted.
@@ -128,11 +127,12 @@ def best_rounds(
 def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> schedules.Law:
     """The accuracy distribution over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
 
-    With `s = ln(1/beta)`: all noises keep within `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon)
-    (s + ln(T (|Q|-1)/(2-2p)))`, p of the failures being those of noises; Gaussian noises within `(2 sqrt(T)/epsilon)
-    sqrt(s + ln(2T/p))` and the picks within `(sqrt(2T)/epsilon)(s + ln(T (|Q|-1)/(1-p)))`. p is in proportion to what
-    each adds, and a line replaces the root. It holds for an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024
-    of a row by which errors are rounded is in `choices`.
+    Let `s = ln(1/beta)` and let p be the part of the failures that is those of noises. All noises keep within
+    `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon) (s + ln(T (|Q|-1)/(2-2p)))`. Gaussian noises
+    keep within `(2 sqrt(T)/epsilon) sqrt(s + ln(2T/p))` and the picks within
+    `(sqrt(2T)/epsilon)(s + ln(T (|Q|-1)/(1-p)))`. p is in proportion to what each adds, and a line replaces the root.
+    It holds for an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024 of a row that errors are rounded by is
+    in `choices`.
 
     >>> law = mwem_law(cells=1000, queries=100, rounds=10)
     >>> law.factor, law.choices, round(float(law.base), 3)
@@ -218,11 +218,11 @@ _ROUNDING: Final = 1 + 1e-12
 
 
 def coarseness_up(*, rows: int, queries: int, classes: int | None = None) -> float:
-    """Some database of this many rows answers all queries within this, whatever the data: a share of rows.
+    """Some database of that many rows answers all queries within this, whatever the data: a fraction of rows.
 
-    The lesser of `sqrt(ln(2 |Q|)/(2 m))`, by sampling, and `floor(F^2/4)/(F m)`, by rounding, for the F = |Q| + 1
-    classes of cells, or fewer if there are fewer, that have to be rounded (docs/theory/linear.md). It takes for
-    granted that every row lies in a cell of the universe; rows that do not add their share.
+    It is the lesser of `sqrt(ln(2 |Q|)/(2 m))`, by sampling, and `floor(F^2/4)/(F m)`, by rounding. F = |Q| + 1 is the
+    number of classes of cells that have to be rounded, or fewer if there are fewer (docs/theory/linear.md). It takes
+    for granted that every row lies in a cell of the universe; rows that do not add their fraction.
 
     >>> [round(coarseness_up(rows=rows, queries=10), 3) for rows in (2, 20, 200)]
     [0.865, 0.136, 0.014]

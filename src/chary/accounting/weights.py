@@ -33,7 +33,8 @@ Update = Literal["projected", "refitted", "published"]
 # A few float operations, upwards. Below 1e-100 the square of alpha would leave the floats of reports.
 _UPWARDS = 1 + 1e-12
 LEAST_ALPHA = Fraction(1, 10**100)
-# So many questions, and so many rounds, have the same chance of an error each; later ones have smaller and smaller.
+# That many questions, and that many rounds, have the same probability of an error each; later ones have smaller and
+# smaller.
 EQUAL_QUESTIONS: Final = 1024
 EQUAL_ROUNDS: Final = 32
 
@@ -79,8 +80,8 @@ def hard_answers_up(
 ) -> float:
     """At most this many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
 
-    The relative entropy of the rows from the histogram is ln N at most at first, ln(N/mixing) where it is `warm`, that
-    of other rows, of which the part `mixing` became uniform. It grows by ln(N/mixing)/t at most with
+    The relative entropy of the rows from the histogram is ln N at most at first. It is ln(N/mixing) where the histogram
+    is `warm`, that of other rows, of which the part `mixing` became uniform. It grows by ln(N/mixing)/t at most with
     the row t, and falls by alpha^2/36 (published) or 2 alpha^2/9 (projected, refitted) with each hard answer.
 
     >>> round(hard_answers_up(alpha="0.1", cells=1000, start=500, update="published"))
@@ -96,8 +97,7 @@ def hard_answers_up(
 
 
 def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Number = "0.95") -> float:
-    """The epsilon of a call with which all of this many noisy answers are within alpha/3 of the truth, with
-    `confidence`.
+    """The epsilon with which all of that many noisy answers are within alpha/3 of the truth, with `confidence`.
 
     Discrete Laplace noise on a count of `size` rows; rounded up.
 
@@ -121,12 +121,11 @@ def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Numbe
 
 
 def easy_chance(place: int, number: int | None = None, confidence: Number = "0.95") -> Fraction:
-    """The probability of an error of the place-th question to a histogram, in its round of this number where it has
-    rounds.
+    """The probability of an error of the place-th question to a histogram, in its round of this number if it has any.
 
-    Over all places, and all numbers with them, they add up to 1 - confidence at most, however many questions come: one
-    half is shared by the first 1,024 questions (32 rounds), a quarter by as many more, an eighth by twice as many...
-    So with that confidence no question at all is in error, for questions chosen adaptively and wherever one stops.
+    Over all places, and all numbers with them, they add up to 1 - confidence at most, however many questions come. One
+    half is shared by the first 1,024 questions (32 rounds), a quarter by as many more, an eighth by twice as many... So
+    with that confidence no question at all is in error, for questions chosen adaptively and wherever one stops.
 
     >>> easy_chance(1) == easy_chance(1024) == Fraction(1, 20) / 2048, easy_chance(1025) == Fraction(1, 20) / 4096
     (True, True)
@@ -136,18 +135,18 @@ def easy_chance(place: int, number: int | None = None, confidence: Number = "0.9
 
 
 def _equal_at_first(place: int, first: int) -> Fraction:
-    """The share of the place-th of any number: `1/(2 first)`, then `1/(4^b first)` up to `2^b first`."""
+    """The part of the place-th of any number: `1/(2 first)`, then `1/(4^b first)` up to `2^b first`."""
     doublings = (-(-whole(place, "place") // first) - 1).bit_length()
     return Fraction(1, 2 * first) if doublings == 0 else Fraction(1, 4**doublings * first)
 
 
 def easy_error_up(tails: intervals.Tails, *, alpha: Number, size: int, chance: Number, rounding: Number = 0) -> float:
-    """How far an easy answer is off at most, but for this probability, as a share of `size` rows; above 1 it says
-    nothing.
+    """How far an easy answer is off at most, but for this probability, as a fraction of `size` rows.
+    Above 1 it says nothing.
 
-    Beyond 2 alpha/3 a count should be hard, and one that is this many rows beyond is missed by the noise with the
+    Beyond 2 alpha/3 a count should be hard. One that is that many rows beyond is missed by the noise with the
     probability that `tails` says. So it is 2 alpha/3 and the least distance missed no oftener; with `rounding`, in
-    rows, for sums that are reported in whole rows. It is alpha at most where the noise is within alpha/3.
+    rows, for sums that are answered in whole rows. It is alpha at most where the noise is within alpha/3.
 
     >>> from chary.accounting.noise_laws import LaplaceLaw
     >>> easy_error_up(LaplaceLaw(20), alpha="0.3", size=1000, chance=easy_chance(1))
@@ -528,8 +527,7 @@ def published_weights_rows(*, alpha: Number, **terms: Any) -> int:
 
 
 def sparse_weights_rows(*, alpha: Number, cells: int, queries: int, confidence: Number = "0.95", **terms: Any) -> int:
-    """The fewest rows of a histogram opened with this alpha that keep it over this many queries, by the exact
-    distribution.
+    """The fewest rows of a histogram opened with this alpha that keep it over that many queries, exactly.
 
     `terms` are those of `weight_rounds` but for the size; with its defaults the condition on n of static multiplicative
     weights, [GROW] Theorem 8, for a table that may also grow. Errors: `InvalidParameter`.

@@ -69,7 +69,8 @@ class ExpectedHard:
         )
 
 
-# What tests against a bar will report, before anything is paid: margin, expected false alarms, the smallest bar.
+# What tests against a threshold will report, before anything is paid: margin, expected false alarms, the smallest
+# threshold.
 
 # From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
 MANY: Final = 1

@@ -87,7 +87,7 @@ def _is_sign(sign: Any) -> bool:
     return isinstance(sign, str) and len(sign) == 1 and sign.isascii() and not sign.isalnum() and sign not in " \r\n\0."
 
 
-# The cells of a CSV as texts: each line is read by itself.
+# The cells of a CSV as strings: each line is read by itself.
 
 Cells = list[str | None]
 # Bytes of text that are handled at once: enough for vectors to pay, little enough for several copies in memory.

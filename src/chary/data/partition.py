@@ -135,7 +135,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class _Found:
-    """Parts as they were said: by key the name and the condition, and the columns that decide.
+    """Parts as they were said: by groups the name and the condition, and the columns that decide.
 
     `alone` names the partition where each row has its part whatever others are named, `all` with the list of parts.
     """

@@ -120,7 +120,7 @@ class Batch:
 
 Arrival = Callable[[Batch], object]
 
-# At most so many rows of one unit, in a table whose neighbours replace rows one by one.
+# At most this many rows of one unit, in a table whose neighbours replace rows one by one.
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class EntryLimit:
         whole(self.most, "the entries of a unit")
 
 
-# How often units may still take part in what each of them may take part in so many times.
+# How often units may still take part in what each of them may take part in that many times.
 
 
 class Rooms:

@@ -27,7 +27,7 @@ from chary.errors import CharyError, InvalidParameter, InvalidQuery, SchemaMisma
 
 # Compiling a query takes longer than answering it from a small table. A plan holds its keys, so not all are kept.
 _PLANS: Final = 256
-# Of so many ranges of blocks the plans are kept.
+# Of that many ranges of blocks the plans are kept.
 _RANGES: Final = 16
 _Asked = TypeVar("_Asked")
 _Plan = TypeVar("_Plan")
@@ -261,7 +261,7 @@ class RowTable:
         return self.held.snapshot(known_columns(columns, self.schema), self.part)
 
     def elements(self, asked: Elements) -> protocol.ElementReading:
-        """A plan that reads elements as grouped words, for sketches; `InvalidQuery` when it does not fit the schema."""
+        """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
         self._asked_in_blocks()
         return self.held.elements(asked, self.part)
 
@@ -375,7 +375,7 @@ def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
         return [plan.run() for plan in plans]
 
 
-# Units that may still take part: counts and sums of units each of which is used up after so many hits.
+# Units that may still take part: counts and sums of units each of which is exhausted after that many hits.
 
 
 def living(rows: Rows, query: Query) -> protocol.LivingReading:

@@ -34,7 +34,7 @@ _KINDS: Final = {
 }
 # What a smaller number of the same kind is a case of a larger one in.
 _SIZES: Final = ("bound", "reverse", "targets")
-# A price may be rounded up by a tenth to be a whole number of tokens, unless a hit would need more than four.
+# A price may be rounded up by a tenth to be an integer of tokens, unless a hit would need more than four.
 _PARTS: Final = 4
 _WASTE: Final = Fraction(11, 10)
 # A release is no cheaper than a hit where it is worth an eighth of one or more; for smaller ones a hit has more parts.
@@ -207,12 +207,14 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
-# What an ordinary release costs in tokens that no menu lists, so that the exact curve stays within the budget (ours).
+# What an ordinary release costs in tokens that no menu lists, so that the exact curve stays within the budget (this
+# work).
 #
-# A schedule says the tokens of a release of every size: so many for each unit of its log-moment at one Renyi order. The
-# releases of all sizes it has are laws of the menu like any other, so the curve of menu and schedule together is the
-# guarantee, and nothing about the order or the rate needs a proof. Schedules of one order are a chain: the dearer one
-# is covered by the curve of the cheaper. So it does not matter which of two processors found which of them to fit.
+# A schedule says the tokens of a release of every size: that many for each unit of its log-moment at one Renyi order.
+# The releases of all sizes it has are distributions of the menu like any other, so the curve of menu and schedule
+# together is the guarantee, and nothing about the order or the rate needs a proof. Schedules of one order are a chain:
+# the more expensive one is covered by the curve of the cheaper. So it does not matter which of two processors found
+# which of them to fit.
 
 # Eight sizes in every doubling: what is asked is rounded up to one of them, by an eighth at most.
 _IN_A_DOUBLING: Final = 8
@@ -291,10 +293,11 @@ def _sizes(grain: Fraction, most: Fraction) -> Iterator[int]:
 # A grain of 1/10,000 of the budget makes a lattice of as many points.
 LATTICE_TOKENS = 2000
 LATTICE_STEPS = 10_000
-# A search for tokens leaves so many of the hits that the basic call would have alone; by these factors it raises them.
+# A search for tokens leaves that many of the hits that the basic call would have alone; by these factors it raises
+# them.
 _KEPT = Fraction(11, 12)
 _SCALES = tuple(Fraction(eighths, 8) for eighths in (8, 9, 10, 11, 12))
-# A call of two grains in hits at a Renyi order: dearer ones leave no more hits.
+# A call of two grains in hits at a Renyi order: more expensive ones leave no more hits.
 _REVISED = Fraction(3, 2)
 # A point of a level takes about a microsecond with releases of every size: beyond a second only one factor is tried, 3.
 _LARGE = 10**6

@@ -11,7 +11,7 @@ from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
 from chary.ledger.records import Balance, CapReached, PartitionBalance, Parts, Tally, Terms, whole_steps
 
-# What the parts of a partition hold: a unit is in few of them, so the dearest of those count and no others.
+# What the parts of a partition hold: a unit is in few of them, so the most expensive of those count and no others.
 
 TOTALS: Final = ("spent_main", "spent_delta", "open_main", "open_delta")
 Totals = Sequence[int]

@@ -21,7 +21,7 @@ from chary.ledger import records
 
 # What no hash can be expected to be: the chain of every ledger begins with it, so it may never change.
 GENESIS = "0" * 64
-# Answers of tests are two texts and releases few; 256 digests are a few tens of kilobytes.
+# Answers of tests are two strings and releases few; 256 digests are a few tens of kilobytes.
 KEPT_DIGESTS = 256
 
 

@@ -209,7 +209,7 @@ class Ledger:
         A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
         voided: another kind or body, or other parts, raise `RequestConflict`. `anywhere` takes any parts.
         """
-        # Only once the witness knows it: whoever settled it may have died before.
+        # Only once the checkpoint knows it: whoever settled it may have died before.
         with self.store.witnessed() as state:
             state.account(dataset)
             found = state.asked(Key(dataset, records.label(analyst, "analyst"), records.label(request, "request")))

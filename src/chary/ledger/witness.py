@@ -13,7 +13,7 @@ from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
 from chary.ledger.sqlite.files import BESIDE
 
-# A witness: a small file kept elsewhere that knows the head of a ledger, so that an old copy of it is noticed.
+# A checkpoint: a small file kept elsewhere that knows the head of a ledger, so that an old copy of it is noticed.
 
 # Not secret, but whoever could write it could make a ledger look old.
 _MODE = 0o600
@@ -53,7 +53,7 @@ class Witness:
         try:
             if self.path.exists() and not _once_was_one(self.path.read_bytes()):
                 raise InvalidParameter(f"{self.path} is another file, which a witness does not replace")
-            # Another name first, then a rename: the witness is never half there under its own.
+            # Another name first, then a rename: the checkpoint is never half there under its own.
             new.unlink(missing_ok=True)
             self._write(new, os.O_CREAT | os.O_EXCL, _packed(head) * 2, 0)
             new.rename(self.path)
@@ -115,7 +115,7 @@ def _unpacked(slot: bytes) -> Head | None:
     return None
 
 
-# How far a ledger was seen to go: what is read later must go on from there, and the witness is told.
+# How far a ledger was seen to go: what is read later must go on from there, and the checkpoint is told.
 
 # Straight through the driver: these run in every transaction and take as long as the layers above would for themselves.
 _HEAD = "SELECT entries, head FROM chain"
@@ -155,7 +155,7 @@ class Bookmark:
     def move(self, head: Head) -> None:
         """Remember a head that was committed, and tell the checkpoint, once it was asked, what it does not know."""
         self.seen = head
-        # `seen` moves first: should the witness fail, this process still refuses an older copy.
+        # `seen` moves first: should the checkpoint fail, this process still refuses an older copy.
         if self.witness is not None and self._told not in (None, head):
             self.witness.move(head)
             self._told = head

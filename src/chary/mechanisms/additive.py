@@ -20,13 +20,14 @@ from chary.noise.gaussian import Deviate
 from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
-# Additive noise on integers: its exact law, how far it reaches, and the event of a release.
+# Additive noise on integers: its exact distribution, how far it reaches, and the event of a release.
 
 Integers = NDArray[Any]
-# As many laws are kept as ladders; a session seldom asks more sizes of noise.
+# As many distributions are kept as ladders; a session seldom asks more sizes of noise.
 KEPT_LAWS = 64
-# For reports only: up to 20 steps the discrete law is summed, 40 deviations far, where exp(-800) is 0. Above, the
-# normal law half a step nearer is off by a thousandth at three deviations and by a hundredth at ten, upwards.
+# For reports only: up to 20 steps the discrete distribution is summed, 40 deviations far, where exp(-800) is 0. Above,
+# the normal distribution half a step nearer is off by a thousandth at three deviations and by a hundredth at ten,
+# upwards.
 EXACT_SIGMA = 20
 REACH = 40 * EXACT_SIGMA
 

@@ -83,7 +83,7 @@ class Exponential:
 
 # Inverse sensitivity: an answer is the likelier, the fewer units would have to change to make it the true one.
 
-# `bincount` adds widths in float64, which counts whole numbers exactly up to here.
+# `bincount` adds widths in float64, which counts integers exactly up to here.
 MOST_OUTCOMES: Final = 2**53
 # Twice (75 + 8) 2**-52, for the sums above and below the line; and four times the roundings of a sum, for both of them.
 _TERM_ERROR: Final = 2.0**-44
@@ -264,7 +264,7 @@ def bits_distances(ones: int, size: int) -> Integers:
     return distances
 
 
-# Majority vote: whether more units say yes than no, by three laws of which the default errs least.
+# Majority vote: whether more units say yes than no, by three distributions of which the default errs least.
 
 Rule = Literal["noise", "inverse", "exponential"]
 
@@ -426,7 +426,7 @@ class ReportNoisyMax:
         winner = int(first[noise.uniform_integers(source, first.size, 1)[0]])
         others = np.delete(noisy, winner)
         gap = int(noisy[winner]) - int(others.max())
-        # The winner precedes all runners-up with chance 1/(1 + their number); of equals it is the first.
+        # The winner precedes all runners-up with probability 1/(1 + their number); of equals it is the first.
         behind = noise.uniform_integers(source, largest(others).size + 1, 1)[0] > 0
         return winner, gap - int(gap > 0 and behind)
 
@@ -446,7 +446,8 @@ def largest(scores: Integers) -> NDArray[np.intp]:
 
 # Permute-and-flip, which is report-noisy-max with exponential noise: exact choices of any number of candidates.
 
-# The law needs numbers of 2 n bits more and n**3 products: 32 candidates take milliseconds. Choices have no limit.
+# The distribution needs numbers of 2 n bits more and n**3 products: 32 candidates take milliseconds. Choices have no
+# limit.
 MOST_CANDIDATES: Final = 32
 # Sixteen times the error that `near` derives; too wide only sends more draws to the enclosures.
 _ERROR: Final = 2.0**-44

@@ -182,7 +182,7 @@ class BinaryTree(Continual):
 # Continual counting by the square root of all running sums, with exact Gaussian noise.
 #
 # Sources: Henzinger, Upadhyay and Upadhyay, *Almost tight error bounds on differentially private continual counting*
-# (2023); Fichtenberger, Henzinger and Upadhyay, *Constant matters* (2023). Whole numbers instead of real ones are ours.
+# (2023); Fichtenberger, Henzinger and Upadhyay, *Constant matters* (2023). Integers instead of real ones are ours.
 
 # 16 bytes each: the state stays below 16 megabytes, which every step reads and writes.
 MOST_KEPT: Final = 2**20

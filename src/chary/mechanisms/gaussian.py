@@ -67,7 +67,8 @@ class GaussianMax:
         heights = _above_least(values)
         noises = scale * drawn.near()
         sums = heights + noises
-        # Twice what open bits and roundings can be: a candidate too many costs a comparison, one too few the law.
+        # Twice what open bits and roundings can be: a candidate too many costs a comparison, one too few the
+        # distribution.
         error = scale * 2.0**-31 + 2.0**-50 * (float(heights.max()) + float(np.abs(noises).max()))
         return np.flatnonzero(sums >= sums.max() - 2 * error)
 

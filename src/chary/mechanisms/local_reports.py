@@ -173,7 +173,7 @@ def table_of(reports: Any, columns: int, kinds: str, name: str) -> NDArray[Any]:
     return found
 
 
-# Randomized response with k values: the own one with a known chance, otherwise any other.
+# Randomized response with k values: the own one with a known probability, otherwise any other.
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class UnaryEncoding(LocalReports):
 
 # Reports that are repeated: bits that are randomized once for all, and once more for each report (RAPPOR).
 
-# Several roundings of floats on chances and their logarithms.
+# Several roundings of floats on probabilities and their logarithms.
 _SLACK = 1e-12
 
 
@@ -429,11 +429,11 @@ class MemoizedReports(LocalReports):
         value rises in s, so two bits tell most where one is always on and the other always off.
         """
         permanent, _ = self._flips
-        # The m-th power of i/(1-i) for the chance i of the instant flip.
+        # The m-th power of i/(1-i) for the probability i of the instant flip.
         rare = math.exp(-whole(reports, "reports") * float(self.instant) / 2)
         # That of m ones; by symmetry that of m zeros is one over it.
         one, other = (1 - permanent) + permanent * rare, permanent + (1 - permanent) * rare
-        # Where floats hold no chance that is as small, the reports tell all that is remembered.
+        # Where floats hold no probability that is as small, the reports tell all that is remembered.
         ratio = one / other if other else math.inf
         return min(2 * math.log(ratio) * (1 + _SLACK) + _SLACK, float_up(positive(self.epsilon, "epsilon")))
 
@@ -452,7 +452,8 @@ class MemoizedReports(LocalReports):
         return bits ^ noise.bernoulli(source, flip, bits.size).reshape(bits.shape)
 
 
-# Randomized response: each bit is told truly with a known chance, so that the share of ones can still be estimated.
+# Randomized response: each bit is told truly with a known probability, so that the share of ones can still be
+# estimated.
 
 Bits = NDArray[np.bool_]
 # ln 3 = 1.098612288668109691..., rounded up in the 17th digit.

@@ -201,9 +201,10 @@ MOST_PARTS: Final = 10**6
 # 12 of the 16 bits of a word: equal values share a place of 4096 with few others, and a grid of 2**41 places stays
 # within the 2**53 outcomes that are counted exactly.
 DITHER_BITS: Final = 12
-# Permute-and-flip throws a coin for each place: a millisecond for so many.
+# Permute-and-flip throws a coin for each place: a millisecond for that many.
 MOST_COINS: Final = 2**16
-# What is put beyond the values has so many distances at most, each a weight of the law, and so many values.
+# What is put beyond the values has that many distances at most, each a weight of the distribution, and that many
+# values.
 MOST_LEVELS: Final = 2**24
 MOST_BEYOND: Final = 2**53
 # Products of counts and denominators below it, and their differences, do not wrap around in int64.

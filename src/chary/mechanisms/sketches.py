@@ -1,4 +1,4 @@
-"""Sketches on streams: distinct elements, frequencies, robust estimators, grouped hashes."""
+"""Sketches on streams: distinct elements, frequencies, robust estimators, keyed hashes."""
 
 import json
 import math
@@ -31,8 +31,8 @@ from chary.numbers import Number, checked, positive, probability, whole
 
 Votes = NDArray[np.int64]
 
-# A choice among so many cells takes milliseconds, and a step of 0.7 per cent already reaches 10**300 with them, beyond
-# which powers of the ratio would leave the floats.
+# A choice among that many cells takes milliseconds, and a step of 0.7 per cent already reaches 10**300 with them,
+# beyond which powers of the ratio would leave the floats.
 MOST_CELLS: Final = 100_000
 LARGEST: Final = 10**300
 
@@ -142,7 +142,7 @@ def words(key: str, values: Iterable[Any]) -> Words:
 
 
 def digest(key: str, value: Element) -> bytes:
-    """All 32 bytes of the grouped hash of one element."""
+    """All 32 bytes of the keyed hash of one element."""
     return sha256(key.encode() + canonical(value)).digest()
 
 
@@ -222,13 +222,14 @@ class CountSketch:
         return (words >> 1) % width, np.where(words & 1, 1.0, -1.0)
 
 
-# Registers that hold the largest geometric value of their elements: their law and what it says about the number.
+# Registers that hold the largest geometric value of their elements: their distribution and what it says about the
+# number.
 
 Registers = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 # Rates below 2**-40 cannot be told from 0 with 2**16 registers; 60 halvings leave less than a float's last digit of the
-# exponent. 2**120 makes whole numbers of scores, whose sums are exact.
+# exponent. 2**120 makes integers of scores, whose sums are exact.
 _LOWEST_LOG: Final = -40.0
 _HALVINGS: Final = 60
 _SCALE: Final = 2.0**120
@@ -384,8 +385,8 @@ def power_bounds(level: int, exponent: int, bits: int) -> Bounds:
 
 # Distinct counts by a Flajolet-Martin sketch that is itself private (Smith, Song, Thakurta 2020).
 
-# exp(-epsilon) is rounded up, so phantoms and the least value only ever grow; 256 bits tell it from 1 for any epsilon
-# that 48 bits of a register can hide.
+# exp(-epsilon) is rounded up, so dummy elements and the least value only ever grow; 256 bits tell it from 1 for any
+# epsilon that 48 bits of a register can hide.
 _BITS: Final = 256
 
 
@@ -398,7 +399,7 @@ class Distinct:
     `1.04 / sqrt(registers)` of the elements and dummy elements together, so choose registers well below `epsilon * n`.
 
     Guarantee: publishing all registers is epsilon-DP for adding or removing one element; a unit that may hold m
-    distinct elements has m epsilon. It rests on the grouped hash being a random function and on the key staying secret.
+    distinct elements has m epsilon. It rests on the keyed hash being a random function and on the key staying secret.
     What may be published of one sketch is said under `Phantoms`.
 
     Errors: `InvalidParameter` for an epsilon too small for 48 bits, or registers not a power of two from 2**4 to 2**16.
@@ -421,7 +422,7 @@ class Distinct:
 
     @property
     def phantoms(self) -> int:
-        """The least number of dummy element elements in each register: `1 + 1/phantoms <= exp(epsilon)`."""
+        """The least number of dummy elements in each register: `1 + 1/phantoms <= exp(epsilon)`."""
         return math.ceil(self._decay_up / (1 - self._decay_up))
 
     @property
@@ -626,7 +627,7 @@ class SecondMoment:
         return float(np.mean(self._sums**2))
 
 
-# Counters for individual charging ([TCT] Algorithm 5): how many published answers each unit took part in.
+# Counters for individual privacy accounting ([TCT] Algorithm 5): how many published answers each unit took part in.
 
 _ABOUT = b"chary"
 _UNITS = pa.schema([("unit", pa.int64()), ("used", pa.int64())])

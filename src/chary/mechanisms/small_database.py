@@ -16,7 +16,8 @@ from chary.errors import InvalidParameter
 from chary.noise import choice, partition
 from chary.numbers import Number, per_call, positive, probability, set_fields, whole
 
-# What makes small databases few enough to go through: classes of cells; and exact laws and draws with big weights.
+# What makes small databases few enough to go through: classes of cells; and exact distributions and draws with big
+# weights.
 
 Measure = Literal["classes", "databases"]
 Flags = NDArray[np.bool_]
@@ -25,7 +26,7 @@ Flags = NDArray[np.bool_]
 MOST_CANDIDATES: Final = 10_000_000
 MOST_ROWS: Final = 10**8
 MOST_ANSWERS: Final = 10**9
-# The weights of candidates are Python integers of up to so many bits, in arrays: it bounds their time and memory.
+# The weights of candidates are Python integers of up to that many bits, in arrays: it bounds their time and memory.
 MOST_BITS: Final = 2048
 WORD_BITS: Final = 64
 # Bounds 2 units of 2**-64 apart and a rounding of 2**-54 are below 2**-53.

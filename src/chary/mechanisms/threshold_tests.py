@@ -18,7 +18,7 @@ from chary.noise import choice, laplace, partition
 from chary.noise.source import LARGEST_UPPER, integers
 from chary.numbers import Number, whole, work_out
 
-# Sparse vector: which values are above a threshold whose noise stays hidden, until so many were.
+# Sparse vector: which values are above a threshold whose noise stays hidden, until that many were.
 
 
 @dataclass(frozen=True, repr=False)
@@ -375,7 +375,7 @@ class BarTests:
         return Watched(tested, [int(k) for k in hits], [int(noisy[k]) for k in hits])
 
 
-# Sharp tests of many values at once: hits drawn exactly from the chances of a table.
+# Optimal threshold tests of many values at once: hits drawn exactly from the probabilities of a table.
 
 _WORD_BITS: Final = 64
 _REST_BITS: Final = BITS - _WORD_BITS
@@ -455,7 +455,7 @@ class SharpSampler:
         return drawn < chance & ((1 << _REST_BITS) - 1)
 
 
-# Sharp tests of many values in order, hits with fresh values if any, halting when the paid hits run out.
+# Optimal threshold tests of many values in order, hits with fresh values if any, halting when the paid hits run out.
 
 
 @dataclass(frozen=True)
@@ -572,7 +572,7 @@ class ThresholdLaw(noise.FiniteLaw):
         return np.array([1 - rare if self._high_is_rare else rare]), choice.WEIGHT_ERROR
 
 
-# Two-sided sharp tests of many values at once.
+# Two-sided optimal threshold tests of many values at once.
 
 
 @dataclass(frozen=True)

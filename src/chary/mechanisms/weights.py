@@ -335,7 +335,7 @@ class PublicHistogram:
 FARTHEST: Final = 30
 # Lines of a transcript are written and read again at every change: 65,536 of them stay in memory.
 KEPT: Final = 2**16
-# So many whole transcripts as well, since a question reads the one that the last answer left.
+# That many whole transcripts as well, since a question reads the one that the last answer left.
 LATEST: Final = 8
 LARGEST_FACTOR: Final = 2.0**FARTHEST
 # A share that was brought to a goal lies this near to it, whatever the 24 bits of weights lose.

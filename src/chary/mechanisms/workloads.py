@@ -133,10 +133,10 @@ class MomentNoise:
         return rows, length, laplace_norm_up(d, scale=scale, beta=2 * each)
 
 
-# Workloads: lists of linear questions about cells, each a whole number for every cell.
+# Workloads: lists of linear questions about cells, each an integer for every cell.
 
 Cells = tuple[tuple[Any, ...], ...]
-# The best shares of privacy for so many take a second or two.
+# The best shares of privacy for that many take a second or two.
 MOST_CELLS: Final = 256
 MOST_QUESTIONS: Final = 20_000
 # Noise is drawn for sums of cells, which must stay far from the ends of 64 bits.

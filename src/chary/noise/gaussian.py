@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from chary.noise import laplace, partition
 from chary.noise.source import Source, Words, checked_size, checked_variance, integers
 
-# The discrete Gaussian law.
+# The discrete Gaussian distribution.
 
 # Half of the 64 bits suffice: 32 leave a proposal undecided once in some 2**32, and then bounds and more bits decide.
 WORD_BITS: Final = 32
-# Eight times the error in float64 that `Proposal` derives; more would cost time, less the exactness of the law.
+# Eight times the error in float64 that `Proposal` derives; more would cost time, less the exactness of the
+# distribution.
 MARGIN: Final = 2.0**-40
 # exp(-64) 2**32 is below one step of the word: the cap only raises the upper bound, never the lower one above a step.
 LARGEST_EXPONENT: Final = 64.0
@@ -106,15 +107,16 @@ def _proposal(sigma_squared: Fraction) -> Proposal:
     return Proposal(sigma_squared)
 
 
-# Normal deviates as real numbers: each is known to so many bits, and more are drawn when a comparison needs them.
+# Normal deviates as real numbers: each is known to that many bits, and more are drawn when a comparison needs them.
 
-# A fraction, a sign and a chance fill one word of 64 bits, so a proposal costs one; bits needed later come by words.
+# A fraction, a sign and a probability fill one word of 64 bits, so a proposal costs one; bits needed later come by
+# words.
 FRACTION_BITS: Final = 31
 CHANCE_BITS: Final = 32
 MORE_BITS: Final = 64
-# exp(-64) 2**32 is far below 1: from there on the cap accepts nothing for certain, and the chance 0 is left to bounds.
-# Four times what the open bits of the fraction move the exponent, (k+1) 2**-32; see `_decided`. A wider margin costs
-# time, a narrower one the exactness of the law.
+# exp(-64) 2**32 is far below 1: from there on the cap accepts nothing for certain, and the probability 0 is left to
+# bounds. Four times what the open bits of the fraction move the exponent, (k+1) 2**-32; see `_decided`. A wider margin
+# costs time, a narrower one the exactness of the distribution.
 NORMAL_MARGIN: Final = 2.0**-30
 _CHANCES: Final = (1 << CHANCE_BITS) - 1
 _SCALE: Final = 2.0**-FRACTION_BITS

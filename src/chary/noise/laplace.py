@@ -19,7 +19,8 @@ from chary.noise.source import Source, checked_scale, checked_size, integers
 CHUNK: Final = 1 << 15
 # 7 digits are 128 outcomes; 8 would be 256, with which a byte has no value left to mark open cells.
 GROUP_DIGITS: Final = 7
-# 11 times 16 outcomes also stay below 254; a top is drawn again with a chance of exp(-11), too rarely to cost time.
+# 11 times 16 outcomes also stay below 254; a top is drawn again with a probability of exp(-11), too rarely to cost
+# time.
 TOP_SCALE: Final = 16
 TOP_REACH: Final = 11
 # Powers are products of up to 176 factors, each rounded outwards by a unit: 32 more bits hold all of that.
@@ -144,7 +145,7 @@ def _outward_product(bits: int, left: Bounds, right: Bounds) -> Bounds:
     return left[0] * right[0] >> bits, -(-left[1] * right[1] >> bits)
 
 
-# The geometric law.
+# The geometric distribution.
 
 
 def geometric(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:
@@ -163,7 +164,7 @@ def geometric(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:
     return ladder(checked_scale(scale), False).draw(source, checked_size(size))
 
 
-# The discrete Laplace law.
+# The discrete Laplace distribution.
 
 
 def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:

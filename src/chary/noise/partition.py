@@ -148,12 +148,12 @@ def _context(precision: int, rounding: str) -> Context:
     return Context(prec=precision, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, clamp=0, traps=[])
 
 
-# A finite law as a partition of the unit interval, drawn by looking up 16 random bits.
+# A finite distribution as a partition of the unit interval, drawn by looking up 16 random bits.
 
 Cuts = Callable[[int], Sequence[Bounds]]
 """Ascending cut points of [0, 1] at a precision: `cuts(bits)[i]` bounds the i-th one times `2**bits`."""
 
-# A table of 65,536 bytes stays in the processor's cache, and of so many cells at most 254 are open.
+# A table of 65,536 bytes stays in the processor's cache, and of that many cells at most 254 are open.
 LOOKUP_BITS: Final = 16
 WORD_BITS: Final = 64
 # Up to here bisection of single words is faster than the table; either way decides nothing but speed.
@@ -228,7 +228,7 @@ def _columns(bounds: Sequence[Bounds]) -> tuple[list[int], list[int]]:
     return [lower for lower, _ in bounds], [upper for _, upper in bounds]
 
 
-# The Bernoulli law of an enclosed probability.
+# The Bernoulli distribution of an enclosed probability.
 
 
 def bernoulli(source: Source, probability: Enclosure, size: int) -> NDArray[np.bool_]:

@@ -119,8 +119,8 @@ def _pooled() -> int:
 
 # The domain of the parameters which all samplers share.
 
-# At 2**-10 the noise is 0 but for a chance of exp(-1024): whoever asks for less has too coarse a grid. Up to 2**40
-# values leave 64 bits with a chance below exp(-2**22), also those of a Gaussian's proposals (see `Ladder`).
+# At 2**-10 the noise is 0 but for a probability of exp(-1024): whoever asks for less has too coarse a grid. Up to 2**40
+# values leave 64 bits with a probability below exp(-2**22), also those of a Gaussian's proposals (see `Ladder`).
 SMALLEST_SCALE: Final = Fraction(1, 2**10)
 LARGEST_SCALE: Final = Fraction(2**40)
 SMALLEST_VARIANCE: Final = SMALLEST_SCALE**2
@@ -167,7 +167,7 @@ def checked_variance(sigma_squared: Fraction) -> Fraction:
     return number
 
 
-# The uniform law on the first integers.
+# The uniform distribution on the first integers.
 
 # Values fit int64, and a 64-bit word is rejected with less than 1/4.
 LARGEST_UPPER: Final = 2**62

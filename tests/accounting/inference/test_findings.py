@@ -116,7 +116,7 @@ def test_a_hit_is_cautioned_exactly_where_it_could_be_false(told, value):
 def test_words_of_caution():
     assert HIT.caution(BAR) == "may be a false alarm: no lower end"
     assert Publication(LaplaceLaw(3), bar=BAR).caution(BAR) == (
-        "may be a false alarm: the interval reaches what is held back"
+        "may be a false alarm: the interval reaches what is withheld"
     )
     change = Publication(LaplaceLaw(3), Support.outside(0, 9))
     assert (change.caution(10) is None, change.caution(40)) == (False, None)

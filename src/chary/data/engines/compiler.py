@@ -242,7 +242,7 @@ def scattered(columns: Mapping[str, npt.NDArray[Any]], length: int) -> npt.NDArr
 
 # Keys that fill their range: rows are counted first, and only what was counted is brought to the keys.
 
-# Rows between the edges that have no key take as much memory as so many keys.
+# Rows between the edges that have no key take as much memory as that many keys.
 _SPARE: Final = 4
 Offered = Mapping[str, tuple[str, list[Any]]]
 Edges = list[tuple[Any, Any]]
@@ -360,8 +360,8 @@ def _whole(number: int) -> Any:
 # From a query to an Ibis expression whose single scan yields exact integers.
 #
 # Rows go through the same stages for every query: *choose* (predicate, unit, value, key), *keep* (the first keys, the
-# largest rows), *cap* (one cell a unit and key), *collect* (sum, by key). Expressions are built on unbound tables, so
-# no data is touched and any engine of Ibis can run them.
+# largest rows), *cap* (one cell a unit and key), *collect* (sum, by groups). Expressions are built on unbound tables,
+# so no data is touched and any engine of Ibis can run them.
 
 ANSWER = "answer"
 
@@ -371,7 +371,7 @@ class Evaluation:
     """A query ready for an engine: an expression of one `answer` column, grouped ones with a `position` column.
 
     `keys` holds, for a grouped query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
-    and `position`, as (Ibis type, values). `positions` is how many answers a query has that are not by keys of rows.
+    and `position`, as (Ibis type, values). `positions` is how many answers a query has that are not by groups of rows.
     """
 
     expression: Any

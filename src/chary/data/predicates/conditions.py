@@ -327,7 +327,7 @@ class Compare(Said):
         return scope.operand(other.name if isinstance(other, Name) else other)
 
     def _check_order(self, *sides: Operand) -> None:
-        # Engines put texts of their own in orders of their own.
+        # Engines put strings of their own in orders of their own.
         if self.sign not in _EQUAL and any(side.derived and side.kind is TypeClass.STRING for side in sides):
             raise InvalidQuery(f"texts of COALESCE and CASE have no order: write = or IN instead of {self.sign}")
 

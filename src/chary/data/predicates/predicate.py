@@ -159,9 +159,9 @@ class _Plain(DuckDB):
 
 LONGEST = 10_000
 DEEPEST = 20
-# Functions and operations: recursion over so many is harmless.
+# Functions and operations: recursion over that many is harmless.
 MOST_DERIVED = 100
-# The same texts are read several times within one call and again in the next; refusals are not kept.
+# The same strings are read several times within one call and again in the next; refusals are not kept.
 _KEPT = 256
 _EXAMPLE = "supported is, for example, \"age >= 65 AND (smoker OR plan IN ('a', 'b')) AND city IS NOT NULL\""
 _SIGNS: dict[type[exp.Expr], str] = {

@@ -76,7 +76,7 @@ def _constant(value: Scalar, kind: TypeClass) -> Any:
 
 
 def _whole(value: int) -> Any:
-    # Some engines read a bare number as one of 32 bits, and would compute with so many.
+    # Some engines read a bare number as one of 32 bits, and would compute with that many.
     return ibis.literal(str(value)).cast("int64")
 
 

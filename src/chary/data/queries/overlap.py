@@ -26,7 +26,7 @@ from chary.errors import InvalidQuery
 Flags = NDArray[np.bool_]
 # Kinds of rows times conditions that are gone through: a few milliseconds.
 MOST_KINDS: Final = 1_000_000
-# Below it doubles hold every whole number, so that numbers and doubles are compared alike.
+# Below it doubles hold every integer, so that numbers and doubles are compared alike.
 _EXACT: Final = 2**53
 _THREE: Final = 3
 _EQUAL: Final = ("=", "<>")
@@ -206,9 +206,9 @@ _READ: Final[dict[TypeClass, Callable[[Any], Any]]] = {
 
 # How far one unit can change several unlike queries at once.
 
-# All pairs of so many kinds of rows are a million.
+# All pairs of that many kinds of rows are a million.
 MOST_PAIRED: Final = 1000
-# Quotients are counted in so many parts, rounded up; halves and quarters are exact.
+# Quotients are counted in that many parts, rounded up; halves and quarters are exact.
 _PARTS: Final = 2**20
 Integers = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from chary.numbers import checked, optional, whole
 
 # What one privacy unit can add to a query, and so how far neighbouring databases can be apart.
 
-# So many rows of 2**53 steps sum to 2**73, far from the 128 bits of engines.
+# That many rows of 2**53 steps sum to 2**73, far from the 128 bits of engines.
 MOST_PER_UNIT: Final = 2**20
 
 

@@ -16,7 +16,7 @@ from chary.errors import InvalidParameter, InvalidQuery, brought, quietly
 from chary.numbers import Number, exact, positive
 
 Direction = Literal["up", "down"]
-# So many steps still fit, with noise, into what is added up exactly.
+# That many steps still fit, with noise, into what is added up exactly.
 _MOST_STEPS: Final = 2**40
 
 

@@ -110,7 +110,7 @@ def _joined(parts: list[Condition], kind: type[Every] | type[Some]) -> Predicate
 
 # Summing a clipped column on an exact grid.
 
-# Doubles hold every whole number up to this one: what is clipped to bounds is not rounded beyond them.
+# Doubles hold every integer up to this one: what is clipped to bounds is not rounded beyond them.
 _LARGEST = 2**53
 Bounds = tuple[Fraction, Fraction]
 

@@ -22,7 +22,7 @@ from chary.numbers import Number, set_fields, whole
 
 # How one column of a data universe is cut into cells.
 
-# Above it doubles leave out whole numbers, and a comparison would hold in other cells than was asked.
+# Above it doubles leave out integers, and a comparison would hold in other cells than was asked.
 LARGEST: Final = 2**53
 Flags = NDArray[np.bool_]
 
@@ -304,7 +304,7 @@ class Universe:
         return f"Universe({listed}; {self.cells} cells)"
 
 
-# Made-up rows from the cells of a universe: nothing private is read.
+# Synthetic rows from the cells of a universe: nothing private is read.
 
 
 def rows_in(universe: Universe, schema: Schema, cells: NDArray[np.intp], random: np.random.Generator) -> pa.Table:

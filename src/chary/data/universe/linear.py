@@ -24,7 +24,7 @@ from chary.errors import InvalidQuery
 from chary.numbers import Number, exact
 
 Integers = NDArray[np.int64]
-# A row counts for at most so many steps: sums of 2**33 rows stay below 2**53, where doubles are exact.
+# A row counts for at most this many steps: sums of 2**33 rows stay below 2**53, where doubles are exact.
 MOST_STEPS: Final = 2**20
 # Weights of the cells of the columns that a query names: 8 MB.
 MOST_TABLE: Final = 10**6

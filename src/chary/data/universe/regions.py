@@ -18,7 +18,7 @@ from chary.errors import InvalidQuery
 
 # Conditions on a universe as a matrix: which rows fulfil which cells, without a flag for every cell.
 
-# Going over one more stretch of rows costs about as much as making so many factors.
+# Going over one more stretch of rows costs about as much as making that many factors.
 A_RUN: Final = 2_000
 Flags = NDArray[np.bool_]
 

@@ -193,7 +193,7 @@ sa.Index(
     postgresql_where=calls.c.request.is_not(None),
 )
 
-# The dearest parts are found without a look at any other.
+# The most expensive parts are found without a look at any other.
 for _total in TOTALS:
     sa.Index(f"parts_by_{_total}", parts.c.dataset, parts.c.analyst, parts.c.partition, parts.c[_total])
 

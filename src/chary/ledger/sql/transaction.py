@@ -46,7 +46,7 @@ _last_settled = (
     .order_by(schema.calls.c.number.desc())
     .limit(1)
 )
-# A range of the index of keys, whose texts are compared by their bytes.
+# A range of the index of keys, whose strings are compared by their bytes.
 _charged_under = (
     select(
         schema.calls.c.state,
@@ -133,7 +133,7 @@ def _range(table: Table) -> tuple[ColumnElement[bool], ...]:
 
 # Rows as what they stand for; a field of another type than was written is damage.
 
-# A call may have a request key or none.
+# A call may have an idempotency key or none.
 _KEYED: Final = tuple(int if isinstance(value, int) else str for value in entries.ChainEntry(0, "", "", request=""))
 _TYPES: Final = (
     _KEYED,

@@ -479,7 +479,7 @@ _raise_part = _new_part.on_conflict_do_update(
     set_={name: schema.parts.c[name] + _new_part.excluded[name] for name in TOTALS},
 )
 
-# What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
+# What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its checkpoint.
 
 
 def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:

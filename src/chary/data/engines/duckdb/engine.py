@@ -35,7 +35,7 @@ def _nearest(value: float) -> float:  # type: ignore[empty-body]
     """The nearest integer as a double, halves away from zero; the engine's own function."""
 
 
-# Types of the engine whose texts differ for different values and stay the same whatever the session's settings.
+# Types of the engine whose strings differ for different values and stay the same whatever the session's settings.
 _TEXTUAL: Final = re.compile(r"boolean|int64|date|timestamp(_s|_ms|_ns)?|uuid|u?hugeint|ubigint|decimal.*")
 
 

@@ -71,7 +71,7 @@ def _rounded(engine_type: str, quoted: str) -> tuple[TypeClass | None, str]:
     return None, quoted
 
 
-# Texts as values of a declared type, each by itself: what does not parse is NULL.
+# Strings as values of a declared type, each by itself: what does not parse is NULL.
 
 _SIGNED: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"}
 _WHOLE: Final = _SIGNED | {f"U{kind}" for kind in _SIGNED}
@@ -514,7 +514,7 @@ class Loader:
 # The rows in the order in which they came: that of a table, or that of files as they are named, each in its own.
 
 _NUMBERS: Final = ("rowid", "file_index", "file_row_number")
-# So many rows of one file, and behind all files what was appended in memory.
+# That many rows of one file, and behind all files what was appended in memory.
 _OF_FILE: Final = 2**40
 _BEHIND: Final = 2**62
 

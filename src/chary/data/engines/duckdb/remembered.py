@@ -182,7 +182,7 @@ def _copied(answer: _Answer) -> _Answer:
 
 # Counts of units: which were counted where is known, so that only units that come are looked up.
 
-# So many units with a key each are known of one query at most, and of so many queries.
+# That many units with a key each are known of one query at most, and of that many queries.
 MOST_KNOWN: Final = 2**24
 _SETS: Final = 4
 _DOING: Final = "counted the units that came"

@@ -239,7 +239,7 @@ _FLOATS: Final = ("float4", "float8")
 _TEXTS: Final = ("text", "varchar", "bpchar")
 # Types whose values can be told apart by the server without a function that somebody else wrote.
 UNITS: Final = ("uuid", "numeric", "bytea", "timestamptz", "time", "timetz", "inet", "cidr", "macaddr", "oid")
-# A double holds the nearest number to any decimal of so many digits before and behind the point.
+# A double holds the nearest number to any decimal of that many digits before and behind the point.
 _DIGITS: Final = 300
 _ABOVE: Final = "1.797693134862315807e308"
 _BELOW: Final = "1e-307"
@@ -275,7 +275,7 @@ def _class(stored: Stored, quoted: str) -> tuple[TypeClass | None, str]:
     if _is(stored, *_TEXTS):
         return TypeClass.STRING, f'CAST({quoted} AS text) COLLATE "C"'
     if stored.kind == "e":
-        # Whoever made the type may have made a cast to texts too, which fails on some of its values.
+        # Whoever made the type may have made a cast to strings too, which fails on some of its values.
         return TypeClass.STRING, f'CAST(enum_out({quoted}) AS text) COLLATE "C"'
     if _is(stored, "date"):
         return TypeClass.DATE, f"CAST({quoted} AS date)"

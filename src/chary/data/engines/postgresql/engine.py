@@ -52,7 +52,7 @@ def _div(dividend: int, divisor: int) -> int:  # type: ignore[empty-body]
     """The whole part of an exact quotient of numerics."""
 
 
-# Types whose texts differ for different values, and follow from no setting but those of each connection.
+# Types whose strings differ for different values, and follow from no setting but those of each connection.
 _TEXTUAL: Final = (TypeClass.BOOLEAN, TypeClass.INTEGER, "uuid", "numeric")
 
 
@@ -96,7 +96,7 @@ class PostgresDialect(Dialect):
 
 POSTGRES: Final[Dialect] = PostgresDialect()
 
-# Texts of values as all engines write them.
+# Strings of values as all engines write them.
 
 # `digits` are those that the server writes, `power` is that of ten behind them; `low` and `high` are the two nearest
 # numbers with one digit less, and `zeros` the power of ten behind those.

@@ -37,7 +37,7 @@ class Narrow(PySparkCompiler):  # type: ignore[misc]
         if dtype.is_timestamp():
             return _typed(sge.convert(value.isoformat(sep=" ")), "TIMESTAMP_NTZ")
         if dtype.is_integer():
-            # Spark reads a whole number as one of 32 bits where it fits into them.
+            # Spark reads an integer as one of 32 bits where it fits into them.
             return _typed(sge.convert(value), "BIGINT")
         return self.visit_DefaultLiteral(op, value=value, dtype=dtype)
 
@@ -77,7 +77,7 @@ def _matches(value: str, pattern: str) -> bool:  # type: ignore[empty-body]
     """Whether a part of the text is of a regular expression of Java's."""
 
 
-# Sums of 2**40 rows of so many steps fit into 64 bits.
+# Sums of 2**40 rows of that many steps fit into 64 bits.
 _FEW_STEPS: Final = 2**22
 _WRITTEN: Final = (TypeClass.BOOLEAN, TypeClass.INTEGER, TypeClass.DATE, TypeClass.TIMESTAMP)
 

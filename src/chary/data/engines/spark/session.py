@@ -114,7 +114,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    # Beyond this many texts or numbers in a list Spark would look them up in a set, which tells -0.0 from 0.0.
+    # Beyond this many strings or numbers in a list Spark would look them up in a set, which tells -0.0 from 0.0.
     "spark.sql.optimizer.inSetConversionThreshold": str(2**31 - 1),
     # A missing or damaged file is an error, and not fewer rows.
     "spark.sql.files.ignoreMissingFiles": "false",
