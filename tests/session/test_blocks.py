@@ -278,6 +278,20 @@ def test_closed_blocks_are_refused(opened, clock):
     assert session.spine.parts.names == ("2024-03", "2024-04")
 
 
+def test_a_block_that_closes_is_read_no_more_by_whoever_has_its_session_or_a_run(opened, clock):
+    session = opened(blocks=Blocks("day", since="2024-01", kept=2), budget=NO_NOISE)
+    february = session.blocks("2024-02", "2024-02")
+    run = february.start(SparseVector(above=1, hits=3, epsilon="0.1"))
+    told = february.release(count(), epsilon=PLENTY, request="once")
+    clock("2024-04-15")
+    spent = session.spent_by_block
+    for use in (lambda: february.release(count(), epsilon=1), lambda: run.ask(count())):
+        with pytest.raises(InvalidQuery, match="block 2024-02 is closed, since 2 are kept"):
+            use()
+    assert february.release(count(), epsilon=PLENTY, request="once") == told
+    assert session.spent_by_block == spent
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [

@@ -1,6 +1,6 @@
 """How many answers of a PMW run are expected to be hard: simulated on an example that is public."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from chary.amounts import Amount
@@ -39,7 +39,7 @@ def expected_hard(
 
     Errors: `InvalidParameter` without questions, or without an example that has rows; those of the questions.
     """
-    if isinstance(queries, str) or not queries:
+    if isinstance(queries, str) or not isinstance(queries, Iterable) or not (queries := list(queries)):
         raise InvalidParameter("list the questions that will be asked, one for each time: queries=[...]")
     if like is None:
         raise InvalidParameter("give a public table that the rows are like: like=table")

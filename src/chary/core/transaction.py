@@ -223,6 +223,7 @@ class Spine:
     def _start(self, plan: Plan[Any], request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the idempotency key runs any more."""
         self._check_scope(plan)
+        self._check_kept(plan)
         with block.torn():
             plan.check(self._secret(plan))
             readings = plan.reads(self.rows)
@@ -262,6 +263,12 @@ class Spine:
                 f"call {plan.state} keeps what was read of {told(made)}, and this question is about {told(asked)}: "
                 "ask it where that call was made, whose rows alone it has paid for"
             )
+
+    def _check_kept(self, plan: Plan[Any]) -> None:
+        """Refuse blocks that were closed after this session, or a run of theirs, was made."""
+        blocks, read = self.blocks, self.scope(plan)
+        if blocks is not None and read is not None and read.partition == blocks.text and not plan.anywhere:
+            blocks.between(read.names[0], read.names[-1])
 
     def stored(self, plan: Plan[Any], request: str | None) -> CallRecord | None:
         """The call that was settled under this key; `RequestConflict` for a key of another question."""

@@ -110,6 +110,8 @@ def test_a_quote_says_it_beside_what_is_guaranteed(rows):
         ({"like": visits()}, InvalidParameter, "list the questions"),
         ({"queries": QUESTIONS}, InvalidParameter, "like=table"),
         ({"queries": "age >= 50", "like": visits()}, InvalidParameter, "list the questions"),
+        ({"queries": 5, "like": visits()}, InvalidParameter, "list the questions"),
+        ({"queries": iter(()), "like": visits()}, InvalidParameter, "list the questions"),
         ({"queries": QUESTIONS, "like": visits().head(0)}, InvalidParameter, "no rows"),
         ({"queries": QUESTIONS, "like": visits()[["age"]]}, InvalidQuery, "clinic"),
         ({"queries": QUESTIONS, "like": visits().assign(age="old")}, InvalidQuery, "age"),
