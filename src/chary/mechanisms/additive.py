@@ -49,8 +49,7 @@ class Additive(ABC):
 
     @abstractmethod
     def law(self) -> NoiseLaw:
-        """The distribution with certified tails, by which published values are read
-        (`chary.accounting.Publication`)."""
+        """The distribution with certified tails, on which `chary.accounting.Publication` and its intervals rest."""
 
     def apply(self, values: Integers, source: noise.Source) -> Integers:
         """Noisy integers, one for each value; the sum never wraps around."""
@@ -195,13 +194,13 @@ MARK: Final = b"\x00state\x00"  # no state that was written before there was pad
 # The length of what is inside, which zeros at its end could not tell.
 _LENGTH_BYTES: Final = 8
 SMALL: Final = 1024
-"""Room for a few secret integers: noise that would not fit has hundreds of digits, and its scale some twenty."""
+"""Space for a few secret integers: noise that would not fit has hundreds of digits, and its scale some twenty."""
 
 
 def padded(state: bytes, room: int) -> bytes:
     """The state, filled up to a length that follows from `room` alone, as long as it fits.
 
-    A state that does not fit gets twice the room, and so on: then the length tells the power of two.
+    A state that does not fit gets twice the space, and so on: then the length reveals the power of two.
 
     >>> len(padded(b"7", 64)) == len(padded(b"1234567", 64)) < len(padded(b"7" * 65, 64))
     True

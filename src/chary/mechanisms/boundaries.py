@@ -48,12 +48,11 @@ class Chooser(Protocol[Value]):
 
 @dataclass(frozen=True)
 class BoundaryWrapper(Generic[Value]):
-    """Returns `BOUNDARY` with probability `min(1/3, x/(1+x))`, x the probability of all but the likeliest outcome; else
-    A's.
+    """Returns `BOUNDARY` with probability `min(1/3, x/(1+x))`, else A's outcome.
+    x is the probability of all outcomes but the likeliest.
 
-    Guarantee: `BoundaryCall`, a t-DP call whose q-target is `BOUNDARY`; t is at most 4/3 epsilon of A. While A is
-    nearly sure of its outcome the target is hardly ever hit. Both are exact
-    (`chary.accounting.hit_prices`).
+    Guarantee: `BoundaryCall`, a t-DP call whose q-target is `BOUNDARY`; t is at most 4/3 epsilon of A. While A's
+    outcome is nearly certain the target is hardly ever hit. Both are exact (`chary.accounting.hit_prices`).
 
     Errors: `InvalidParameter` if A has more outcomes than it says.
 
@@ -134,8 +133,8 @@ class LabelDraws:
     `table`, whose spacing is one sensitivity, has the probability that a draw is the own label for certain, by depth;
     otherwise it is any label, all with the same probability. At depth 0 all labels are alike.
 
-    Guarantee: `SharpTest`, a hit is that no label is reported, if own label and depth of neighbours are at most the
-    table's sensitivity apart: depths of one label as numbers, those of two labels by their sum
+    Guarantee: `SharpTest`; a hit is that no label is published. It needs that own label and depth of neighbours are at
+    most the table's sensitivity apart: depths of one label as numbers, those of two labels by their sum
     (docs/theory/thresholds.md).
 
     >>> from chary.accounting.sharp_widths import draw_table
@@ -151,7 +150,7 @@ class LabelDraws:
         work_out(self._certain)  # refuses places too far apart to draw between
 
     def event(self) -> SharpTest:
-        """What one answer may reveal; a hit is that nothing is reported."""
+        """What one answer may reveal; a hit is that nothing is published."""
         return self.table.test
 
     def step(self, own: int, depth: int, source: noise.Source) -> int | None:
@@ -160,19 +159,19 @@ class LabelDraws:
         return first if first == second else None
 
     def clear_chance(self, depth: int) -> Fraction:
-        """The probability that the own label is reported."""
+        """The probability that the own label is published."""
         certain = self.table.hit_chance(depth)
         return (certain + (1 - certain) / self.labels) ** 2
 
     def other_chance(self, depth: int) -> Fraction:
-        """The probability that some one other label is reported."""
+        """The probability that some one other label is published."""
         return ((1 - self.table.hit_chance(depth)) / self.labels) ** 2
 
     def reach(self, chance: Fraction) -> int:
-        """The least depth from which on the own label is reported but for at most this probability."""
+        """The least depth from which on the own label is published but for at most this probability."""
         low, high = -1, len(self.table.chances) * self.table.spacing
         if 1 - self.clear_chance(high) > chance:
-            raise InvalidParameter("an answer is unclear with a chance of 2^-100 at least: take a larger chance")
+            raise InvalidParameter("an answer is unclear with a probability of 2^-100 at least: take a larger one")
         return least(lambda depth: 1 - self.clear_chance(depth) <= chance, low, high)
 
     def _draw(self, own: int, depth: int, source: noise.Source) -> int:

@@ -60,8 +60,8 @@ class Exponential:
         return positive(self.epsilon, "epsilon") / (self.sensitivity * (1 if self.monotone else 2))
 
     def law(self, utilities: Sequence[int] | Integers) -> noise.FiniteLaw:
-        """The exact distribution of the choice. It depends on data: for drawing and for reports about synthetic data
-        only."""
+        """The exact distribution of the choice.
+        It depends on data: for drawing and for reports about synthetic data only."""
         return noise.ExponentialLaw(utilities, -self.unit)
 
     def step(self, utilities: Sequence[int] | Integers, source: noise.Source) -> int:
@@ -115,10 +115,11 @@ class Stretches:
 class InverseSensitivity:
     """Chooses t with `P(t)` exactly proportional to `exp(-epsilon D(t) / 2)`; with `whole`, the 1/2 is dropped.
 
-    Guarantee: `Pure(epsilon)`, if the outcomes do not depend on data and each distance D(t), an integer, changes by
-    at most 1 between neighbours. The log-likelihood ratios lie in an interval of length epsilon, hence it is
-    (epsilon^2/8)-zCDP. `whole` needs more: that up to a constant all distances change in one direction, as `largest
-    count - count` does when a unit is added; or that there are two outcomes, one of distance 0, where the zCDP is lost.
+    Guarantee: `Pure(epsilon)`, if the outcomes do not depend on data and each distance D(t), an integer, changes by at
+    most 1 between neighbours. The log-likelihood ratios lie in an interval of length epsilon, hence it is
+    (epsilon^2/8)-zCDP. `whole` needs more. Either all distances change in one direction up to a constant, as
+    `largest count - count` does when a unit is added. Or there are two outcomes, one of distance 0, where the zCDP is
+    lost.
 
     Source: theory section 2; Asi, Duchi 2020.
 
@@ -177,9 +178,9 @@ class InverseSensitivity:
 class LevelLaw(noise.FiniteLaw):
     """`P(j)` exactly proportional to `totals[j] * exp(-unit * levels[j])`, for whole totals that sum to at most 2**53.
 
-    Levels ascend from 0, without others 0, 1, 2, ...; `totals[0]` must be positive. A million take milliseconds; only
-    where a cut point is closer to the random word than its error bound, once in a million draws of that size, are all
-    weights computed to more bits.
+    Levels ascend from 0, without others 0, 1, 2, ...; `totals[0]` must be positive. A million take milliseconds. All
+    weights are computed to more bits only where a cut point is closer to the random word than its error bound, once in
+    a million draws of that size.
 
     >>> [round(p, 4) for p in LevelLaw(np.array([1, 10]), Fraction(1)).probabilities()]
     [0.2137, 0.7863]
@@ -188,7 +189,7 @@ class LevelLaw(noise.FiniteLaw):
     def __init__(self, totals: Integers, unit: Fraction, levels: Integers | None = None) -> None:
         self.levels = np.arange(totals.size) if levels is None else levels
         if not totals.size or self.levels[0] or totals[0] < 1 or totals.min() < 0 or int(totals.sum()) > MOST_OUTCOMES:
-            raise InvalidParameter("a law of distances needs an outcome of distance 0 and at most 2**53 outcomes")
+            raise InvalidParameter("distances need an outcome of distance 0 and at most 2**53 outcomes")
         self._totals, self._unit = totals, unit
 
     @property
@@ -204,7 +205,7 @@ class LevelLaw(noise.FiniteLaw):
         return [((lower << bits) // most, -((-upper << bits) // least)) for lower, upper in weights]
 
     def near(self) -> tuple[Floats, float]:
-        """Each weight errs by `(x + 8) 2**-52` of itself, x being its exponent; by the distribution's own weights x
+        """Each weight errs by `(x + 8) 2**-52` of itself, x being its exponent. By the distribution's own weights x
         averages at most 75, because the weights sum to 1 at least and the totals to 2**53 at most. Each sum errs by a
         rounding.
         """
@@ -235,7 +236,7 @@ def mode_distances(counts: Integers, *, replace: bool) -> Integers:
     """For each key, how many units must change to make its count a largest one; each unit has one key.
 
     Adding units: the gap to the largest count. Replacing them: the least k at which the counts above this one by more
-    than k exceed that by at most k in all, since each replaced unit leaves such a key and enters this one.
+    than k exceed that by at most k in all. For each replaced unit leaves such a key and enters this one.
 
     >>> mode_distances(np.array([9, 4, 0]), replace=False), mode_distances(np.array([9, 4, 0]), replace=True)
     (array([0, 5, 9]), array([0, 3, 5]))
@@ -273,7 +274,7 @@ Rule = Literal["noise", "inverse", "exponential"]
 class MajorityVote:
     """Yes or no, whichever more units say, up to noise; an even vote is settled by a fair coin.
 
-    The *lead* is the number of yes less that of no; `moved` is how far one unit moves it: 2 where it is replaced, 1
+    The *lead* is the number of yes less that of no. `moved` is how far one unit moves it: 2 where it is replaced, 1
     where it is added or removed.
 
     - "noise": the sign of the lead plus `moved` times discrete Laplace noise of scale 1/epsilon. With n = 2k + 1
@@ -419,7 +420,7 @@ class ReportNoisyMax:
         0
         """
         if self.shape != "laplace" or len(utilities) < 2:
-            raise InvalidParameter("a lead is told of at least two candidates, with Laplace noise")
+            raise InvalidParameter("a lead is for at least two candidates, with Laplace noise")
         given = utilities if isinstance(utilities, np.ndarray) else np.array(utilities, dtype=object)
         noisy = noise.add(given, noise.discrete_laplace(source, self.scale, len(given)))
         first = largest(noisy)
@@ -456,13 +457,12 @@ _CELL_ERROR: Final = WEIGHT_ERROR * 2**LOOKUP_BITS
 
 
 class PermuteAndFlip(Exponential):
-    """Tries the candidates in random order, taking j with the probability `exp(epsilon (u_j - max u) / (2
-    sensitivity))`.
+    """Tries the candidates in random order, taking j with probability `exp(epsilon (u_j - max u) / (2 sensitivity))`.
 
     Guarantee: `Pure(epsilon)`, under the conditions of `Exponential`; its expected utility is never below that of
     `Exponential`. Choices are exact and fast for any number of candidates; only `law` takes at most 32 of them.
 
-    Source: theory section 2; McKenna, Sheldon 2020; Ding et al. 2021 for the equality with report-noisy-max.
+    Source: theory section 2; McKenna, Sheldon 2020. Ding et al. 2021 for the equality with report-noisy-max.
 
     >>> [round(p, 4) for p in PermuteAndFlip("0.1", sensitivity=1).law([100, 120, 60]).probabilities()]
     [0.1809, 0.7973, 0.0218]
@@ -470,13 +470,15 @@ class PermuteAndFlip(Exponential):
 
     def law(self, utilities: Sequence[int] | Integers) -> noise.FiniteLaw:
         if len(utilities) > MOST_CANDIDATES:
-            raise InvalidParameter(f"the law of permute-and-flip is known for at most {MOST_CANDIDATES} candidates")
+            raise InvalidParameter(
+                f"the distribution of permute-and-flip is known for at most {MOST_CANDIDATES} candidates"
+            )
         return FlipLaw(noise.ExponentialLaw(utilities, -self.unit))
 
     def step(self, utilities: Sequence[int] | Integers, source: noise.Source) -> int:
         """The position of the chosen candidate.
 
-        Coins do not depend on the order in which they are tried, so all are thrown at once: the first in random order
+        Coins do not depend on the order in which they are tried, so all are thrown at once. The first in random order
         among those that came up is any of them with the same probability.
         """
         taken = np.flatnonzero(_coins(utilities, self.unit, source))
@@ -583,9 +585,9 @@ class OneShotTopK:
     away.
 
     Guarantee: if each candidate's outcome is epsilon-DP on its own, this is `Extendable(epsilon)` with one hit for each
-    published candidate, whatever their number: one threshold comes down over the pairs (score, position) of all held
-    outcomes and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing unpublished
-    but misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
+    published candidate, whatever their number. For one threshold comes down over the pairs (score, position) of all
+    withheld outcomes and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing
+    unpublished but misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
 
     >>> OneShotTopK(2).choose([5, 9, None, 9.0]), OneShotTopK(4, gap=3).choose([5, 9, None, 9])
     ([1, 3], [1, 3])

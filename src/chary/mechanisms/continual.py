@@ -26,7 +26,7 @@ class Continual(ABC):
 
     `l1` is by how much it moves them, each key's by at most `largest`: 1 for counts, and in steps of the grid for
     totals. So the squares of what it moves add up to `l1 largest` at most. Guarantee: `event()` for all steps together,
-    also when what comes next, and when, depends on what was reported. The state between steps is secret. Distances are
+    also when what comes next, and when, depends on what was published. The state between steps is secret. Distances are
     in rows, or in steps of the grid.
     """
 
@@ -97,9 +97,10 @@ class BinaryTree(Continual):
     """Each sum of the tree gets discrete noise when its last step comes, and keeps it.
 
     The increment that a row moves is in at most `tree.reach` sums, and all it moves in one of them is `l1`. So discrete
-    Laplace noise of scale `reach l1/epsilon` is epsilon-DP, and discrete Gaussian noise of `sigma^2 = reach l1
-    largest/(2 rho)` is rho-zCDP: a sum is released when it is complete, so this is a sequence of releases, of which the
-    row is in `reach`, whatever was chosen in between. Only the noise of the sums is kept, no data.
+    Laplace noise of scale `reach l1/epsilon` is epsilon-DP, and discrete Gaussian noise of
+    `sigma^2 = reach l1 largest/(2 rho)` is rho-zCDP. A sum is released when it is complete. So this is a sequence of
+    releases, of which the row is in `reach`, whatever was chosen in between. Only the noise of the sums is kept, no
+    data.
 
     >>> tree = BinaryTree.for_epsilon(1, steps=1000)
     >>> tree.event().epsilon, tree.error_bar(1), tree.error_bar(17)
@@ -133,8 +134,9 @@ class BinaryTree(Continual):
         return cls(steps, noise, tree, keys, l1, largest)
 
     def event(self) -> Event:
-        """Log-moments of Laplace noise are convex in the change and 0 at 0, so that of all changes that add up to `l1`
-        those that are as large as they can be are worst: as many of `largest` as fit, and the rest."""
+        """Log-moments of Laplace noise are convex in the change and 0 at 0. So of all changes that add up to `l1` those
+        that are as large as they can be are worst: as many of `largest` as fit, and the rest.
+        """
         reach, largest = self.tree.reach, min(self.largest, self.l1)
         if not isinstance(self.noise, Laplace):
             return replace(self.noise, l2_squared=reach * self.l1 * largest).event()
@@ -153,8 +155,7 @@ class BinaryTree(Continual):
         return told, padded(json.dumps(noises).encode(), self._room(len(noises)))
 
     def _room(self, nodes: int) -> int:
-        """Bytes for the noises of this many nodes, with brackets; what more they take comes off what is there for
-        all."""
+        """Bytes for the noises of this many nodes, with brackets; what more they take comes off the bytes of all."""
         return SMALL + nodes * (self.keys * _NUMBER + len("[], "))
 
     def deviation(self, step: int) -> float:
@@ -194,11 +195,11 @@ _WIDE: Final = 2**62
 class RootFactorisation(Continual):
     """Step t draws one noise z_t and forms `y_t = sum of C_(t-s) x_s + z_t` from the increments x, weights C whole.
 
-    The increment that a row moves is in y_t with a weight of `C_(t-s)`, so all that it moves has the squared length `l1
-    largest times the sum of the C_k^2` at most, which is exact; discrete Gaussian noise of `sigma^2` = that over 2 rho
-    makes all y together rho-zCDP. What is reported, the running sum of what the inverse of C makes of y, depends on the
-    data through y only; it is rounded to whole rows. Increments are kept, and what y says of them: 16 bytes a
-    step and key.
+    The increment that a row moves is in y_t with a weight of `C_(t-s)`. So all that it moves has the squared length
+    `l1 largest times the sum of the C_k^2` at most, which is exact. Discrete Gaussian noise of `sigma^2` = that over 2
+    rho makes all y together rho-zCDP. What is published is the running sum of what the inverse of C makes of y. It
+    depends on the data through y only, and is rounded to whole rows. Increments are kept, and what y says of them: 16
+    bytes a step and key.
 
     >>> root = RootFactorisation.for_rho("0.5", steps=1000)
     >>> round(root.deviation(1), 2), round(root.deviation(1000), 2), root.worst_error()

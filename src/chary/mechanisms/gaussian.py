@@ -25,7 +25,7 @@ ROOT_OF_THREE_UP = Fraction(1732051, 10**6)
 class GaussianMax:
     """The position of the largest value after Gaussian noise of standard deviation `noise`, in steps of the values.
 
-    Guarantee: for values within a range, `Pure(accounting.noisy_max_epsilon_up(...))`; the noise is exactly normal
+    Guarantee: for values within a range, `Pure(accounting.noisy_max_epsilon_up(...))`. The noise is exactly normal
     (real numbers, as many bits of them as the comparisons need), so no float rounding leaks and ties have probability
     0.
 

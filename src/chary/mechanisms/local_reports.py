@@ -27,8 +27,8 @@ MOST_VALUES: Final = 2**20
 
 @dataclass(frozen=True)
 class ValueShare:
-    """The share of people who hold a value: unbiased (so it may leave [0, 1]), its estimated standard error, and the
-    ends of its interval."""
+    """The proportion of people who hold a value.
+    It is unbiased (so it may leave [0, 1]), with its estimated standard error and the ends of its interval."""
 
     value: Hashable
     share: float
@@ -39,12 +39,12 @@ class ValueShare:
 
 @dataclass(frozen=True)
 class LocalEstimate:
-    """The shares of all values, from the reports of `people`.
+    """The proportions of all values, from the reports of `people`.
 
     With the probability `confidence` all intervals hold at once, each at `1 - (1 - confidence) / values`. They are
-    about the `population` from which the people were drawn independently of each other and of what they hold, so with
-    the error of drawing them; or about the `respondents`, those very people, anyone who they are. Look one up by its
-    value.
+    about the `population` or about the `respondents`. The people were drawn from the population independently of each
+    other and of what they hold, so those intervals include the error of drawing them. The respondents are those very
+    people, however they were chosen. Look one up by its value.
     """
 
     people: int
@@ -70,7 +70,7 @@ def estimate(
     confidence: Number,
     about: About,
 ) -> LocalEstimate:
-    """The shares of all values, from how many of the reports speak for each.
+    """The proportions of all values, from how many of the reports speak for each.
 
     Errors: `InvalidParameter` for counts that reports of this many people cannot have.
     """
@@ -98,7 +98,7 @@ def estimate(
 class LocalReports(ABC):
     """Reports about one of `values`, each made where the value is known: no collector, session or ledger sees it.
 
-    Guarantee: `Pure(epsilon)` for each report, anyone who reads it; if a person reports several times afresh, epsilons
+    Guarantee: `Pure(epsilon)` for each report, against every reader; if a person reports several times afresh, epsilons
     add up. Probabilities are exact, and randomness comes from the operating system unless a `source` is given, for
     tests. What people report must not depend on more than their value: whether they report at all is not protected.
 
@@ -144,7 +144,7 @@ class LocalReports(ABC):
         return self.randomized(np.array(places, dtype=np.int64), source or noise.OperatingSystem())
 
     def estimate(self, reports: Any, confidence: Number = "0.95", *, about: About = "population") -> LocalEstimate:
-        """The share of every value behind these reports."""
+        """The proportion of every value behind these reports."""
         return self.estimate_counts(self.counts(reports).tolist(), len(reports), confidence, about=about)
 
     def estimate_counts(
@@ -222,9 +222,9 @@ class LocalHashing(LocalReports):
     """Local hashing: a random map of the values to g groups, and by randomized response the group of the own value.
 
     Guarantee: `Pure(epsilon)`: the map is drawn without the value. It is linear on the digits of a value's position to
-    the prime base g, with coefficients drawn evenly, so two values fall into one group with exactly 1/g, and a report
-    speaks for a value that is not held with exactly 1/g. As accurate as `UnaryEncoding`, in a few numbers a report
-    (the coefficients, then the group) instead of a bit a value. Source: Wang, Blocki, Li and Jha 2017 (OLH).
+    the prime base g, with coefficients drawn evenly. So two values fall into one group with exactly 1/g, and a report
+    speaks for a value that is not held with exactly 1/g. As accurate as `UnaryEncoding`, in a few numbers a report (the
+    coefficients, then the group) instead of a bit a value. Source: Wang, Blocki, Li and Jha 2017 (OLH).
 
     >>> survey = LocalHashing(range(1000), epsilon=2)
     >>> survey.groups, len(survey.report(7))
@@ -252,7 +252,7 @@ class LocalHashing(LocalReports):
     def counts(self, reports: Any) -> Integers:
         rows = table_of(reports, self._digits.shape[1] + 1, "iu", "rows of coefficients and a group")
         if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < self.groups:
-            raise InvalidParameter("coefficients and groups are whole numbers from 0 on, below the number of groups")
+            raise InvalidParameter("coefficients and groups are integers from 0 on, below the number of groups")
         drawn, told = rows[:, :-1].astype(np.int64), rows[:, -1]
         found = [np.count_nonzero(drawn @ digits % self.groups == told) for digits in self._digits]
         return np.array(found, dtype=np.int64)
@@ -279,7 +279,7 @@ class UnaryEncoding(LocalReports):
 
     Guarantee: `Pure(epsilon)`. Another value changes two bits, of which one turns on and one off. `optimised` (OUE): a
     one is reported truly with 1/2, a zero wrongly with `1 / (1 + e^epsilon)`, so the two ratios multiply to
-    `e^epsilon`; its error does not grow with the number of values. Otherwise (SUE, the basic form of RAPPOR) every bit
+    `e^epsilon`. Its error does not grow with the number of values. Otherwise (SUE, the basic form of RAPPOR) every bit
     is flipped with `1 / (1 + e^(epsilon/2))`. Both attain epsilon. Source: Wang, Blocki, Li and Jha 2017; Erlingsson,
     Pihur and Korolova 2014.
 
@@ -320,8 +320,7 @@ class UnaryEncoding(LocalReports):
         return found
 
     def tallied(self, holders: Integers, people: int, source: noise.Source) -> Integers:
-        """How many reports of this many people speak for each value, `holders` of whom hold it; drawn value by
-        value."""
+        """How many of the people's reports speak for each value, which `holders` of them hold; drawn value by value."""
         lost, gained = self.chances
         found = []
         for own in map(int, holders):
@@ -338,8 +337,9 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Remembered:
-    """The permanent bits of one person for one value. They stay on the device: anyone who reads them has learnt
-    `epsilon` at once."""
+    """The permanent bits of one person for one value. They stay on the device: a reader of them learns `epsilon` at
+    once.
+    """
 
     bits: tuple[bool, ...]
 
@@ -349,13 +349,14 @@ class Remembered:
 
 @dataclass(frozen=True)
 class MemoizedReports(LocalReports):
-    """Memoized reports for every day of a value that stays: one bit a value, randomized once for all (`epsilon`), and
-    the outcome afresh for each report (`instant`).
+    """Memoized reports for every day of a value that stays: one bit a value.
+    Each bit is randomized once for all (`epsilon`), and the outcome afresh for each report (`instant`).
 
     Guarantee: however many reports are made of one `Remembered`, together they are `Pure(epsilon)`; of m of them
-    `epsilon_after(m)`, which is exact. One report alone tells less, `tanh(report/4) = tanh(epsilon/4) tanh(instant/4)`.
-    A value that changes is remembered anew, and its epsilon adds up: the promise is for one value. Reports are bits of
-    the symmetric form of `UnaryEncoding`; there is no Bloom filter, so values are listed.
+    `epsilon_after(m)`, which is exact. One report alone reveals less,
+    `tanh(report/4) = tanh(epsilon/4) tanh(instant/4)`. A value that changes is remembered anew, and its epsilon adds
+    up: the promise is for one value. Reports are bits of the symmetric form of `UnaryEncoding`; there is no Bloom
+    filter, so values are listed.
 
     >>> daily = MemoizedReports(["a", "b", "c"], epsilon=3, instant=2)
     >>> [round(daily.epsilon_after(days), 3) for days in (1, 7, 365)]
@@ -378,8 +379,8 @@ class MemoizedReports(LocalReports):
 
     @classmethod
     def for_report(cls, values: Sequence[Hashable], *, epsilon: Number, report: Number) -> "MemoizedReports":
-        """With the instant noise for which a single report is within `report`; `InvalidParameter` unless that is below
-        `epsilon`.
+        """With the instant noise for which a single report is within `report`.
+        `InvalidParameter` unless that is below `epsilon`.
 
         >>> daily = MemoizedReports.for_report(["a", "b"], epsilon=2, report=1)
         >>> daily.epsilon_after(1) <= 1
@@ -395,8 +396,8 @@ class MemoizedReports(LocalReports):
 
     @property
     def channel(self) -> local_reports.Channel:
-        """That of one report of every person; a further one of the same people says nothing of the permanent bits'
-        own error."""
+        """That of one report of every person.
+        A further one of the same people says nothing of the permanent bits' own error."""
         permanent, instant = self._flips
         flip = permanent * (1 - instant) + instant * (1 - permanent)
         return local_reports.Channel(1 - flip, flip)
@@ -462,11 +463,11 @@ LOG_3_UP: Final = Fraction("1.09861228866810970")
 
 @dataclass(frozen=True)
 class ShareEstimate:
-    """The share of ones among the `units` who answered, from their randomized answers.
+    """The proportion of ones among the `units` who answered, from their randomized answers.
 
-    `share` is unbiased, and so may lie outside [0, 1]; `standard_error` is exactly its standard deviation over the
-    randomization; `low` and `high` enclose the true share with at least the probability `confidence`, whatever the
-    bits. An estimate about the population says so of the population's share.
+    `share` is unbiased, and so may lie outside [0, 1]. `standard_error` is exactly its standard deviation over the
+    randomization. `low` and `high` enclose the true proportion with at least the probability `confidence`, whatever the
+    bits. An estimate about the population says so of the population's proportion.
     """
 
     units: int
@@ -481,8 +482,8 @@ class ShareEstimate:
 class RandomizedResponse:
     """Answers every bit truly with probability `e^epsilon / (1 + e^epsilon)`, and otherwise with its opposite.
 
-    Guarantee: `Pure(epsilon)` for each bit, even against anyone who collects the answers; if a person has several bits,
-    their epsilons add up. The probability is exact. Every answer is drawn afresh: keep it and tell it again instead of
+    Guarantee: `Pure(epsilon)` for each bit, even against the collector of the answers; if a person has several bits,
+    their epsilons add up. The probability is exact. Every answer is drawn afresh: keep it and repeat it instead of
     answering twice. Noise comes from the operating system unless a `source` is given, for tests.
 
     Errors: `InvalidParameter` for bits that are no Booleans, for an epsilon below 2**-40, and for an estimate
@@ -540,7 +541,7 @@ class RandomizedResponse:
     def estimate(
         self, answers: Sequence[bool] | Bits, confidence: Number = "0.95", *, about: About = "respondents"
     ) -> ShareEstimate:
-        """The share of ones among the bits behind these answers; see `share_of` for the interval."""
+        """The proportion of ones among the bits behind these answers; see `share_of` for the interval."""
         given = _bits(answers, "answers")
         return self.share_of(int(np.count_nonzero(given)), given.size, confidence, about=about)
 
@@ -549,10 +550,10 @@ class RandomizedResponse:
     ) -> ShareEstimate:
         """The same from the number of answers and of ones among them.
 
-        The share is that among these units, or in the population that they were drawn from independently. Its interval
-        inverts the exact distribution of the number of ones, for every number of units; it is never wider than what the
-        distribution leaves open. About the population, the standard error is an estimate, and holds the error of
-        drawing.
+        The proportion is that among these units, or in the population that they were drawn from independently. Its
+        interval inverts the exact distribution of the number of ones, for every number of units; it is never wider than
+        what the distribution leaves open. About the population, the standard error is an estimate, and holds the error
+        of drawing.
         """
         whole(units, "the number of answers")
         if whole(ones, "ones", least=0) > units:

@@ -30,7 +30,7 @@ _UNEVEN: Final = 30
 
 
 class Round(NamedTuple):
-    """One round: the number of the query that was picked, its noisy count, and the share that the histogram had."""
+    """One round: the number of the query that was picked, its noisy count, and the fraction that the histogram had."""
 
     query: int
     measured: int
@@ -70,12 +70,12 @@ class MwemRounds:
     """Rounds that each pick the query that the histogram gets most wrong and measure its count.
 
     Guarantee, for counts that change by at most 1 each between neighbours and a public number of rows: `Pure(epsilon)`
-    or `ZeroConcentrated(rho)` for all rounds together. Half of each round's budget picks, half measures: permute-and-
-    flip and discrete Laplace noise, both of epsilon/(2T), or the exponential mechanism of e0 with
-    `e0^2/8 = rho/(2T)`, which is a bound for its bounded range (Dong, Durfee, Rogers 2020; Cesar, Rogers 2021), and
-    discrete Gaussian noise. What the histogram says is public, so a query's error changes by at most 1; errors are told
-    apart by 1/1024 of a row, or less. `grid` is in how many steps a row is counted, if counts are sums of weights from
-    0 to 1: then one row moves each by that many.
+    or `ZeroConcentrated(rho)` for all rounds together. Half of each round's budget picks, half measures. For epsilon
+    these are permute-and-flip and discrete Laplace noise, both of epsilon/(2T). For rho these are the exponential
+    mechanism of e0 with `e0^2/8 = rho/(2T)` and discrete Gaussian noise. The former is a bound for its bounded range
+    (Dong, Durfee, Rogers 2020; Cesar, Rogers 2021). What the histogram says is public, so a query's error changes by at
+    most 1; errors are told apart by 1/1024 of a row, or less. `grid` is in how many steps a row is counted, if counts
+    are sums of weights from 0 to 1: then one row moves each by that many.
 
     >>> MwemRounds(rounds=10, epsilon=1).noise
     Laplace(scale=Fraction(20, 1), sensitivity=1, times=1)
@@ -162,10 +162,10 @@ def best_round(rounds: Sequence[Round], size: int) -> int:
 class Fit:
     """A histogram as fitted to all measurements so far; a function of them.
 
-    A step towards a measured share m multiplies the query's cells by `exp(4 (m - v))`, v being the share they have: the
-    longest step that surely lowers the relative entropy of the rows, by `2 (m - v)^2` without noise. After each new
-    measurement all are gone over `PASSES` times, while the exponents add up to no more than `REACH` times those of the
-    first steps; that bounds what noise can do (docs/theory/linear.md).
+    A step towards a measured fraction m multiplies the query's cells by `exp(4 (m - v))`, where v is the fraction they
+    have. That is the longest step that surely lowers the relative entropy of the rows, by `2 (m - v)^2` without noise.
+    After each new measurement all are gone over `PASSES` times, while the exponents add up to no more than `REACH`
+    times those of the first steps. That bounds what noise can do (docs/theory/linear.md).
     """
 
     def __init__(self, queries: Regions, size: int) -> None:

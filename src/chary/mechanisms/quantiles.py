@@ -36,8 +36,9 @@ class Coins:
         return chooser.step(stretches, self._source)
 
     def accepts(self, chooser: InverseSensitivity, more: int) -> bool:
-        """True with the probability by which the distribution makes a place this many steps of distance farther off
-        less likely."""
+        """True as much less often as the distribution makes a place that many steps of distance farther off less
+        likely.
+        """
         return not more or bool(noise.bernoulli(self._source, noise.Enclosure.exponential(chooser.unit * more), 1)[0])
 
     def half(self, count: int) -> int:
@@ -54,11 +55,10 @@ class Coins:
 class Scattered:
     """Values on a grid `2**bits` times as fine as their own, each at a random place of its old one. Secret.
 
-    Guarantee: the distribution is that of coins thrown for each value at once: of the values in an interval of two
-    equal halves each is in the first one by a fair coin of its own, so how many are is binomial, and given that number
-    both halves are scattered alike, whatever the other does. Numbers are drawn when they are first asked for, and
-    remembered: all answers are of one and the same scattering. So what is never asked costs nothing, and equal values a
-    bit each.
+    Guarantee: the distribution is that of coins thrown for each value at once. Each value of an interval of two equal
+    halves is in the first one by a fair coin of its own, so how many are is binomial. Given that number both halves are
+    scattered alike, whatever the other does. Numbers are drawn when they are first asked for, and remembered: all
+    answers are of one and the same scattering. So what is never asked costs nothing, and equal values a bit each.
     """
 
     def __init__(self, places: Integers, counts: Integers, points: int, bits: int, coins: Coins) -> None:
@@ -159,13 +159,12 @@ class Stretch:
 
 
 def choose_place(chooser: InverseSensitivity, distances: Distances, part: Stretch, coins: Coins) -> int:
-    """A place of the part, counted from its first, by the distribution of the chooser over the distances of all of
-    them.
+    """A place of the part, counted from its first, by the distribution of the chooser over all their distances.
 
     The part is divided into intervals. A place within one has at least its values below the interval below it, and at
-    most those above the interval above it, so its distance is at least that of all the interval's values on one place.
-    A place is proposed as if that were its distance, and taken with the probability by which its own distance makes it
-    less likely; else the interval is divided there, and the next one is proposed.
+    most those above the interval above it. So its distance is at least that of all the interval's values on one place.
+    A place is proposed as if that were its distance, and taken with the probability with which its own distance makes
+    it less likely. Else the interval is divided there, and the next one is proposed.
 
     Guarantee: exactly the distribution of looking at all places. Given the values, each proposal ends with place t with
     a probability of `exp(-unit D(t))` times what does not depend on t; so it does whatever was refused before. Coins of
@@ -264,10 +263,10 @@ class RankDistance:
 
         D(t) = max(0, ceil((b - qn) / c), ceil((a - (1-q)n) / c)),     c = moves * (1 if replace else max(q, 1-q)).
 
-    Guarantee: D changes by at most 1 between neighbours: adding or removing a value changes `b - qn` by q or 1-q, as it
+    Guarantee: D changes by at most 1 between neighbours. Adding or removing a value changes `b - qn` by q or 1-q, as it
     does `a - (1-q)n`; moving one changes them by at most 1. Some place has D = 0, an order statistic. With `replace` D
-    is the number of values that must move; without, the number that must be added or removed, or one less where t does
-    not occur (docs/theory/choices.md).
+    is the number of values that must move. Without, it is the number that must be added or removed, or one less where t
+    does not occur (docs/theory/choices.md).
 
     Errors: `InvalidParameter` unless 0 < q < 1, a multiple of one part in at most a million.
 
@@ -316,19 +315,20 @@ class RankDistance:
 class HalvedQuantiles:
     """Several quantiles of one column; a single one is the inverse-sensitivity mechanism itself.
 
-    With more than one, values are told apart by `Order.scattered`, and the middle quantile is chosen first; values up
+    With more than one, values are told apart by `Order.scattered`, and the middle quantile is chosen first. Values up
     to it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
     each of the `rounds`, and each round costs `epsilon / rounds` once. Under "replace" a value may leave one part and
-    enter another, so after the first round each part gets half of that, with distances for adding and removing.
-    Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
+    enter another, so after the first round each part gets half of that, with distances for adding and removing. Units
+    of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
 
-    With `beyond` each choice is made as if some more values, a public number, lay on the highest place of its part, so
-    many that but for this probability every one of the answers is at or above its quantile, whatever the data.
+    With `beyond` each choice is made as if some more values, a public number, lay on the highest place of its part.
+    There are enough of them that, but for this probability, every one of the answers is at or above its quantile,
+    whatever the data.
 
-    With `flip` each choice from all values on a grid of at most 2^16 places is by permute-and-flip, which is never
-    farther off than the exponential mechanism of the same distances, and the less so the coarser the grid is (McKenna,
-    Sheldon 2020): a place of distance D is among those it may take with probability exp(-epsilon D/2), and one of
-    distance 0 always is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
+    With `flip` each choice from all values on a grid of at most 2^16 places is by permute-and-flip. It is never farther
+    off than the exponential mechanism of the same distances, and the less so the coarser the grid is (McKenna, Sheldon
+    2020). A place of distance D is among those it may take with probability exp(-epsilon D/2). One of distance 0 always
+    is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
 
     Guarantee: `Pure(epsilon)`; also (epsilon^2 / (8 rounds))-zCDP without `flip`, unless the grid has two places only.
 
@@ -483,10 +483,10 @@ class GuardedQuantiles:
     """Quantiles with an interval for each, by three halvings of a third of epsilon: answers, upper and lower guards.
 
     An upper guard is the quantile of the values and `p` more on the highest place. It is chosen with rank error at most
-    R but for a probability beta, so `a - (1-q)n <= R - qp` for the number a of values above it; with `qp > R` that is
+    R but for a probability beta, so `a - (1-q)n <= R - qp` for the number a of values above it. With `qp > R` that is
     negative, and the guard is at or above every q-quantile. Nothing needs to be known of n. Lower guards are upper ones
     of the mirrored values. In a halving every choice keeps its promise within its own part, and values up to a guard go
-    to the guards below it, so that promises for parts are promises for all (docs/theory/choices.md, "Intervals").
+    to the guards below it. So promises for parts are promises for all (docs/theory/choices.md, "Intervals").
 
     Guarantee: `Pure(epsilon)`, three times that of `HalvedQuantiles` with epsilon/3; `p` is public. But for a
     probability `beta` every q-quantile lies between its guards, for all q together, whatever the values are, if there
@@ -563,7 +563,7 @@ class GuardedQuantiles:
 
 
 def _reaches(guards: HalvedQuantiles, points: int) -> list[int]:
-    """A guard's rank is off by the share q of its margin and by as much again as its own error, and by its parent's."""
+    """A guard's rank is off by the part q of its margin and by as much again as its own error, and by its parent's."""
     quantiles, places = [Fraction(q) for q in guards.at], guards.grid(points)
     share = Fraction(guards.epsilon) / guards.rounds
     if guards.moves > 1 or len(quantiles) == 1:

@@ -90,7 +90,7 @@ class Grid:
 def rank_utilities(votes: Votes) -> Votes:
     """For each cell, minus the number of copies that would have to move for it to hold the median.
 
-    The distance of the cell's ranks `[below, below + here]` from k/2, rounded up: an integer, 0 for the median's
+    The distance of the cell's ranks `[below, below + here]` from k/2, rounded up. It is an integer, 0 for the median's
     cell, and of sensitivity 1 when one copy changes its vote, appears or disappears.
 
     >>> rank_utilities(np.array([1, 0, 5, 2, 3]))
@@ -129,8 +129,8 @@ def words(key: str, values: Iterable[Any]) -> Words:
     Elements are ints, floats, strings and bytes, or a NumPy array of them. Elements that are equal in Python (`1`,
     `1.0`, `True`; `0.0` and `-0.0`) have the same word, and so have all NaN. Other types raise `InvalidParameter`.
 
-    For a column of integers a database computes the same words by hashing `key || 'i' || column`, for one of text
-    by hashing `key || 's' || column`, and reading the first 16 hexadecimal digits as a number.
+    A database computes the same words by hashing `key || 'i' || column` for a column of integers, and
+    `key || 's' || column` for one of text. It reads the first 16 hexadecimal digits as a number.
 
     >>> words("0" * 64, [7, "seven", 7.0]) == words("0" * 64, np.array([7, 7, 7]))
     array([ True, False,  True])
@@ -184,10 +184,10 @@ MOST_DEPTH: Final = 7
 class CountSketch:
     """How often an item occurred, without bias and with a standard deviation of at most `||f|| / sqrt(width)` a row.
 
-    `||f||` is the root of the sum of squared frequencies. Every item has a column and a sign in each of `depth` rows;
-    the estimate is the median of its signed counters, which lies off by more than three of these deviations only if
-    most rows do, each with probability 1/9 at most. It is right for streams and items that were fixed beforehand, and
-    it is not private. Source: Charikar, Chen and Farach-Colton (2002).
+    `||f||` is the root of the sum of squared frequencies. Every item has a column and a sign in each of `depth` rows.
+    The estimate is the median of its signed counters. It lies off by more than three of these deviations only if most
+    rows do, each with probability 1/9 at most. It is right for streams and items that were fixed beforehand, and it is
+    not private. Source: Charikar, Chen and Farach-Colton (2002).
 
     Errors: `InvalidParameter` for a width that is no power of two up to 2**16, or a depth not odd or above 7.
 
@@ -504,7 +504,7 @@ class Phantoms:
         return self._holding(raised(self._array(), hashed))
 
     def veil(self, source: noise.Source) -> "Phantoms":
-        """With fresh dummy elements, which hide the arrivals since the last outcome; each veil costs accuracy."""
+        """With fresh dummy elements, which hide the arrivals since the last outcome; each refresh costs accuracy."""
         fresh = drawn(self.distinct.law(1), source, self.distinct.registers)
         return replace(self._holding(np.maximum(self._array(), fresh)), veils=self.veils | {_name(source)})
 
@@ -638,10 +638,10 @@ _ROOM = 2**14  # for some ten thousand units, compressed, and little beside the 
 class Counters:
     """The counters of one stream: secret state, shown nowhere.
 
-    `used` has a row for each unit that took part in a published answer: its id `unit` (int64 or string, ascending) and
-    `used`, from 1 to `hits`; with `hits` it is out. `published` counts the published answers, so that the state of a
-    stream never returns to an earlier one. A counter beyond `hits` raises `InvalidParameter`: it would be a unit that
-    paid more than it had.
+    `used` has a row for each unit that took part in a published answer. Its columns are the id `unit` (int64 or string,
+    ascending) and `used`, from 1 to `hits`; with `hits` it is out. `published` counts the published answers, so that
+    the state of a stream never returns to an earlier one. A counter beyond `hits` raises `InvalidParameter`: it would
+    be a unit that paid more than it had.
 
     >>> counters = Counters(hits=2).raised(pa.table({"unit": [7, 3], "used": [1, 2]}))
     >>> counters

@@ -68,8 +68,7 @@ class Classes:
         return tuple(np.bincount(self.labels, minlength=len(self.holds)).tolist())
 
     def candidates(self, rows: int) -> int:
-        """How many databases of this many rows there are, those with the same number of rows in each class being
-        one."""
+        """How many databases of this many rows there are; those with the same number of rows in each class are one."""
         return math.comb(len(self.holds) + rows - 1, rows)
 
     def choices(self, rows: int, measure: Measure) -> int:
@@ -77,7 +76,7 @@ class Classes:
         return self.candidates(rows) if measure == "classes" else math.comb(len(self.labels) + rows - 1, rows)
 
     def feasible(self, rows: int, most: int = MOST_CANDIDATES) -> bool:
-        """Whether all candidates can be gone through: limits on them, their rows, and their answers, all told."""
+        """Whether all candidates can be gone through: limits on them, their rows, and all their answers."""
         candidates = self.candidates(rows)
         answers = candidates * self.holds.shape[1]
         return candidates <= most and candidates * rows <= MOST_ROWS and answers <= MOST_ANSWERS
@@ -187,7 +186,7 @@ class SmallDatabases:
         return Pure(self.epsilon)
 
     def shortfall(self, size: int, beta: Number) -> float:
-        """By how much the error may exceed the least one there is, but for a probability beta: a share of rows."""
+        """By how much the error may exceed the least one there is, but for a probability beta: a fraction of rows."""
         odds = self.classes.choices(self.rows, self.measure) / probability(beta, "beta")
         steps = (math.log(odds.numerator) - math.log(odds.denominator)) / float(self.unit)
         return steps / (self.rows * self.classes.grid * whole(size, "size"))
@@ -200,8 +199,8 @@ class SmallDatabases:
         return sorted(cell for label in np.unique(members) for cell in self._cells(members, int(label), source))
 
     def law(self, scores: Sequence[int], which: NDArray[np.int32]) -> WeightedLaw:
-        """The exact distribution of the score. It depends on data: for drawing and for reports about synthetic data
-        only."""
+        """The exact distribution of the score.
+        It depends on data: for drawing and for reports about synthetic data only."""
         return WeightedLaw(scores, self.unit, self._weighed(which, len(scores)))
 
     def scored(self, counts: Sequence[int], size: int) -> tuple[list[int], NDArray[np.int32]]:

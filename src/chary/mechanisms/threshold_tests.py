@@ -46,9 +46,9 @@ class Crossed:
 class SparseVectorMachine:
     """Whether each integer, with fresh noise, reaches a threshold with noise of its own; it ends at the last of `hits`.
 
-    Guarantee: that of its `sizes`, for any number of values, chosen adaptively, each of which moves by at most
-    `sensitivity` steps between neighbours (and all in one direction, if the noise was made for that). The published
-    proofs hold for discrete noise because the sensitivity is whole (docs/theory/thresholds.md). All in grid steps.
+    Guarantee: that of its `sizes`, for any number of values, chosen adaptively. Each moves by at most `sensitivity`
+    steps between neighbours (and all in one direction, if the noise was made for that). The published proofs hold for
+    discrete noise because the sensitivity is whole (docs/theory/thresholds.md). All in grid steps.
 
     >>> from chary.accounting import sparse_noise
     >>> sure = SparseVectorMachine(sparse_noise(epsilon=10**6, hits=2), sensitivity=1)
@@ -96,7 +96,7 @@ class SparseVectorMachine:
     ) -> tuple[HiddenThreshold, Crossed]:
         """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
         if state.used >= self.sizes.hits:
-            raise InvalidParameter("all hits of this sparse vector are used up")
+            raise InvalidParameter("all hits of this sparse vector are exhausted")
         noisy = self._laws()[1].apply(values, source)
         above: list[int] = []
         tested = 0
@@ -165,10 +165,9 @@ class Geometric:
 class OneSidedMachine:
     """Whether each integer and its fresh noise reach a threshold and its hidden noise; it ends at the last of `hits`.
 
-    Guarantee: `sizes.event`, for any number of values, chosen adaptively, each of which moves by at most
-    `sizes.sensitivity` steps between neighbours (and all in one direction, if the noise was made for that); the proof
-    is in docs/theory/thresholds.md. The threshold that is tested lies `sizes.shift` above the public one. All in grid
-    steps.
+    Guarantee: `sizes.event`, for any number of values, chosen adaptively. Each moves by at most `sizes.sensitivity`
+    steps between neighbours (and all in one direction, if the noise was made for that). The proof is in
+    docs/theory/thresholds.md. The threshold that is tested lies `sizes.shift` above the public one. All in grid steps.
 
     Source: theory section 10, "Few hits".
 
@@ -226,7 +225,7 @@ class OneSidedMachine:
         """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
         left = self.sizes.hits - state.used
         if left <= 0:
-            raise InvalidParameter("all hits of this sparse vector are used up")
+            raise InvalidParameter("all hits of this sparse vector are exhausted")
         bar = threshold + self.sizes.shift + state.shift
         found = np.flatnonzero(self._laws()[1].apply(values, source) >= bar)[:left]
         above = [int(position) for position in found]
@@ -267,7 +266,7 @@ class ThreeZones:
 
     def __post_init__(self) -> None:
         if any(isinstance(bar, bool) or not isinstance(bar, int) for bar in (self.low, self.high)):
-            raise InvalidParameter("low and high must be whole numbers of grid steps")
+            raise InvalidParameter("low and high must be integers of grid steps")
         if self.low >= self.high:
             raise InvalidParameter("low must be below high")
         self.event()
@@ -335,7 +334,7 @@ def revise(held: Held, threshold: int) -> Held | Published:
     Held(<secret>, floor=490)
     """
     if threshold >= held.floor:
-        raise InvalidParameter("a revision must lower the bar below the last one that was tried")
+        raise InvalidParameter("a revision must lower the threshold below the last one that was tried")
     return judge(held.value, held.score, threshold)
 
 
@@ -352,8 +351,8 @@ class Watched:
 class BarTests:
     """One conditional release for each of many values, in order; with `most_hits`, halting right after that many.
 
-    Guarantee: each value is an epsilon-DP call with a NotPrior target; noise is independent, so if neighbours differ
-    in c of the values, at most min(hits, c) of the hits concern any of them (theory 1.6).
+    Guarantee: each value is an epsilon-DP call with a NotPrior target, and noise is independent. So if neighbours
+    differ in c of the values, at most min(hits, c) of the hits concern any of them (theory 1.6).
     """
 
     additive: Additive
@@ -386,11 +385,11 @@ _REST_WORDS: Final = _REST_BITS // _WORD_BITS
 class SharpSampler:
     """Whether integers hit, each with exactly its probability in the table, independently.
 
-    Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity; misses cost nothing
-    where no cost was given to them.
+    Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity. Misses cost nothing
+    unless they were given a cost.
 
     A value between two places of the chain moves to one of them with a probability in proportion, which is what the
-    table's mixing means; then 64 random bits are compared with the leading bits of that probability, and the rest is
+    table's mixing means. Then 64 random bits are compared with the leading bits of that probability, and the rest is
     drawn only where they are equal. The time a draw takes depends on values only through that, with a probability of
     2^-64.
 
@@ -410,7 +409,7 @@ class SharpSampler:
         # Beyond it whether values fit int64 would decide how a draw fails.
         if self.table.spacing > LARGEST_UPPER:
             raise InvalidParameter(
-                "one unit may move this by so many steps that no test draws them exactly: take a coarser grid"
+                "one unit may move this by too many steps for a test to draw them exactly: take a coarser grid"
             )
 
     def event(self) -> SharpTest:
@@ -462,8 +461,8 @@ class SharpSampler:
 class SharpTests:
     """One optimal test for each of many values, in order; with `most_hits`, halting right after that many.
 
-    Guarantee: each value is a `SharpTest`, and at a hit a release with noise of its own (`fresh`; None for no values),
-    drawn for that purpose alone; draws are independent, so if neighbours differ in c of the values, at most
+    Guarantee: each value is a `SharpTest`. At a hit it is also a release with noise of its own (`fresh`; None for no
+    values), drawn for that purpose alone. Draws are independent, so if neighbours differ in c of the values, at most
     min(hits, c) of the hits and values concern any of them (theory 1.6).
     """
 
@@ -528,8 +527,8 @@ class AdditiveTest:
         return 2
 
     def law(self, value: int) -> noise.FiniteLaw:
-        """The exact distribution of the outcome. It depends on data: for drawing and for reports about synthetic data
-        only."""
+        """The exact distribution of the outcome.
+        It depends on data: for drawing and for reports about synthetic data only."""
         return ThresholdLaw(self.additive.scale, self.threshold - int(value))
 
     def step(self, value: int, source: noise.Source) -> int:
@@ -542,8 +541,7 @@ class AdditiveTest:
 
 
 class ThresholdLaw(noise.FiniteLaw):
-    """Outcome 1 has the probability that discrete Laplace noise is `distance` or more: `r^distance/(1 + r)`, or 1 minus
-    it.
+    """Outcome 1: discrete Laplace noise is `distance` or more. Its probability is `r^distance/(1 + r)`, or 1 minus it.
 
     Here `r = exp(-1/scale)`, and the rarer outcome is the one in closed form.
     """

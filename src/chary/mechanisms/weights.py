@@ -43,7 +43,7 @@ UNBUFFERED: Final = 16
 def pieces_of(which: Numbers, patterns: Flags) -> Pieces | None:
     """Rows that have the same pattern as few slices, without those whose pattern is empty; None if they would be many.
 
-    Every slice costs a call, which has to be little next to the cells themselves.
+    Every slice costs a call, which has to be little compared with the cells themselves.
     """
     used: Flags = np.logical_or.reduce(patterns, axis=1)
     if len(used) == 1:
@@ -122,7 +122,8 @@ def multiply_gathered(matrix: CellWeights, which: Numbers, factors: CellWeights,
 
 def _blocks(which: Numbers, table: CellWeights, scratch: CellWeights) -> Iterator[tuple[slice, CellWeights]]:
     """A block of rows after the other, with the line of the table for each; the next block overwrites it. The scratch
-    has room for one line at least."""
+    holds one line at least.
+    """
     columns = table.shape[1]
     together = len(scratch) // columns
     for low in range(0, len(which), together):
@@ -168,7 +169,7 @@ def _span(flags: Flags) -> slice:
 
 
 def aligned(size: int) -> CellWeights:
-    """Room for this many weights that begins with a line of the processor's cache."""
+    """Space for that many weights that begins with a line of the processor's cache."""
     line = 64
     room = np.empty(size + line, np.float32)
     start = -room.ctypes.data % line // room.itemsize
@@ -322,7 +323,7 @@ class PublicHistogram:
         return self.weights.reshape(len(cells.which), cells.patterns.shape[1])
 
     def _scratch(self, columns: int) -> CellWeights:
-        """Room for some rows, kept: new memory takes longer than a change."""
+        """Space for some rows, kept: new memory takes longer than a change."""
         if len(self._room) < max(columns, min(BLOCK, self.cells)):
             self._room = aligned(max(columns, min(BLOCK, self.cells)))
         return self._room
@@ -349,7 +350,7 @@ class Change:
     """What one hard answer did to the histogram: `scale` and then `lift` all cells, `factor` those of `query`.
 
     `size` is the number of rows at that time. All of it follows from published answers. One that is not `hard` came of
-    what else was published, or of an earlier answer again. Where the histogram is refitted, it was told that the truth
+    what else was published, or of an earlier answer again. Where the histogram is refitted, it learnt that the truth
     lies from `low` to `high`.
     """
 
@@ -374,13 +375,13 @@ class Easy(NamedTuple):
 class MultiplicativeWeights:
     """The rule: how far an answer may be off, and how a hard answer corrects the histogram.
 
-    With noisy answers within alpha/3 of the truth, easy answers are within alpha. *published*: weights are
-    multiplied by exp(-alpha/6) on the side that is too heavy ([GROW] Algorithm 3). *projected* (this work): by as
-    much as brings the histogram's answer to the nearest value that the noise leaves possible; it needs at least 8
-    times fewer hard answers in the worst case. *refitted* (this work): projected, and once again on each earlier
-    answer at the same size, the latest first, that the histogram contradicts by then. `mixing` is how much of a new
-    row is taken to be anywhere, the rest being taken to be like the rows before it; in the published rule it is 1.
-    See docs/theory/pmw.md.
+    With noisy answers within alpha/3 of the truth, easy answers are within alpha. A hard answer changes the weights on
+    the side that is too heavy. *published*: by the factor exp(-alpha/6) ([GROW] Algorithm 3). *Projected* (this work):
+    by as much as brings the histogram's answer to the nearest value that the noise leaves possible. It needs at least 8
+    times fewer hard answers in the worst case. *Refitted* (this work): projected, and once again on each earlier answer
+    at the same size, the latest first, that the histogram contradicts by then. `mixing` is how much of a new row is
+    taken to be anywhere, the rest being taken to be like the rows before it. In the published rule it is 1. See
+    docs/theory/pmw.md.
     """
 
     alpha: Number
@@ -422,7 +423,8 @@ class MultiplicativeWeights:
         """By what a hard answer, off by at most `margin`, multiplies the cells of its query.
 
         It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3. `above` says
-        on which side of the share the truth was found, by alpha/3 at least, if something else than the answer told it.
+        on which side of the histogram's fraction the truth was found, by alpha/3 at least, if something else than the
+        answer revealed it.
 
         >>> rule = MultiplicativeWeights("0.03")
         >>> rule.factor(0.25, 0.51, 0.01), rule.factor(0.75, 0.49, 0.01), rule.factor(0.985, 1.02, 0.01)
@@ -511,7 +513,7 @@ class WeightVector:
     def within(self, query: str, cells: Cells, size: int, low: float, high: float) -> Change:
         """What brings its answer at this size, which came from elsewhere, between these ends, as near as it is.
 
-        Nothing but growth where it lies there, as far as single precision tells, and where none but 0 or 1 would do.
+        Nothing but growth where it lies there, as far as single precision shows, and where none but 0 or 1 would do.
         """
         share, kept = self.share(cells, size), self.rule.kept(self.size, size)
         goal = min(max(share, low), high)
@@ -530,9 +532,9 @@ class WeightVector:
         return replace(self._change(query, self.size, 1.0, 1 - float(self.rule.mixing)), hard=False)
 
     def again(self, change: Change, cells: Cells) -> Change:
-        """The same for what was reported at an earlier change, at the same size."""
+        """The same for what was learnt at an earlier change, at the same size."""
         if change.low is None or change.high is None:
-            raise TypeError("this change was told no ends")
+            raise TypeError("this change has no ends")
         return self.within(change.query, cells, change.size, change.low, change.high)
 
     def _change(self, query: str, size: int, factor: float, kept: float) -> Change:

@@ -148,8 +148,8 @@ NAMES: Final = ("cells", "prefixes", "ranges")
 class LinearQueries:
     """Questions about `cells`, in their order: `weights` has a row of integers for each, `keys` its name.
 
-    Errors: `InvalidQuery` for fewer than two cells or more than 256, no questions or more than 20,000, a row of another
-    length, or of zeros alone, and for weights that are no integers up to 2**20.
+    Errors: `InvalidQuery` for fewer than two cells or more than 256, and for no questions or more than 20,000. Also for
+    a row of another length, or of zeros alone, and for weights that are no integers up to 2**20.
 
     >>> asked = LinearQueries.of("prefixes", (("a",), ("b",), ("c",)), ("letter",))
     >>> asked.columns, asked.keys[1], asked.weights.tolist()
@@ -170,7 +170,7 @@ class LinearQueries:
         sum by weights.
         """
         if not 2 <= len(cells) <= MOST_CELLS:
-            raise InvalidQuery(f"a workload is about 2 to {MOST_CELLS} cells: give the query so many keys")
+            raise InvalidQuery(f"a workload is about 2 to {MOST_CELLS} cells: give the query as many keys")
         if isinstance(workload, str):
             return _runs(workload, cells)
         if isinstance(workload, Mapping):
@@ -202,7 +202,7 @@ def partitions(cells: Cells) -> dict[tuple[int, ...], Integers]:
 def _runs(name: str, cells: Cells) -> LinearQueries:
     size, ends = len(cells), [_scalar(cell) for cell in cells]
     if name not in NAMES:
-        raise InvalidQuery(f"a workload is one of {', '.join(NAMES)}, lists of columns, or rows of whole numbers")
+        raise InvalidQuery(f"a workload is one of {', '.join(NAMES)}, lists of columns, or rows of integers")
     pairs = [(low, low) for low in range(size)] if name == "cells" else [(0, high) for high in range(size)]
     if name == "ranges":
         pairs = [(low, high) for low in range(size) for high in range(low, size)]
@@ -244,7 +244,7 @@ def _rows(rows: list[Any], cells: Cells) -> Integers:
     for row in rows:
         known = isinstance(row, (list, tuple)) and len(row) == len(cells)
         if not known or any(type(weight) is not int or abs(weight) > LARGEST_WEIGHT for weight in row):
-            raise InvalidQuery(f"each question is a list of {len(cells)} whole numbers up to 2**20, one for each cell")
+            raise InvalidQuery(f"each question is a list of {len(cells)} integers up to 2**20, one for each cell")
         if not any(row):
             raise InvalidQuery("a question whose weights are all 0 has the answer 0")
     return np.array(rows, dtype=np.int64)
@@ -281,9 +281,9 @@ class CellChange:
     def of(self, sums: Integers) -> tuple[int, int]:
         """How far it changes one of these sums of cells, and all of them, added.
 
-        All change by at most `l1` times the largest column. One sum by at most `single` times its weights; and, because
-        weights of one sign up to e are a mixture of sets of cells with e in all, by `together` times e, or `l1` times e
-        for both signs.
+        All change by at most `l1` times the largest column. One sum changes by at most `single` times its weights.
+        Weights of one sign up to e are a mixture of sets of cells with e in all. So it also changes by at most
+        `together` times e, or `l1` times e for both signs.
         """
         sizes = np.abs(sums)
         one_sign = np.all(sums >= 0, axis=1) | np.all(sums <= 0, axis=1)
@@ -365,7 +365,7 @@ class Noising:
     gaussian: bool
 
     def noise(self, sums: Integers, change: CellChange, share: Fraction) -> Additive:
-        """The noise of one group for its share of epsilon or rho.
+        """The noise of one group for its part of epsilon or rho.
 
         One unit changes each sum by at most M and all by at most T, added. Laplace: T is counted in multiples of M.
         Gaussian: the squares add up to at most M T.
@@ -377,12 +377,12 @@ class Noising:
         return Laplace.for_epsilon(part, sensitivity=single, times=-(-total // single))
 
     def precision(self, sums: Integers, change: CellChange) -> float:
-        """What one over the variance of a group is proportional to, but for its share."""
+        """What one over the variance of a group is proportional to, but for its part of the privacy."""
         single, total = change.of(sums)
         return 1 / (single * total) if self.gaussian else 1 / float(single * -(-total // single)) ** 2
 
     def weights(self, shares: Floats, precisions: Floats) -> tuple[Floats, Floats]:
-        """One over the variances, up to a common factor, and how they change with the shares."""
+        """One over the variances, up to a common factor, and how they change with the parts."""
         if self.gaussian:
             return shares * precisions, precisions
         return shares**2 * precisions, 2 * shares * precisions
@@ -390,11 +390,11 @@ class Noising:
 
 @dataclass(frozen=True, eq=False)
 class MatrixMeasurement:
-    """A strategy and the share of each of its groups; groups without a share are not measured.
+    """A strategy and the part of the privacy of each of its groups; groups without a part are not measured.
 
-    Guarantee: epsilon-DP, or rho-zCDP, for all sums together: each group is private for its share, and the shares sum
-    to 1. The estimates are worked out from noisy sums alone, by weighted least squares, which has the least variance
-    of all unbiased combinations of them.
+    Guarantee: epsilon-DP, or rho-zCDP, for all sums together: each group is private for its part, and the parts sum to
+    1. The estimates are worked out from noisy sums alone, by weighted least squares, which has the least variance of
+    all unbiased combinations of them.
 
     >>> cells = tuple((k,) for k in range(64))
     >>> asked = LinearQueries.of("prefixes", cells, ("k",))
@@ -515,7 +515,7 @@ def _shared(
 
 
 def _best_shares(grams: Floats, wanted: Floats, precisions: Floats, noising: Noising) -> Floats:
-    """The shares at which the variances of all answers have the least sum: `tr(H^-1 W)` of the weighted grams H."""
+    """The parts at which the variances of all answers have the least sum: `tr(H^-1 W)` of the weighted grams H."""
     if len(grams) == 1:
         return np.ones(1)
     flat = grams.reshape(len(grams), -1)
