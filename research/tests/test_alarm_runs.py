@@ -68,7 +68,7 @@ def test_pure_stopping_by_hand():
         if closed + max(losses.halted[steps - 1], losses.running[steps - 1]) > 1:
             break
         closed, steps, days = (closed + losses.halted[steps - 1], 0, days + 1) if flag else (closed, steps, days + 1)
-    found = stopped(NARROW, flags, RULES["pure stopping (ours)"](NARROW))
+    found = stopped(NARROW, flags, RULES["pure stopping (this work)"](NARROW))
     assert 0 < found.days == days < 60
 
 
@@ -96,8 +96,8 @@ def test_what_a_year_cost_is_its_losses_or_the_least_budget_that_pays_for_its_ru
 def test_noise_too_small_for_a_run_begins_none():
     tiny = GaussianRuns(YEAR, "0.5", "0.001")
     flags = np.ones(60, dtype=bool)
-    assert stopped(tiny, flags, RULES["filter, published prices"](tiny)).days == 0
-    assert not stopped(tiny, flags, RULES["filter, published prices"](tiny)).told(flags).any()
+    assert stopped(tiny, flags, RULES["filter, published costs"](tiny)).days == 0
+    assert not stopped(tiny, flags, RULES["filter, published costs"](tiny)).told(flags).any()
 
 
 @pytest.mark.statistical

@@ -36,9 +36,9 @@ class Amount:
 
     def __post_init__(self) -> None:
         if type(self.main) is not int or not 0 <= self.main <= LIMIT:
-            raise InvalidParameter(f"main must be a whole number from 0 to 2^62, got {self.main!r}")
+            raise InvalidParameter(f"main must be an integer from 0 to 2^62, got {self.main!r}")
         if type(self.delta) is not int or not 0 <= self.delta <= LIMIT:
-            raise InvalidParameter(f"delta must be a whole number from 0 to 2^62, got {self.delta!r}")
+            raise InvalidParameter(f"delta must be an integer from 0 to 2^62, got {self.delta!r}")
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.main + other.main, self.delta + other.delta)
@@ -62,7 +62,7 @@ class Amount:
         return self.main <= room.main and self.delta <= room.delta
 
     def copies_in(self, room: Amount) -> int | None:
-        """How many copies fit into the room; None if a copy costs nothing.
+        """How many copies fit into `room`; None if a copy costs nothing.
 
         >>> Amount(3).copies_in(Amount(10)), Amount(0).copies_in(Amount(10))
         (3, None)
@@ -71,7 +71,7 @@ class Amount:
         return min(counts) if counts else None
 
     def cut_to(self, room: Amount) -> Amount:
-        """As much of it as the room holds, part by part.
+        """As much of it as fits into `room`, part by part.
 
         >>> Amount(3, 1).cut_to(Amount(2, 5))
         Amount(main=2, delta=1)
@@ -81,7 +81,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Amounts as shares of a capacity: the one place where a fraction of a budget is worked out.
+    """Amounts as proportions of a capacity: the one place where a fraction of a budget is worked out.
 
     Whichever of main and delta takes more counts: the larger share of what is charged, the smaller of what is left.
 
@@ -108,7 +108,7 @@ class Shares:
         return min((part / whole for part, whole in shares if whole), default=0.0)
 
     def cap(self, share: Fraction) -> Amount:
-        """The amount that a share is, rounded down in both parts."""
+        """The amount that a proportion is, rounded down in both parts."""
         return Amount(steps_down(share, self.capacity.main), steps_down(share, self.capacity.delta))
 
     def _parts(self, amount: Amount) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -154,8 +154,8 @@ class Accounts:
 
     A call fits if its delta fits and its main part does or, where there is a basic account, its epsilons do. One that
     fits by its epsilons alone ends the main account for good: from then on every call must fit into the basic one.
-    Proof of the promise: docs/theory/charging.md, two accounts. `own` is what an analyst may still take of main and
-    delta under a cap, which holds next to that; since it counts no epsilons, the main account alone admits their calls.
+    Proof of the promise: docs/theory/charging.md, two accounts. `own` is what an analyst may still take of main and delta
+    under a cap, which holds as well. Since it counts no epsilons, the main account alone admits their calls.
 
     >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
     >>> both.fits(Amount(2), LIMIT), both.fits(Amount(3), 40), both.fits(Amount(3), 41), both.ended_by(Amount(3))
@@ -176,7 +176,7 @@ class Accounts:
         return not self.ended_by(asked) or self._fits_basic(asked, basic)
 
     def ended_by(self, asked: Amount) -> bool:
-        """Whether the main account has no room for it: if it is charged, that account has ended."""
+        """Whether it does not fit into the main account: if it is charged, that account has ended."""
         return self.alone or self.spent.main + asked.main > self.capacity.main
 
     def _fits_basic(self, asked: Amount, basic: int) -> bool:
@@ -218,14 +218,14 @@ class Accounts:
         return room if self.own is None else room.cut_to(self.own)
 
     def taken(self, amount: Amount, basic: int = LIMIT) -> float:
-        """The share of the budget that a charge takes: of the main account while it lives, then of the basic one."""
+        """The fraction of the budget that a charge takes: of the main account while it lives, then of the basic one."""
         if self.basic is None or not self.alone:
             return Shares(self.capacity).taken(amount)
         counted = Amount(min(basic, self.basic.capacity + 1), amount.delta)
         return Shares(Amount(self.basic.capacity, self.capacity.delta)).taken(counted)
 
     def share_left(self, gone: Amount = Amount(0), basic: int = 0) -> float:
-        """The share that is left, likewise, and after a charge; negative where that does not fit."""
+        """The proportion that is left, likewise, and after a charge; negative where that does not fit."""
         if self.basic is None or not self.alone:
             return Shares(self.capacity).left(self.left, gone)
         room = Amount(0 if self.own is not None else self.basic_left, self.left.delta)
@@ -237,8 +237,8 @@ class Accounts:
         return 0 if self.basic is None else max(0, self.basic.capacity - self.basic.spent)
 
     def within(self, share: Fraction, amount: Amount, basic: int) -> bool:
-        """Whether such charges stay within a share of the budget: of main and of delta, and once the main account has
-        ended, of the basic one too.
+        """Whether such charges stay within a fraction of the budget: of main and of delta, and once the main account
+        has ended, of the basic one too.
 
         >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
         >>> half = Fraction(1, 2)

@@ -69,7 +69,7 @@ class Spending:
 
 
 class Cashier(Protocol):
-    """Who hands answers out, and knows their cost."""
+    """A source of answers, which knows their cost."""
 
     def charged(self, calls: Sequence[int]) -> Spending:
         """What these calls were charged together."""
@@ -95,7 +95,7 @@ class PublishedNumber(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its key in words."""
+        """Its group in words."""
         return ", ".join(map(str, self.key))
 
     @property
@@ -113,7 +113,7 @@ class Answer:
 
     call: int
     _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
-    # What commands tell of it, of a table beside its rows; None for all public fields.
+    # What commands say of it, of a table beside its rows; None for all public fields.
     also: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Answer:
             yield PublishedNumber((), self.value, self.interval, self.caution)
 
     def figures(self) -> dict[str, Any]:
-        """What commands tell of it, by names: what was published, what that says of the truth, and its call."""
+        """What commands say of it, by names: what was published, what that says of the truth, and its call."""
         names = _public(self)[1:] if self.also is None else self.also.split()
         low, high = self.interval or (None, None)
         p_value = next((found.p_value for found in self.findings), None)
@@ -187,7 +187,7 @@ class Answer:
 
     @property
     def charged(self) -> Spending:
-        """What the call was charged, as a share of the budget."""
+        """What the call was charged, as a fraction of the budget."""
         return self._handed_out_by().charged(self._numbers())
 
     @property
@@ -215,7 +215,7 @@ class Answer:
         """
         chart = self.chart()
         if chart is None:
-            raise InvalidParameter("only answers with several values have a picture, such as those of keys")
+            raise InvalidParameter("only answers with several values have a picture, such as those of groups")
         drawing = plotter()
         return drawing.plotted(chart) if path is None else drawing.save(chart, path)
 
@@ -225,7 +225,7 @@ class Answer:
 
     def _handed_out_by(self) -> Cashier:
         if self._cashier is None:
-            raise InvalidParameter("only an answer that a session handed out knows its price: session.ask(...)")
+            raise InvalidParameter("only an answer that a session handed out knows its cost: session.ask(...)")
         return self._cashier
 
     def __getstate__(self) -> dict[str, Any]:
@@ -260,9 +260,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Table(Answer):
-    """An answer with a row for each key: iterate over its rows, look one up by `answer[key]`, or take all elsewhere.
+    """An answer with a row for each group: iterate over its rows, look one up by `answer[key]`, or take all elsewhere.
 
-    `columns` names the parts of a key. A key of one column may be looked up by its value alone.
+    `columns` names the parts of a group. A key of one column may be looked up by its value alone.
     """
 
     columns: tuple[str, ...]
@@ -317,7 +317,7 @@ class Table(Answer):
         return {self.noun: list(self._told_rows())} | also | {"call": self.call}
 
     def _told_rows(self) -> Iterator[dict[str, Any]]:
-        """What commands tell of each row."""
+        """What commands say of each row."""
         for position, key in enumerate(self.keys):
             yield {"key": list(key)} | in_json(self.cells(position))
 
@@ -406,7 +406,7 @@ class NoisyNumber(Answer):
 
 @dataclass(frozen=True)
 class NoisyNumbers(Table):
-    """One noisy number for each key, in the order the keys were listed; `error_bar` holds for each of them.
+    """One noisy number for each group, in the order the groups were listed; `error_bar` holds for each of them.
 
     >>> NoisyNumbers(1, ("clinic",), (("north",), ("south",)), (512, 77), 30.0)["south"]
     {'clinic': 'south', 'value': 77, 'low': 47.0, 'high': 107.0}
@@ -479,12 +479,12 @@ def handed_out(answer: Handed, cashier: Cashier) -> Handed:
 
 
 def scalar(key: Key) -> Any:
-    """A key as people write it: the value alone for one column, a tuple for several."""
+    """A group as people write it: the value alone for one column, a tuple for several."""
     return key[0] if len(key) == 1 else key
 
 
 def bytes_in_json(value: bytes) -> dict[str, str]:
-    """Bytes as JSON: in base64, with the SHA-256 that tells them from any other object.
+    """Bytes as JSON: in base64, with the SHA-256 that says them from any other object.
 
     >>> bytes_in_json(b"ab")["bytes"]
     'YWI='

@@ -31,9 +31,9 @@ from chary.interruption import interrupted
 
 
 class OwnerWarning(UserWarning):
-    """A warning for the owner of the rows only, since it may count cells; it stops nothing.
+    """What only who owns the rows should see, since it may count cells; it stops nothing.
 
-    It is told where data are opened: in Python as a warning, by the command on standard error. No answer, ledger,
+    It is reported where data are opened: in Python as a warning, by the command on standard error. No answer, ledger,
     error or response of a service holds it.
     """
 
@@ -141,7 +141,7 @@ def quietly(work: Callable[[], _T], failure: Exception) -> _T:
         raise
     except Exception as error:
         told: BaseException = KeyboardInterrupt() if interrupted(error) else failure
-    # Raised outside the handler: within it the original would be the context of what is told.
+    # Raised outside the handler: within it the original would be the context of what is reported.
     raise told
 
 
@@ -161,5 +161,5 @@ def brought(work: Callable[[], _T], failure: str) -> _T:
         raise
     except BaseException:  # what an extension panics with is no Exception
         pass
-    # Raised outside the handler: within it the original would be the context of what is told.
+    # Raised outside the handler: within it the original would be the context of what is reported.
     raise AlgorithmFailed(failure)

@@ -21,7 +21,7 @@ _DIGITS: Final = 320
 # Numbers are exact, and no longer than these 1,233 digits: what they are multiplied with stays short too.
 _LONGEST: Final = 4096
 _LONGEST_TEXT: Final = 2 * 1300
-# One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a price.
+# One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a cost.
 SMALLEST_EPSILON = Fraction(1, 10**15)
 # Of whatever is counted there is no more: numbers are not larger either.
 LARGEST_WHOLE: Final = 10**308 - 1
@@ -34,8 +34,9 @@ def exact(value: Number, name: str) -> Fraction:
     """The rational number the user wrote: `0.1` is one tenth, not the nearest binary fraction.
 
     Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`, NumPy scalars
-    as what they hold. NaN, infinities, Booleans, numbers of 1e308 and more or nearer to 0 than 1e-308, however they are
-    written, those of more than 1,233 digits, arrays of several numbers and anything else raise `InvalidParameter`.
+    as what they hold. `InvalidParameter` for NaN, infinities, Booleans, arrays of several numbers and anything else.
+    The same for numbers of 1e308 and more or nearer to 0 than 1e-308, however they are written, and those of more than
+    1,233 digits.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
@@ -96,9 +97,9 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
         return value
     read = _held(value)
     if isinstance(read, bool) or not isinstance(read, int) or read < least:
-        raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {_shortened(read)}")
+        raise InvalidParameter(f"{name} must be an integer of at least {least}, got {_shortened(read)}")
     if read > LARGEST_WHOLE:
-        raise InvalidParameter(f"{name} must be a whole number below 1e308, got {_shortened(read)}")
+        raise InvalidParameter(f"{name} must be an integer below 1e308, got {_shortened(read)}")
     return read
 
 
@@ -217,9 +218,9 @@ def work_out(*values: object) -> None:
     """Nothing: that the values could be worked out is all."""
 
 
-# Words for people: shares of the budget, what was charged and what is left, without what accounting is made of.
+# Words for people: proportions of the budget, what was charged and what is left, without what accounting is made of.
 
-# What the accounting is made of. People see prices instead; `to_dict` and `--json` have all of it.
+# What the accounting is made of. People see costs instead; `to_dict` and `--json` have all of it.
 ACCOUNTANTS: Final = frozenset(
     {"alpha", "delta", "epsilon", "epsilon_per_call", "lambda", "log_moment", "order", "rho", "spent"}
 )
@@ -233,7 +234,7 @@ EVERY_CHARGED: Final = "every call is charged its epsilon, hit or miss"
 
 
 def percent(share: Fraction | float) -> str:
-    """A share for people: three digits, and more where fewer would make something of it nothing or all.
+    """A proportion for people: three digits, and more where fewer would make something of it nothing or all.
 
     >>> percent(0.02714), percent(1e-7), percent(0.999964), percent(1)
     ('2.71 %', '1e-05 %', '99.996 %', '100 %')
@@ -276,7 +277,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def priced(charged: float, left: float) -> str:
-    """What was charged and what is left, as shares of the budget, for people.
+    """What was charged and what is left, as proportions of the budget, for people.
 
     >>> priced(0.027, 0.613), priced(0, 0.613)
     ('charged 2.7 %, 61.3 % left', 'free, 61.3 % left')

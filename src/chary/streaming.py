@@ -33,8 +33,8 @@ def changed_median(poll: Poll, epsilon: Number, last: int, band: int) -> Plan[tu
     """A cell by the exponential mechanism on rank utilities, if it is more than `band` cells from the last one.
 
     The cell of 0 is within no other cell's band. Guarantee: one epsilon-DP call, for the votes of one copy, with the
-    NotPrior target "changed": utilities are integers that one copy changes by at most 1, and every cell within the
-    band is published as the same outcome.
+    NotPrior target "changed". Utilities are integers that one copy changes by at most 1, and every cell within the band
+    is published as the same outcome.
     """
     choice = Exponential(epsilon, sensitivity=1)
 
@@ -74,7 +74,7 @@ class Bank(Protocol):
 
 
 class Copies:
-    """Copies of any estimator. One that raises is NaN from then on, since a failure would tell about its key.
+    """Copies of any estimator. One that raises is NaN from then on, since a failure would say about its key.
 
     >>> bank = Copies(SecondMoment, ["0" * 64, "1" * 64])
     >>> bank.update("a")
@@ -159,23 +159,23 @@ class RobustAnswer:
 
 
 class RobustStream:
-    """Answers about a growing stream whose items may be chosen by anyone who sees the answers.
+    """Answers about a growing stream whose items may be chosen by those who see the answers.
 
     What is protected is the coins of the copies: all answers together are (epsilon, delta)-DP, by the budget, for the
     key of any one copy. So no stream that was chosen by the answers can be much worse for a copy than a stream fixed
     beforehand (`risk` says how much; docs/theory/growing.md). Items are public, and nothing protects them.
 
-    An answer within the last one's band is free; a change is charged, and once no further change could be paid,
-    `answer` raises `BudgetExceeded` for good while `last` and `update` go on.
+    An answer within the last one's band is free; a change is charged. Once no further change could be paid, `answer`
+    raises `BudgetExceeded` for good while `last` and `update` continue.
 
     - `make_estimator(key)`: an `Estimator`, such as `SecondMoment` or `lambda key: FlajoletMartin(key, 256)`.
     - `step`, `largest`: answers are 0 or powers of `1 + step` up to the first that reaches `largest`, a public bound.
     - `band`: an answer stays while it is at most this many cells from the median, and 0 while that is 0.
     - `hits`: how many changes to pay for, or `epsilon`: the size of each call.
 
-    Errors: `InvalidParameter` for a step that is not positive, both or neither of hits and epsilon, copies too few for
-    calls of that size to find the median, or a budget under which answers that stay are charged: one without delta, or
-    one for which epsilon is too large. Not safe to use from several threads.
+    Errors: `InvalidParameter` for a step that is not positive, and for both or neither of hits and epsilon. The same
+    for copies too few for calls of that size to find the median. The same for a budget under which answers that stay
+    are charged: one without delta, or one for which epsilon is too large. Not safe to use from several threads.
 
     >>> from chary.mechanisms import SecondMoment
     >>> stream = RobustStream(
@@ -265,7 +265,8 @@ class RobustStream:
     @property
     def factor(self) -> float:
         """An answer is right if it is between the number divided by this factor and the number times it, where each
-        copy that is right is exact; the copies' own relative error comes on top. Numbers above `largest` aside."""
+        copy that is right is exact. The copies' own relative error comes on top. Numbers above `largest` are
+        excepted."""
         return float((1 + Fraction(self._grid.step)) ** self._band) * math.sqrt(1 + float(self._grid.step))
 
     def risk(self, *, wrong: Number, answers: int = 1) -> float:
@@ -307,7 +308,7 @@ class RobustStream:
     def _used_up(self) -> BudgetExceeded:
         self._exhausted = True
         return BudgetExceeded(
-            f"all {self._changes} changes that the budget pays for are used up; the last answer may be out of date"
+            f"all {self._changes} changes that the budget pays for are exhausted; the last answer may be out of date"
         )
 
     @property
@@ -329,7 +330,7 @@ def _call_size(budget: Budget, hits: int | None, epsilon: Number | None) -> Frac
 
 
 def _many_wrong(budget: Budget, copies: int, many: int, wrong: float) -> float:
-    """The probability that this many copies are wrong: the least over m of `C(copies, m) / C(many, m)` times the
+    """The probability that this many copies are wrong. It is the least over m of `C(copies, m) / C(many, m)` times the
     probability that m given copies are, at most `(e^epsilon wrong)^m` and what delta adds for a group of m."""
     epsilon, delta = (float(part) for part in budget.exact)
     best, sets, failing = 1.0, 1.0, 0.0
@@ -340,7 +341,7 @@ def _many_wrong(budget: Budget, copies: int, many: int, wrong: float) -> float:
     return best
 
 
-# One number about a stream, from a sketch that can tell many.
+# One number about a stream, from a sketch that can say many.
 
 
 class ItemFrequency(Estimator):

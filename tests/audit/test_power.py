@@ -26,7 +26,7 @@ TIGHT = {
     "select by draws: a hit": 0.74,
     "agreed_test": 0.999,
     "agreed_watch": 0.999,
-    "sharp test of keys": 0.999,
+    "optimal threshold test of keys": 0.999,
     "best_of_call": 0.7,
 }
 

@@ -162,7 +162,7 @@ CELLS += [(name, "top") for name in CALLS if name not in NUMBERS]
 def test_a_call_is_an_algorithm_or_is_refused_before_anything_is_charged(name, operator, session):
     ask, call = (ALONE | BESIDE)[operator], CALLS[name]()
     if operator in BESIDE and not call.numeric:
-        with pytest.raises(InvalidParameter, match="tells none here"):
+        with pytest.raises(InvalidParameter, match="has none here"):
             ask(session, call, "one")
         assert session.history == []
         return

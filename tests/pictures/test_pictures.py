@@ -137,7 +137,7 @@ def test_growing_counts_are_drawn_with_their_intervals(opened, tmp_path):
         run.ask(), run.ask()
         draw_counts(run.state.results, tmp_path / "counts.png")
         assert (tmp_path / "counts.png").stat().st_size > 1000
-    with pytest.raises(InvalidParameter, match="nothing was told yet"):
+    with pytest.raises(InvalidParameter, match="nothing was reported yet"):
         draw_counts([], tmp_path / "none.png")
 
 

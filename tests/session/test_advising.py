@@ -211,7 +211,7 @@ def test_the_smallest_error_is_first_and_the_best_has_a_call():
     errors = [(option.error, option.share) for option in advice.options]
     assert errors == sorted(errors)
     # The sharpest tests need less than half of what Laplace tests by the exact curve need, which were first before.
-    assert advice.best.mechanism == advice.options[0].mechanism == "sharp test, agreed number of tests"
+    assert advice.best.mechanism == advice.options[0].mechanism == "optimal threshold test, fixed number of tests"
     assert named(advice)["target charging, exact curve"].error > 2 * advice.best.error
     few = advise(epsilon=1, delta=DELTA, tests=10_000, hits=3)
     assert few.best.mechanism == "sparse vector, one-sided, monotone"
@@ -377,7 +377,7 @@ def test_a_series_is_asked_whole(position):
             assert max(abs(value - 500 * (key < 3)) for key, value in enumerate(found.values)) < 3 * option.error
 
 
-SHARP = ["sharp test", "sharp test, balanced"]
+SHARP = ["optimal threshold test", "optimal threshold test, balanced"]
 
 
 @pytest.mark.statistical
@@ -416,7 +416,9 @@ def asked(option):
 
 @pytest.mark.parametrize("values", [True, False])
 def test_a_sharp_call_is_quoted_with_the_error_of_the_advice(opened_by, values):
-    option = named(advise(epsilon=1, delta=DELTA, tests=500, hits=6, values=values, confidence=0.9))["sharp test"]
+    option = named(advise(epsilon=1, delta=DELTA, tests=500, hits=6, values=values, confidence=0.9))[
+        "optimal threshold test"
+    ]
     with opened_by(option) as session:
         assert session.quote(asked(option), tests=500, confidence=0.9).within.error == option.test_error
 
@@ -436,7 +438,7 @@ def test_keys_are_watched_at_the_price_of_single_tests(opened_by, name):
 def test_the_price_of_a_hit_is_split_between_test_and_value():
     terms = {"epsilon": 1, "delta": DELTA, "tests": 10_000, "hits": 20}
     usual, balanced = (named(advise(**terms))[name] for name in SHARP)
-    alone = named(advise(**terms, values=False))["sharp test"]
+    alone = named(advise(**terms, values=False))["optimal threshold test"]
     assert alone.test_error < balanced.test_error < usual.test_error
     assert balanced.error < usual.error
     assert usual.value_error < balanced.value_error
@@ -449,7 +451,7 @@ def test_what_wins_turns_on_how_many_hits_and_tests():
         advise(epsilon=1, delta=DELTA, tests=tests, hits=hits) for tests, hits in ((10_000, 2), (10_000, 40), (30, 20))
     )
     assert "sparse vector" in few.best.mechanism
-    assert "sharp test" in many.best.mechanism
+    assert "optimal threshold test" in many.best.mechanism
     # Where nearly all are to hit, releasing everything is best.
     assert small.best.mechanism == "plain composition, Gaussian"
 
@@ -458,13 +460,13 @@ def test_an_agreed_number_of_tests_errs_less():
     for values in (True, False):
         for hits in (3, 30):
             found = named(advise(epsilon=1, delta=DELTA, tests=1000, hits=hits, values=values))
-            assert found["sharp test, agreed number of tests"].error < found["sharp test"].error
+            assert found["optimal threshold test, fixed number of tests"].error < found["optimal threshold test"].error
 
 
 @pytest.mark.parametrize("terms", [{}, {"confidence": 0.9}, {"tests": None, "keys": 500, "reach": 5}], ids=str)
 def test_an_agreed_run_is_as_accurate_as_advised(opened_by, terms):
     found = advise(epsilon=1, delta=DELTA, **({"tests": 500, "hits": 6} | terms))
-    option = named(found)["sharp test, agreed number of tests"]
+    option = named(found)["optimal threshold test, fixed number of tests"]
     with opened_by(option) as session:
         run = eval(option.code, CALLS | {"session": session})
         told = run.state.accuracy(tests=500, confidence=terms.get("confidence", 0.95))
@@ -474,16 +476,16 @@ def test_an_agreed_run_is_as_accurate_as_advised(opened_by, terms):
 
 def test_without_values_nothing_is_balanced(opened):
     told = reasons(advise(epsilon=1, delta=DELTA, tests=10, hits=2, values=False))
-    assert "values=True" in told["sharp test, balanced"]
-    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["sharp test"]
-    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["sharp test, agreed number of tests"]
+    assert "values=True" in told["optimal threshold test, balanced"]
+    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["optimal threshold test"]
+    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["optimal threshold test, fixed number of tests"]
     released = reasons(advise_for(opened(budget=Budget(epsilon=1)), tests=9, hits=2))
-    assert "take a sparse vector" in released["sharp test, agreed number of tests"]
+    assert "take a sparse vector" in released["optimal threshold test, fixed number of tests"]
 
 
 def test_a_pure_session_says_that_it_has_no_price_for_sharp_tests(opened):
     told = reasons(advise_for(opened(budget=Budget(epsilon=1)), tests=9, hits=2))
-    assert "no price for a sharp test" in told["sharp test"]
+    assert "no price for a sharp test" in told["optimal threshold test"]
 
 
 @pytest.mark.parametrize("reach", [1, 2])
@@ -516,7 +518,7 @@ def test_what_units_do_not_share_costs_less():
 def test_a_series_without_values_is_watched_all_the_same():
     rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
     with chary.open_counts(rows, column="trips", ledger=":memory:", budget=USUAL, sensitivity=1) as session:
-        option = named(advise_for(session, tests=30, hits=3, values=False, above=250))["sharp test"]
+        option = named(advise_for(session, tests=30, hits=3, values=False, above=250))["optimal threshold test"]
         assert (option.value_error, option.code) == (None, option.by_key)
         found = eval(option.code, {"session": session, "query": session.series()})
         assert len(found.keys) == 30

@@ -176,8 +176,8 @@ class ExactMatches(Answering):
 class CellsOnce(Answering):
     """All cells are counted once with Gaussian noise, so small that every query is near enough: no cache, a release.
 
-    The number of rows is public, so that the noise of a query is that of its cells or of all others, whichever are
-    fewer: half of the cells at most. A row that is replaced moves two of them by 1.
+    The number of rows is public. So the noise of a query is that of its cells or of all others, whichever are fewer:
+    half of the cells at most. A row that is replaced moves two of them by 1.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -440,10 +440,9 @@ AT_ONCE: Final = partial(AfterReleases, 0)
 class Opening:
     """A budget into which the hard answers fit, the alpha of the histogram, and when it is trusted.
 
-    Hard is told from easy by optimal tests, where the part `value` of each hard answer is for its count, or by calls of
-    `epsilon` with Laplace noise. `alpha` is the largest that leaves no easy answer farther off than wanted, but with
-    probability beta, and `value` the least part that keeps hard ones as near.
-    """
+    Hard is distinguished from easy by optimal tests, where the part `value` of each hard answer is for its count, or by
+    calls of `epsilon` with Laplace noise. `alpha` is the largest that leaves no easy answer farther off than wanted,
+    but with probability beta, and `value` the least part that keeps hard ones as near."""
 
     budget: Budget
     hits: int

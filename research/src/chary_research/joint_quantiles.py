@@ -138,7 +138,7 @@ def _drawn(logs: Floats, generator: np.random.Generator) -> int:
 
 # AppIndExp: each quantile by an exponential mechanism of its own, at the epsilon whose composition has the total.
 
-# Halved so many times.
+# Halved this many times.
 _HALVINGS: Final = 40
 
 

@@ -1,4 +1,4 @@
-"""What papers print, for comparison: upper bounds up to float rounding, by which no session is charged."""
+"""What papers print, for comparison: upper bounds up to float rounding, which charge no session."""
 
 import math
 from fractions import Fraction
@@ -64,8 +64,8 @@ def zhu_wang_nonnegative_epsilon(
 
     `D_a <= a D^2/s_T^2 + 2 a D^2/s_Q^2 + ln(1 + 2 sqrt(3) pi (1 + 9 r^2/s_T^2) e^(r^2/s_T^2)) / (2 (a - 1))`, r the
     threshold. Errors: `InvalidParameter` unless s_Q >= sqrt(3) s_T and r >= 0. The argument of the logarithm should
-    bound the second moment of the mean stopping time given the threshold's noise; for r below 0.4 s_T and s_Q =
-    sqrt(3) s_T it is up to a fifth too small; `chary.accounting.gaussian_selection.nonnegative_epsilon` holds.
+    bound the second moment of the mean stopping time given the threshold's noise. For r below 0.4 s_T and s_Q = sqrt(3)
+    s_T it is up to a fifth too small. `chary.accounting.gaussian_selection.nonnegative_epsilon` holds.
 
     >>> noise = dict(threshold_noise=0.1, query_noise=0.1 * 3**0.5 * 1.000001)
     >>> zhu_wang_nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)
@@ -84,7 +84,7 @@ def zhu_wang_nonnegative_epsilon(
 # Growing and synthetic data.
 
 _THIRD = Fraction(1, 3)
-# Laws hold for a beta of at most 1/2, so ln(1/beta) is at least this.
+# Distributions hold for a beta of at most 1/2, so ln(1/beta) is at least this.
 _LEAST_LOG = math.log(2)
 
 
@@ -151,15 +151,15 @@ def majority_units(epsilon: Number) -> int:
 
 def majority_risks(units: int, epsilon: Number, share: Number, *, rule: Rule = "inverse") -> tuple[float, float]:
     """How often n independent units, each yes with probability `share` above 1/2, have a majority of no, and how often
-    the epsilon-DP vote of theirs says no; for n odd, units replaced. "inverse" is the vote of the slides, "noise"
-    chary's.
+    their epsilon-DP vote says no. The number n is odd, and units are replaced. "inverse" is the vote of the slides,
+    "noise" chary's.
 
     >>> [round(risk, 3) for risk in majority_risks(901, "0.1", "0.533")]
     [0.024, 0.095]
     """
     size, vote = whole(units, "units"), MajorityVote(epsilon, rule=rule)
     if size % 2 == 0 or not Fraction(1, 2) < exact(share, "share") < 1:
-        raise InvalidParameter("units are odd in number, and their share is above 1/2 and below 1")
+        raise InvalidParameter("units are odd in number, and their proportion is above 1/2 and below 1")
     yes = np.arange(size + 1)
     law = scipy.stats.binom.pmf(yes, size, float(exact(share, "share")))
     says_no = np.array([1 - vote.chance(2 * int(each) - size) for each in yes])

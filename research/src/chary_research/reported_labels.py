@@ -65,9 +65,9 @@ def likely_moments(log_q: Floats, rho: float, orders: Floats = ORDERS) -> Floats
 
     Source: Papernot et al. 2018, Theorem 6, at the orders m and m + 1 with q = e^(-m^2 rho), m > 1. The likely outcome
     adds at most `(1-q) A^(a-1)`, A = (1-q) / (1 - e^(-(m-1)^2 rho)), since Q gives the others at most the power in it
-    (order m); the others add at most `q B^(a-1)`, B = e^((2m+1) rho), for a <= m + 1 (order m + 1, by Jensen).
-    At fixed m the sum grows with q up to its bound if `(1 - 1/m) e^((2m-1) rho) >= 1 + 1/m` and A <= B: where one of
-    these fails, the worst case is charged.
+    (order m). The others add at most `q B^(a-1)`, B = e^((2m+1) rho), for a <= m + 1 (order m + 1, by Jensen). At fixed
+    m the sum grows with q up to its bound if `(1 - 1/m) e^((2m-1) rho) >= 1 + 1/m` and A <= B. Where one of these
+    fails, the worst case is charged.
 
     >>> float(likely_moments(np.array([-20.0]), 0.01, np.array([2.0]))[0, 0]) < 2 * 0.01
     True

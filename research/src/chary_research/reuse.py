@@ -19,8 +19,8 @@ Signs = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Reused:
-    """Accuracies of a classifier of the `variables` that looked best: on the training rows, as the holdout told it, and
-    on fresh rows, which is the truth."""
+    """Accuracies of a classifier of the `variables` that looked best: on the training rows, as the holdout reported it,
+    and on fresh rows, which is the truth."""
 
     variables: int
     training: float
@@ -56,7 +56,7 @@ class _Rows:
         return cls(signs[:, 1:], signs[:, 0])
 
     def agreement(self) -> NDArray[np.float64]:
-        """For each variable the share of rows in which it is the label."""
+        """For each variable the proportion of rows in which it is the label."""
         found: NDArray[np.float64] = (self.variables == self.labels[:, None]).mean(axis=0)
         return found
 

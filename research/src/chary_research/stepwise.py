@@ -26,7 +26,7 @@ NARROWINGS = 60
 class StepwiseNoise:
     """At step t, counted from 0, a query moves by at most `sensitivities[t]` and `noises[t]` is its `xi_t`.
 
-    A round that begins at s has a threshold with Laplace noise of scale `2/xi_s`, tests at t with `4/xi_t`, and with
+    A round that begins at s has a threshold with Laplace noise of scale `2/xi_s`, and tests at t with `4/xi_t`. With
     `values` its hit at t is followed by the query with noise `2/xi_t` of its own. The steps are public, whatever they
     follow. Both sequences may rise and fall. Errors: `InvalidParameter`, also for more than 500 steps.
 
@@ -57,9 +57,9 @@ class StepwiseNoise:
         """What a round that begins and halts at these steps loses at most, whatever it was asked in between.
 
         With M the largest sensitivity from `begun` to `halted`: the threshold moves by M, which keeps every miss a
-        miss, and the noise of the hit by `M + D_t`: `xi_s M/2 + xi_t (M + D_t)/4`, and `xi_t D_t/2` for a value. The
-        noise of misses does not matter. Where noise falls or stays, and sensitivities fall, that is `xi_s D_s` at most,
-        as Theorem 25 says, and with a value `1.5 xi_s D_s`.
+        miss. The noise of the hit moves by `M + D_t`. That is `xi_s M/2 + xi_t (M + D_t)/4`, and `xi_t D_t/2` for a
+        value. The noise of misses does not matter. Where noise falls or stays, and sensitivities fall, that is `xi_s
+        D_s` at most, as Theorem 25 says, and with a value `1.5 xi_s D_s`.
         """
         first, last = self._known(begun), self._known(halted)
         if last < first:
@@ -92,7 +92,7 @@ class StepwiseNoise:
         """The probability that a round that begins here is wrong by more than alpha in one of its tests, or its value.
 
         `tests` are how many there are at `begun`, `begun + 1`, and so on. Alpha is shared between threshold and tests
-        as is best, and `exp(-alpha xi_t/2)` is for a value, at the step where it is largest ([GROW] Theorems 26 and 28,
+        as is best. `exp(-alpha xi_t/2)` is for a value, at the step where it is largest ([GROW] Theorems 26 and 28,
         which halve alpha).
 
         >>> noise = StepwiseNoise(["0.001"] * 2, [100, 100])

@@ -13,10 +13,11 @@ from chary.numbers import Number, exact, failing, positive, whole
 def sampled_law(*, dimension: int, lipschitz: Number = 1, diameter: Number = 1, lam: Number | None = None) -> Law:
     """Weights drawn from a ball with density `exp(-epsilon n F(w)/(2 L D))`: the excess of the mean loss F.
 
-    What is possible, not what a model here does: no sampler of such weights is offered. epsilon-DP, since a replaced
-    row moves n F by no more than `2 L D` at one point against another. The excess is `2 L D/(epsilon n)` times a number
-    that is stochastically at most Gamma(d), for every convex F: p = 1, the rate `d/(epsilon n)`. With `lam`, for
-    lam-strongly convex F, after noise on the optimum has narrowed the ball down to where the optimum is but for half of
+    What is possible, not what a model here does: no sampler of such weights is offered. It is epsilon-DP, since a
+    replaced row moves n F by no more than `2 L D` at one point against another. The excess is `2 L D/(epsilon n)` times
+    a number that is stochastically at most Gamma(d), for every convex F: p = 1, the rate `d/(epsilon n)`. `lam` is for
+    lam-strongly convex F. First, noise on the optimum narrows the ball down to where the optimum is, except with half
+    of beta, with half of epsilon each. Then p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/theory/ermg.md.
     beta, with half of epsilon each: p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/theory/ermg.md.
 
     Errors: `InvalidParameter` for what is not positive, and for more than some 10,000 columns.

@@ -22,10 +22,10 @@ Shares = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Workload:
-    """Rows in the cells of a few attributes, and queries for the share of those whose attributes have some values.
+    """Rows in the cells of a few attributes, and queries for the proportion of those whose attributes have some values.
 
-    `groups` are parts of the rows, each with its share and with shares of the values of every attribute, which are
-    independent inside a group. Values are the numbers from 0.
+    `groups` are parts of the rows, each with its proportion and with proportions of the values of every attribute,
+    which are independent inside a group. Values are the numbers from 0.
 
     >>> known = covid_tests()
     >>> known.cells, len(known.pool), known.condition(known.pool[0])
@@ -119,7 +119,7 @@ class Workload:
 
 
 def _joint(values: Sequence[Sequence[float]]) -> Shares:
-    """The shares of all cells where attributes are independent."""
+    """The proportions of all cells where attributes are independent."""
     found: Shares = reduce(np.multiply.outer, (np.asarray(each, np.float64) / sum(each) for each in values))
     return found
 

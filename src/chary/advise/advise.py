@@ -20,7 +20,7 @@ from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
 
-# Which mechanism for so many threshold tests: advice for a new dataset, and for what is left of one.
+# Which mechanism for this many threshold tests: advice for a new dataset, and for what is left of one.
 
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {
@@ -37,9 +37,9 @@ RELEASES: Final[dict[str, Contender]] = {
 }
 GAUSSIAN: Final[dict[str, Contender]] = {"Gaussian above threshold": contenders.gaussian_runs}
 SHARP: Final[dict[str, Contender]] = {
-    "sharp test": contenders.sharp_tests,
-    "sharp test, balanced": contenders.balanced_sharp_tests,
-    "sharp test, agreed number of tests": contenders.agreed_sharp_tests,
+    "optimal threshold test": contenders.sharp_tests,
+    "optimal threshold test, balanced": contenders.balanced_sharp_tests,
+    "optimal threshold test, fixed number of tests": contenders.agreed_sharp_tests,
 }
 COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
     "plain composition, best theorem": contenders.best_theorem,
@@ -70,9 +70,9 @@ def advise_for(
 ) -> Advice:
     """Every way to run this many threshold tests with what a session has left, the smallest error first; see `advise`.
 
-    What is left is that of the dataset under its filter, or of the analyst's own cap if it is less; once free misses
-    have ended, the epsilons that calls may still add up to. Nothing is read and nothing is charged. `monotone=None`:
-    under add/remove, where counts and sums of values from 0 on are.
+    What is left is that of the dataset under its filter, or of the analyst's own cap if it is less. Once free misses
+    have ended, it is the epsilons that calls may still add up to. Nothing is read and nothing is charged.
+    `monotone=None`: under add/remove, where counts and sums of values from 0 on are.
     """
     spine = session.spine
     wanted = Wanted.asked(
@@ -123,17 +123,18 @@ def advise(
     overlap * steps` of which one unit may be, and what is written is asked `overlap * steps` times. `hits` are those of
     all questions together.
 
-    Each mechanism is calibrated to the budget of a new dataset and told with the filter to open that with and the call
-    to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
-    public, for which Gaussian tests are charged, with `above` (by default the middle). `sensitivity`: how far one unit
-    moves each single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours,
-    as counts do under add/remove, the default of `neighbors`. What does not apply is listed with the reason.
+    Each mechanism is calibrated to the budget of a new dataset. The advice shows the filter to open that with and the
+    call to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
+    public; Gaussian tests are calibrated to it, with `above` (by default the middle). `sensitivity`: the largest change
+    of each single question by one unit, in steps of `grid`. `monotone`: all questions move in one direction between
+    neighbours, as counts do under add/remove, the default of `neighbors`. What does not apply is listed with the
+    reason.
 
     Errors: `InvalidParameter` for sizes that make no sense.
 
     >>> found = advise(epsilon=1, delta=1e-6, tests=10_000, hits=10)
     >>> found.best.mechanism, found.best.error
-    ('sharp test, agreed number of tests', 141.0)
+    ('optimal threshold test, fixed number of tests', 141.0)
     >>> found.best.code
     'session.start(PrepaidTests(tests=10000, hits=10, value=0.14))'
     """
@@ -255,15 +256,15 @@ def _needs_delta(budget: Budget) -> None:
         raise NotPriced("it needs a delta greater than 0; without one, misses are charged")
 
 
-# What else would answer the tests of a call at the price of its hits, and how far off each would be.
+# What else would answer the tests of a call at the cost of its hits, and how far off each would be.
 
 
 def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None = None) -> list[Alternative]:
     """The call and every mechanism that fits into its cost, the smallest error of all tests and values first.
 
-    Errors are those of `advise`; the cost is that of `hits` hits (default: as many as the call names, or as can be
-    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
-    Empty for what is no test against a threshold.
+    Errors are those of `advise`. The cost is that of `hits` hits (default: as many as the call names, or as can be
+    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and mechanisms are listed
+    that fit into the budget. Empty for what is no test against a threshold.
     """
     if found.outlook is None or not isinstance(
         call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)

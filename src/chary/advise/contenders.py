@@ -149,8 +149,8 @@ def gaussian_runs(wanted: options.Wanted, room: options.Room) -> options.Option:
         code=f"session.start(GaussianAboveThreshold({', '.join(given)}))",
         opening=room.opening,
         note=(
-            "opened again after each True; ask the run it gives: run.ask(query), key after key where there are keys; "
-            "values are clipped to the range; the price is for the worst places of the hits, evenly spread"
+            "open it again after each True. Ask the run that it returns: run.ask(query), group after group where there "
+            "are groups. Values are clipped to the range. The cost is for the worst places of the hits, evenly spread"
         ),
     )
 
@@ -233,7 +233,7 @@ def _sparse(
         None if answer is None else wanted.units(math.sqrt(2) * float(answer)),
         code=_opening_call(wanted, made.call, form, terms),
         opening=room.opening,
-        note="charged once, whole; ask the run it gives: run.ask(query), key after key where there are keys",
+        note="charged once, whole; ask the run it gives: run.ask(query), group after group where there are groups",
     )
 
 
@@ -253,16 +253,16 @@ def _unlike(wanted: options.Wanted, name: str) -> list[str]:
     return [] if number == 1 else [f"{name}={options.written(number)}"]
 
 
-# Sharp tests as contenders of an advice: alone, with values, and for an agreed number of tests.
+# Optimal threshold tests as contenders of an advice: alone, with values, and for an agreed number of tests.
 
-# Values and keys that are asked at once are watched, which gives something to values even where they are not wanted.
+# Values and groups that are asked at once are watched, which gives something to values even where they are not wanted.
 _UNWANTED: Final = Fraction(1, 100)
 
 
 def sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The optimal test, whose values take the usual part of the cost of a hit."""
     share = VALUE_SHARE if wanted.values else _UNWANTED if wanted.keyed else Fraction(0)
-    return _Sharp(wanted, room, share).option("sharp test")
+    return _Sharp(wanted, room, share).option("optimal threshold test")
 
 
 def balanced_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
@@ -270,7 +270,7 @@ def balanced_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.
     if not wanted.values:
         raise InvalidParameter("without values there is nothing to balance: ask for values=True")
     share = options.balanced_share(wanted, _Sharp(wanted, room, VALUE_SHARE).sharpness.event)
-    return _Sharp(wanted, room, share).option("sharp test, balanced")
+    return _Sharp(wanted, room, share).option("optimal threshold test, balanced")
 
 
 def agreed_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
@@ -303,13 +303,13 @@ def _part(wanted: options.Wanted, room: options.Room) -> Fraction | None:
         return None
     if room.left.main < wanted.paid_hits:
         raise BudgetExceeded(f"it does not fit into what is left, {room.told_left}")
-    # Sharp tests take no delta, so what is left of that is no part of it.
+    # Optimal threshold tests take no delta, so what is left of that is no part of it.
     return options.eight_digits_down(room.filter.shares.exactly(Amount(room.left.main)))
 
 
 @dataclass(frozen=True)
 class _Sharp:
-    """Optimal tests in a room, a part `share` of each hit's cost going to its value."""
+    """Optimal threshold tests within a budget, a part `share` of each hit's cost going to its value."""
 
     wanted: options.Wanted
     room: options.Room
@@ -362,7 +362,7 @@ class _Sharp:
 
 @dataclass(frozen=True)
 class _Agreed:
-    """A run of optimal tests in a room, a part `share` of each hit's cost going to its value."""
+    """A run of optimal threshold tests within a budget, a part `share` of each hit's cost going to its value."""
 
     wanted: options.Wanted
     room: options.Room
@@ -370,8 +370,8 @@ class _Agreed:
 
     @cached_property
     def call(self) -> agreed_tests.PrepaidTests:
-        """Its opening; it places its threshold for the tests that one unit can be in, so it has to be as sure of
-        those."""
+        """Its opening. It places its threshold for the tests that one unit can be in, so it needs the same confidence
+        for those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         sure = None if 1 - wrong == SURE else 1 - wrong
@@ -395,7 +395,7 @@ class _Agreed:
         code = f"session.start(PrepaidTests({self._given()}))"
         made = self.terms.sharpness(self.wanted.steps, exact(self.wanted.grid, "grid"))
         return options.Option(
-            "sharp test, agreed number of tests",
+            "optimal threshold test, fixed number of tests",
             **_errors(self.wanted, made),
             share=spending(self.room.filter, charged).share,
             epsilon=None,

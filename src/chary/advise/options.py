@@ -21,26 +21,26 @@ from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.mechanisms import Gaussian
 from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole, work_out
 
-# Advice: every way to run threshold tests under a budget, with its error, its price and the call to write.
+# Advice: every way to run threshold tests under a budget, with its error, its cost and the call to write.
 
 
 @dataclass(frozen=True)
 class Option:
     """A mechanism that fits, calibrated. Nothing in it depends on the data.
 
-    `error`: with the advice's confidence, all tests together are answered rightly for values that are off by at most
-    this, and all published values are within it, whatever the data and however adaptive the questions; `test_error` and
-    `value_error` are the same for the tests and for the values alone (None: no values are published). All are
-    rounded up, in the units of the questions.
+    `error`: with the advice's confidence, all tests together are answered rightly for values that are farther than this
+    from the threshold, and all published values are within it. This holds whatever the data and however adaptive the
+    questions. `test_error` and `value_error` are the same for the tests and for the values alone (None: no values are
+    published). All are rounded up, in the units of the questions.
 
-    `share` is the part of the whole budget that it takes if there are as many hits as expected. `epsilon` is that of
-    the call in `code`, or of the whole sparse vector; `test_deviation` and `value_deviation` are standard deviations of
-    the noise of a test (with that of its threshold) and of a value.
+    `share` is the fraction of the whole budget that it takes if there are as many hits as expected. `epsilon` is that
+    of the call in `code`, or of the whole sparse vector. `test_deviation` and `value_deviation` are standard deviations
+    of the noise of a test (with that of its threshold) and of a value.
 
-    `code` is the call to write, where `session`, `query` and `above` are yours and what is started is imported from
-    `chary.calls`; `by_key` is the same for a query with keys, in one scan. Both are None for what chary does not offer
-    and lists as a comparison. `opening` is how to open a new dataset for it, None where there is a session already.
-    """
+    `code` is the call to write, where `session`, `query` and `above` are yours and runs are imported from
+    `chary.calls`. `by_key` is the same for a query with groups, in one scan. Both are None for what chary does not
+    offer and lists as a comparison. `opening` is how to open a new dataset for it, None where there is a session
+    already."""
 
     mechanism: str
     error: float
@@ -102,7 +102,8 @@ class Advice:
     def title(self) -> str:
         """What was asked."""
         what = "tests and values" if self.values else "tests"
-        return f"{self.tests:,} tests, {self.hits:,} hits; errors of all {what}, {plain(100 * self.confidence)} % sure"
+        sure = f"{plain(100 * self.confidence)} % confidence"
+        return f"{self.tests:,} tests, {self.hits:,} hits; errors of all {what}, {sure}"
 
     @property
     def calls(self) -> list[str]:
@@ -186,7 +187,7 @@ class Wanted:
         times = whole(overlap, "overlap") * whole(steps, "steps")
         if keys is None:
             if reach is not None:
-                raise InvalidParameter("reach= is about the keys of a question: give keys= instead of tests=")
+                raise InvalidParameter("reach= is about the groups of a question: give keys= instead of tests=")
             return cls(neighbor_relation, tests=whole(tests or 0, "tests") * times, **terms)
         reach = keys if reach is None and not cls.is_series(neighbor_relation) else reach
         return cls(neighbor_relation, tests=whole(keys, "keys") * times, reach=reach, times=times, **terms)
@@ -240,7 +241,7 @@ class Wanted:
 
     @property
     def keyed(self) -> bool:
-        """Whether all tests are asked at once: of a series, or of keys."""
+        """Whether all tests are asked at once: of a series, or of groups."""
         return self.series or self.reach is not None
 
     @property
@@ -375,7 +376,8 @@ def written(number: Fraction) -> str:
     return text if exact(float(text), "number") == number else f'"{text}"'
 
 
-# What sharp tests and the values of their hits have in common in an advice: chances, errors, how a price is split.
+# What optimal threshold tests and the values of their hits have in common in an advice: probabilities, errors, how a
+# cost is split.
 
 # Errors meet at one share to a part in 2^8 of its logarithm; two digits of it are written.
 _HALVINGS: Final = 8
@@ -423,7 +425,7 @@ def balanced_share(wanted: Wanted, event: SharpTest) -> Fraction:
     """The part of a hit's cost with which its value errs as much as tests, to two digits, by halving."""
     order, price, chance = Fraction(event.order), Fraction(event.price), float(wrong_chance(wanted))
 
-    # In steps so small that the share is the same whatever the grid.
+    # In steps so small that the proportion is the same whatever the grid.
     finely = replace(wanted, sensitivity=_FINE_SHARES, grid=1)
 
     def tests_err_more(share: Fraction) -> bool:

@@ -19,11 +19,12 @@ RESOLUTION: Final = 2**42
 # Further requests that come as seldom as that, such as the rest of a long Laplace tail, are not followed.
 SELDOM: Final = 1e-4
 MOST_LOST: Final = 1e-3
-# Two draws of a label ask four times; Laplace noise asks once for two words, or again with a chance of e^-11.
+# Two draws of a label ask four times; Laplace noise asks once for two words, or again with a probability of e^-11.
 MOST_REQUESTS: Final = 4
 # Words of more than 8 bits.
 MOST_WORDS: Final = 3
-# Words of 8 bits that lead on are taken for alike where so many runs that go on alike end alike, and two of their laws.
+# Words of 8 bits that lead on are taken for alike where this many runs that go on alike end alike, and two of their
+# distributions.
 PROBES: Final = 8
 # A second or so; calls that take more are sampled.
 MOST_RUNS: Final = 20_000
@@ -35,7 +36,7 @@ CONTINUED: Final = [
     tuple((place * 0x9E3779B97F4A7C15 + word * 0xD1B54A32D192ED03) % WORD for word in range(64))
     for place in range(1, PROBES + 1)
 ]
-# The laws after a word that leads to a further request of so many bits, until it is clear how many words do.
+# The distributions after a word that leads to a further request of this many bits, until it is clear how many words do.
 OPEN: Final[dict[int, Law]] = {bits: {f"open {bits}": 1.0} for bits in (8, 16, 32, 64)}
 
 
@@ -48,7 +49,7 @@ class _OutOfWords(Exception):  # noqa: N818 - it ends a run, and is no error
 
 
 class _Scripted:
-    """A source of the words that it is given, and no others: it was asked `requests` times for `drawn` words of more
+    """A source of the words that it is given, and no others. It was asked `requests` times for `drawn` words of more
     than 8 bits, and if there were too few, for one of `wanted` bits. With a `rest`, the seed of a source, all but the
     first request get words of that."""
 
@@ -72,10 +73,10 @@ class _Scripted:
 class Enumeration:
     """The distribution of `run(source)`, whatever it draws, if it draws few words.
 
-    A word of 64 bits is looked up among ascending cut points, so the words with one outcome are neighbours: what is
+    A word of 64 bits is looked up among ascending cut points, so the words with one outcome are neighbours. What is
     alike for two words is alike between them, and each cut point is found by halving. Words of 8 bits are all tried.
-    With a `rest`, the seed of a source, only what is drawn first is followed, and the rest comes from there: enough
-    where all that is reported follows from the first draw.
+    With a `rest`, the seed of a source, only what is drawn first is followed, and the rest comes from there. That is
+    enough where all that is reported follows from the first draw.
 
     Errors: `TooMany` for longer runs, and for words of other widths, whose outcomes need not be neighbours.
 
@@ -166,7 +167,7 @@ class Enumeration:
 
 
 def _between(after: Callable[[int, bool], Law], start: int, end: int, *, resolve: bool) -> list[tuple[float, Law]]:
-    """The distributions after each word from one to another, with the share of words that have them."""
+    """The distributions after each word from one to another, with the proportion of words that have them."""
     parts: list[tuple[float, Law]] = []
     for first, last, law in _stretches(after, start, end, resolve=resolve):
         share = (last - first) / WORD

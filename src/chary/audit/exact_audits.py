@@ -50,7 +50,7 @@ def _asked(case: WorstCase, strength: int, rows: Rows) -> tuple[Begun, Step]:
     """The opening of a run and its one question."""
     asked = case.ask(strength)
     if not isinstance(asked, Chained):
-        raise TypeError("a law of its own is that of a run")
+        raise TypeError("a distribution of its own is that of a run")
     begun = Begun.of(asked.opening, case.terms(strength).opened(rows, noise.OperatingSystem()))
     [question] = asked.questions
     return begun, begun.step(question)
@@ -58,7 +58,7 @@ def _asked(case: WorstCase, strength: int, rows: Rows) -> tuple[Begun, Step]:
 
 def _at_an_order(filter_: Filter) -> RenyiFilter:
     if not isinstance(filter_, RenyiFilter):
-        raise TypeError("prices are audited at the order of a Renyi filter")
+        raise TypeError("costs are audited at the order of a Renyi filter")
     return filter_
 
 
@@ -88,7 +88,7 @@ def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law
 
 
 def _hit_law(publishing: Callable[[Any], Any]) -> Law:
-    """The distribution of whether it hit, where that follows from what is drawn first; what a hit tells besides only
+    """The distribution of whether it hit, where that follows from what is drawn first; what a hit says besides only
     adds."""
 
     def run(source: Any) -> Any:
@@ -113,7 +113,7 @@ def _publishing(case: WorstCase, strength: int, rows: Rows) -> Callable[[Any], A
     return run
 
 
-# Runs that are asked again and again, audited exactly: how much transcripts tell, against what they are charged.
+# Runs that are asked again and again, audited exactly: how much transcripts say, against what they are charged.
 
 # How many times what was charged is tried, and to which precision; more is infinite.
 MOST_TIMES: Final = 64.0

@@ -35,8 +35,8 @@ class Audited:
     - `claimed`: the epsilon at `delta` that was promised, or charged; `measured`: the lower bound on it that was shown,
       wrong with probability 1e-6 at most, or exact where `exact`.
     - `power`: what the same audit shows of the same call with twice the epsilon, whose noise is half as large, while
-      half of it is claimed; None where nothing weaker was given. An audit that does not catch it finds little.
-    - `event`: what told the neighbours apart; `transcripts` on each neighbour, and `seconds`, for both.
+      half of it is claimed. None where nothing weaker was given. An audit that does not catch it finds little.
+    - `event`: what distinguished the neighbours; `transcripts` on each neighbour, and `seconds`, for both.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Audited:
         return None if self.power is None else self.power > self.claimed * (1 + ROUNDINGS)
 
     def as_dict(self) -> dict[str, Any]:
-        """All figures by name; what no number tells is None."""
+        """All figures by name; what no number says is None."""
         told = asdict(self) | {"passed": self.passed, "caught": self.caught}
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -71,7 +71,7 @@ class Audited:
 
 ROUNDINGS = 1e-9
 
-# What two exact laws show: the least epsilon that holds, and the least price of a hit that pays.
+# What two exact distributions show: the least epsilon that holds, and the least price of a hit that pays.
 
 
 def exact_epsilon(here: Law, there: Law, delta: float = 0) -> tuple[float, str]:
@@ -136,9 +136,9 @@ def epsilon_shown(
     """The smallest epsilon at which transcripts can be (epsilon, delta)-DP that were in an event so often.
 
     `here` and `there` count how many of `runs` were in the event on either neighbour. With probability 1 - alpha the
-    transcripts are (epsilon, delta)-DP at no cost smaller: both probabilities are bounded at once (Clopper and Pearson
-    1934), and it is `ln((p - delta)/q)` of the lower bound here and the upper there; -inf where nothing is shown. The
-    event must be chosen without the transcripts that are counted.
+    transcripts are not (epsilon, delta)-DP for anything smaller. Both probabilities are bounded at once (Clopper and
+    Pearson 1934), and it is `ln((p - delta)/q)` of the lower bound here and the upper there; -inf where nothing is
+    shown. The event must be chosen without the transcripts that are counted.
 
     >>> [round(float(epsilon_shown(hits, 100, (1000, 1000))), 2) for hits in (100, 500, 1000)]
     [-0.94, 1.01, 1.86]
@@ -171,16 +171,16 @@ Matrix = NDArray[np.float64]
 Outcomes = Sequence[Any]
 # Longer outcomes are told apart by their first numbers and by their text as a whole.
 WIDEST = 256
-# Texts and whole outcomes are told apart by 32 bits of a checksum: for two to collide by chance costs an attack power,
-# and proves nothing wrong.
+# Texts and whole outcomes are told apart by 32 bits of a checksum: for two to collide by probability costs an attack
+# power, and proves nothing wrong.
 
 
 def matrices(here: Outcomes, there: Outcomes) -> tuple[Matrix, Matrix]:
     """The outcomes of either neighbour as rows of numbers, one column meaning the same in both.
 
-    For each number in an outcome: the number; where one is missing in some outcomes, whether it is there; where floats
-    are no integers, how many binary digits follow the point, in which careless noise shows. Columns that are alike
-    everywhere are left out.
+    For each number in an outcome there is the number. Where one is missing in some outcomes, there is whether it is
+    there. Where floats are no integers, there is how many binary digits follow the point, in which careless noise
+    shows. Columns that are alike everywhere are left out.
 
     >>> matrices([{"value": 2}, {"value": None}], [{"value": 3}, {"value": 3}])[0].tolist()
     [[1.0, 2.0], [0.0, 0.0]]
@@ -239,9 +239,9 @@ def _checksum(outcome: Any) -> float:
 
 # The event that tells two neighbours apart best: chosen on one half of the transcripts, counted on the other.
 
-# Bars that are tried for each score. More find little more, and each is one more event chosen by chance.
+# Thresholds that are tried for each score. More find little more, and each is one more event chosen by probability.
 BARS = 200
-# A law with more outcomes than this is no list of outcomes but a vector.
+# A distribution with more outcomes than this is no list of outcomes but a vector.
 MOST_OUTCOMES = 400
 # Classifiers learn from no more transcripts than this, which takes them a second.
 MOST_LEARNED = 10_000
@@ -264,9 +264,9 @@ class Proof:
 def most_shown(here: Matrix, there: Matrix, delta: float = 0, alpha: float = ALPHA) -> Proof:
     """The largest epsilon that these transcripts prove, with probability 1 - alpha.
 
-    A quarter of them teaches what tells the neighbours apart: each number by itself, the ratio of the frequencies where
-    few outcomes are possible, and two learned classifiers where scikit-learn is there. A quarter chooses one of these
-    scores and a threshold for it. With the other half, which chose nothing, that one event is counted.
+    A quarter of them teaches what distinguishes the neighbours. It is each number by itself, the ratio of the
+    frequencies where few outcomes are possible, and two learned classifiers if scikit-learn is there. A quarter chooses
+    one of these scores and a threshold for it. With the other half, which chose nothing, that one event is counted.
 
     >>> rng = np.random.default_rng(1)
     >>> samples = [rng.laplace(centre, 1, (40_000, 1)) for centre in (1, 0)]

@@ -99,7 +99,7 @@ class KeptLiving:
         return self.answered[0]
 
     def of(self, positions: Sequence[int]) -> Any:
-        """Who took part in some."""
+        """The units that took part in some."""
         asked = tuple(positions)
         if self.rooms is not None and asked not in self.took:
             with self.reading.at(self.rooms) as units:
@@ -306,14 +306,13 @@ class WorstCase:
     """How a kind is audited: `ask(k)` is its call, or what is done in a session, at k times the usual epsilon.
 
     `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
-    whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the cost of a hit at
-    the filter's order, in log-moment, by exact distributions; of a run, what is charged of all its transcripts, of
-    which with `hits_only` no more is looked at than which questions hit. `law` is the exact distribution of what a run
-    makes of its one question, by its own code, where only a part of its words needs to be followed. `seen` is what is
-    looked at of a sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome
-    says it may spend of what was charged, where the rest is kept for what is not asked: that is claimed then. Those
-    that are `quick` are audited in a minute: one of each way in which neighbours are told apart.
-    """
+    whole budget is claimed, whatever was charged; otherwise what was charged is claimed. `priced` audits the price of a
+    hit at the filter's order, in log-moment, by exact distributions. Of a run it audits what is charged of all its
+    transcripts; with `hits_only` it looks at no more than which questions hit. `law` is the exact distribution of what
+    a run makes of its one question, by its own code, where only a part of its words needs to be followed. `seen` is the
+    part of a sampled outcome that is looked at, where the whole says too much to be learned from. `says` is the epsilon
+    that an outcome says it may spend of what was charged, where the rest is kept for what is not asked: that is claimed
+    then. Those that are `quick` are audited in a minute: one of each way in which neighbours are distinguished."""
 
     kind: str
     ask: Callable[[int], Asked]

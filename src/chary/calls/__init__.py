@@ -1,6 +1,6 @@
-"""Calls: what is asked of a dataset, as frozen values that know no rows; one room for each subject.
+"""Calls: what is asked of a dataset, as frozen values that know no rows; one module for each subject.
 
-`session.ask(call)` makes one, `session.quote(call)` costs it without making it. `read` makes one from its JSON,
+`session.ask(call)` makes one, `session.quote(call)` gives its cost without making it. `read` makes one from its JSON,
 `kinds` lists all of them.
 """
 

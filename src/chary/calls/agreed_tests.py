@@ -24,15 +24,16 @@ from chary.mechanisms import Gaussian
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number, exact, whole
 
-# What a number of sharp tests is agreed at: what each miss and each hit costs, and the law of each test.
+# What a number of optimal threshold tests is agreed at: what each miss and each hit costs, and the distribution of each
+# test.
 
 
 @dataclass(frozen=True)
 class AgreedPlan:
-    """This many tests, as many hits as are to fit next to their misses, and how to divide what they may take.
+    """The number of tests, the number of hits that fit beyond their misses, and how the budget is divided among them.
 
-    `main` is that in steps of the filter; `misses` is the part of it for misses, None for the best one; `value` is the
-    part of the cost of a hit for its value. All tests are to be right together with probability `sure`.
+    `main` is that in steps of the filter. `misses` is the part of it for misses, None for the best one; `value` is the
+    part of the price of a hit for its value. All tests are right together with probability `sure`.
     """
 
     tests: int
@@ -126,7 +127,7 @@ def _charges(plan: AgreedPlan, filter_: RenyiFilter) -> Charges:
         try:
             test = plan.charges(share).of(filter_, plan.value)
             return half_width(test, float(plan.chance)) if _has_table(test) else math.inf
-        except InvalidParameter:  # a price at which a test tells nothing
+        except InvalidParameter:  # a cost at which a test says nothing
             return math.inf
 
     share = best_share(width) if plan.misses is None else plan.misses
@@ -155,7 +156,7 @@ def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpnes
     return Sharpness(terms.event, SharpSampler(table), table.bar(terms.plan.chance), rho, grid)
 
 
-# Questions to a run of agreed sharp tests: what is told, what is charged, how many tests are used up.
+# Questions to a run of agreed optimal threshold tests: what is reported, what is charged, how many tests are exhausted.
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def used_up(state: bytes) -> int:
     return int(tests)
 
 
-# A run of an agreed number of sharp tests: all their misses are paid at once, each hit when it comes.
+# A run of an agreed number of optimal threshold tests: all their misses are paid at once, each hit when it comes.
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ class AgreedState:
     terms: AgreedTerms = field(repr=False)
 
     def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> forecast.Within:
-        """How far off this many tests may be together, in sensitivities (default: all that were agreed on, as sure)."""
+        """The margin of this many tests together, in sensitivities (default: all that were opened, with confidence
+        `sure`)."""
         wanted = self.tests if tests is None else whole(tests, "tests")
         return self.terms.within(wanted, self.terms.plan.sure if confidence is None else confidence)
 
@@ -219,24 +221,24 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
     """Agree on a number of tests: all their misses are paid now, a hit when it comes, and they are the sharper for it.
 
     Guarantee: each test is a `SharpTest` of these costs at the order of the session's filter. The opening is charged
-    `tests` misses, a hit what it costs above a miss; a test that is not asked stays paid. One unit can be in at most
-    `tests` of them: a grouped question uses up as many as it has keys that one unit can be in, and none is answered
-    beyond. In the end open another run, or ask `ThresholdTest(..., hits=20)`, whose misses are free.
+    `tests` misses, and a hit what it costs above a miss. A test that is not asked stays paid. A grouped question uses
+    as many tests as it has groups that one unit can be in, and no question is answered beyond `tests`. In the end open
+    another run, or ask `ThresholdTest(..., hits=20)`, whose misses are free.
 
-    `hits` says how much a hit costs: this many fit next to the misses into `part` of the whole budget (all of it,
-    unless given). Further ones are charged alike while there is room. `misses` is the share of that part for misses
-    (default: the one of the sharpest tests). `value` publishes a fresh, unbiased value with each hit, for that share of
-    its cost; without, only yes or no. With probability `sure` (0.95) this many tests, every key counted, are all right
-    for values farther from their threshold than `session.quote(call).within`, in sensitivities;
-    `run.state.accuracy(tests=)` states it for more keys. The quote has the costs of each hit and miss to come, too:
-    `later_hit` and `later_miss`.
+    `hits` sets the cost of a hit: this many hits and all misses fit into `part` of the whole budget (default: all of
+    it). Further hits cost the same while the budget can pay for them. `misses` is the fraction of that part for misses
+    (default: the one with the smallest margin). `value` publishes a fresh, unbiased value with each hit, for that
+    fraction of its cost; without it, only yes or no is published. With probability `sure` (0.95) all `tests` tests are
+    right together, counting each group as one. They are right for values farther from their threshold than
+    `session.quote(call).within`, in sensitivities. `run.state.accuracy(tests=)` returns this margin for more groups.
+    The quote has the costs of each later hit and miss, too: `later_hit` and `later_miss`.
 
-    Why hits are not bought, too: those that never come would be lost, most of the cost of a run. So other calls may
-    take the room of a hit; then a test is refused unread, and is not used. What no other call can take are the
-    misses and the number of tests. To keep room for hits, cap other analysts by `session.set_quota`.
+    Why hits are not paid beforehand: hits that never come would be lost, and they are most of the cost of a run. So
+    other calls may take the budget that a hit needs. Then a test is refused unread, and it is not used. No other call
+    can take the misses and the number of tests. To keep budget for hits, cap other analysts by `session.set_quota`.
 
-    Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it says nothing;
-    `NotPriced` under any but the Renyi filter; `BudgetExceeded` if the misses do not fit.
+    Errors: `InvalidParameter` for more hits than tests, and where so little is left for each hit that it says nothing.
+    `NotPriced` under any but the Renyi filter. `BudgetExceeded` if the misses do not fit.
 
     >>> PrepaidTests(tests=10_000, hits=20, misses="0.2").tests
     10000
@@ -288,12 +290,13 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
 
 
 class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
-    """`run.ask(query, above=500)`: is it at or above the threshold? Of a grouped query each key in order, in one scan.
+    """`run.ask(query, above=500)`: is it at or above the threshold? Of a grouped query each group in order, in one
+    scan.
 
-    A miss is free, a hit is charged. A question uses up as many tests as it has keys that one unit can be in. Errors:
-    `BudgetExceeded` where fewer are left, or a hit does not fit into the budget: neither uses any up; `InvalidQuery`
-    for a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then
-    nothing was reported or charged, and the question may be asked again."""
+    A miss is free, a hit is charged. A question uses as many tests as it has groups that one unit can be in. Errors:
+    `BudgetExceeded` where fewer are left, or where a hit does not fit into the budget; neither uses any test.
+    `InvalidQuery` for a mean where values are published. `ledger.SecretMoved` when other processes were faster several
+    times: then nothing was published or charged, and the question may be asked again."""
 
     kind = "agreed_tests"
     names = "agreed_tests"
@@ -311,10 +314,10 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
         """One question to the run, or one for each group in order.
 
         Guarantee: each group is the test of the run's terms. Its miss was charged by the opening, for as many groups as
-        one unit can be in; at most as many hits concern it (theory 1.6), and each is reserved before anything is read.
-        The number of tests that were used is stored with the answer, in one transaction, and only if no other
-        question was faster: otherwise the outcome is thrown away by the transaction, unseen. So no more are answered
-        than were agreed on, whatever fails or races. A question that got no answer uses up none.
+        one unit can be in. At most as many hits concern it (theory 1.6), and each is reserved before anything is read.
+        The number of used tests is stored with the answer, in one transaction, and only if no other question was
+        faster. Otherwise the transaction discards the outcome unseen. So no more tests are answered than were opened,
+        whatever fails or races. A question that got no answer uses none.
         """
         grouped = getattr(query, "keys", None) is not None
         check_question(query)

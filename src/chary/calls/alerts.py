@@ -35,7 +35,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Laplace
 from chary.numbers import Number, counted, exact, plain, whole
 
-# What an alert tells at each version.
+# What an alert says at each version.
 
 QUIET: Final = "quiet"
 ACTIVE: Final = "active"
@@ -131,13 +131,13 @@ class AlertAnswers(Table):
         return self.states[self.keys.index(key)]
 
 
-# What is kept of an alert, all of which is public: it lies beside the opening so that no change is told twice.
+# What is kept of an alert, all of which is public: it lies beside the opening so that no change is reported twice.
 
 
 @dataclass(frozen=True)
 class AlertMemory:
-    """The version that was looked at last (-1 before the first), the positions of the groups that are active, and the
-    version at which it was opened, which alerts of old do not tell."""
+    """The last version that was looked at (-1 before the first), the positions of the active groups, and the version at
+    which it was opened. Old alerts do not have the last."""
 
     version: int = -1
     active: tuple[int, ...] = ()
@@ -164,7 +164,7 @@ class Looked(InvalidParameter):
 
 
 class AlertState:
-    """What is public of an alert: which groups are active, what it told so far, and what it is expected to tell."""
+    """What is public of an alert: which groups are active, what it reported so far, and what it is expected to say."""
 
     def __init__(
         self,
@@ -199,12 +199,12 @@ class AlertState:
 
     @property
     def results(self) -> list[Any]:
-        """What it told at each version, in order, from the ledger."""
+        """What it reported at each version, in order, from the ledger."""
         return self._told.all()
 
     @property
     def latest(self) -> Any:
-        """What it told last; None before the first."""
+        """What it reported last; None before the first."""
         told = self.results
         return told[-1] if told else None
 
@@ -236,34 +236,34 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
 
     A quiet group becomes active when it is at or above `above`, up to noise; an active one becomes quiet when it is
     below `clear_below` (default: `above`). A distance between the two keeps a value near the threshold from going to
-    and fro. Opening is free; `run.ask()` tests the rows of now, and `session.start(..., follow=True)` does so after
-    each append. How accurately is said as for `ThresholdTest`: `hits` is the number of changes that fit into the whole
-    budget, an episode takes two, and `tests` the number of versions that are expected, each of which tests all groups.
-    A change comes with a noisy value, for the part `value` of its cost (default: a quarter).
+    and fro. Opening is free. `run.ask()` tests the current rows, and `session.start(..., follow=True)` does so after
+    each append. The accuracy is chosen as for `ThresholdTest`. `hits` is the number of changes that fit into the whole
+    budget; an episode takes two. `tests` is the expected number of versions, each of which tests all groups. A change
+    comes with a noisy value, for the part `value` of its cost (default: a quarter).
 
     Guarantee: each answer is one call whose NotPrior target is "the state changes", of each group, and the state is
-    public: with `epsilon` an epsilon-DP test, otherwise a `SharpTest` with a value of its own. A change is charged like
-    a hit of `ReleaseIf`; a version without a change is free where misses are free. One unit is in this many groups
-    (`max_groups_per_unit`, `assumed_groups_per_unit`), and at most that many changes of one version are charged. When
-    the budget cannot pay for that many, it halts at the last change that fits, and later groups keep their states. Two
-    processes that ask at once never tell one change twice.
+    public. With `epsilon` it is an epsilon-DP test, otherwise a `SharpTest` with a value of its own. A change is
+    charged like a hit of `ReleaseIf`; a version without a change is free where misses are free. One unit is in a
+    limited number of groups (`max_groups_per_unit`, `assumed_groups_per_unit`), and at most that many changes of one
+    version are charged. When the budget cannot pay for that many, it halts at the last change that fits, and later
+    groups keep their states. Two processes that ask at once never publish one change twice.
 
-    With `window`, such as "7 days", only rows whose `time` (a column of days or times) lies in the last this many
-    hours, days, weeks, months or years up to `run.ask(at=...)` are seen: today, if that is left out. Days end at
-    midnight; times are compared as they are written, without a time zone. Rows that come late are seen as long as their
-    time is in the window. With `since`, such as "2014-01-01", only rows whose `time` is that day or time, or later, are
-    seen at each version.
+    With `window`, such as "7 days", only recent rows count: those whose `time` (a column of days or times) lies in the
+    window that ends at `run.ask(at=...)` (default: today). A window is a number of hours, days, weeks, months or years.
+    Days end at midnight; times are compared as they are written, without a time zone. Rows that come late count as long
+    as their time is in the window. With `since`, such as "2014-01-01", each version counts only rows whose `time` is
+    that day or time, or later.
 
-    Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless it is said, and a question
-    reads, and is charged in, the blocks that the window overlaps at that time, and no others: what is kept is public.
-    So it never ends: the oldest block leaves, and a new one comes with a budget of its own. Nothing is before the first
-    block. Without a window it reads all blocks up to today's.
+    Where rows are in blocks (`chary.open(..., blocks=...)`), `time` is their column unless another is given. A question
+    reads the blocks that the window overlaps at that time, and no others, and is charged in these. What is kept is
+    public. So it never ends: the oldest block leaves, and a new one comes with a budget of its own. Nothing is before
+    the first block. Without a window it reads all blocks up to today's.
 
-    `severity` and `note` are public words for who is reported. Errors: `InvalidQuery` for a mean, `InvalidParameter`
-    for `clear_below` above `above`, for a window or `since` without a `time` or both at once, for a window that
-    overlaps more blocks than are kept, or is asked about the future where rows are in blocks, and where mostly false
-    alarms are to be expected at this many versions (`tests`, or 52 where none are named), unless `below_margin=True`
-    says that this is meant.
+    `severity` and `note` are public words for those who are notified. Errors: `InvalidQuery` for a mean.
+    `InvalidParameter` for `clear_below` above `above`; for a window or `since` without a `time`, or both together. The
+    same for a window that overlaps more blocks than are kept, or a question about the future where rows are in blocks.
+    The same where mostly false alarms are expected at the number of versions (`tests`, or 52 without it), unless
+    `below_margin=True` confirms the call.
 
     Source: [TCT] section 4; docs/theory/charging.md, an alert pays for transitions.
 
@@ -352,7 +352,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         return cast("Query", found if without is None else replace(found, without=there(without)))
 
     def column_in(self, spine: Spine) -> str | None:
-        """By which column it is told which rows are seen; None where all are."""
+        """The column that decides which rows count; None where all do."""
         if not self.bounded:
             return None
         column = self.time or (spine.blocks.column if spine.blocks else None)
@@ -446,7 +446,7 @@ _BOTH: Final = 'a window is of a column: give both, such as time="day" and windo
 _WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week|month|year)s?")
 _DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7}
 _MONTHS: Final[Mapping[str, int]] = {"month": 1, "year": 12}
-# Months of all lengths begin on all days of the week within so many years.
+# Months of all lengths begin on all days of the week within this many years.
 _CALENDAR: Final = range(date(2000, 1, 1).toordinal(), date(2028, 1, 1).toordinal())
 
 
@@ -519,7 +519,7 @@ class AlertLaw:
 
     @classmethod
     def of(cls, asked: Alert, spine: Spine, told: Json) -> "AlertLaw":
-        """What follows from the opening, and from the cost that it told."""
+        """What follows from the opening, and from the cost that it reported."""
         query, neighbor_relation = asked.counted, spine.rows.neighbor_relation
         change = query.sensitivity(neighbor_relation)
         if asked.epsilon is not None:
@@ -594,14 +594,14 @@ class AlertLaw:
 class AlertRun(RunKind[Any, AlertState]):
     """`run.ask()`: the state of each group in the rows of now, and whether it changed, which is charged.
 
-    Every question is one more test, also at a version that was looked at before. `run.follow()`, which a run that
-    follows does after each append, looks at every version that was not looked at, in order, at its rows as they were
-    then and with the window that ended as it came; each answer names its version. So a backlog is worked off, and
-    several processes that follow look at no version twice. A version whose rows of then cannot be told from later ones
-    is passed over, but for the last, which is looked at in the rows of now: see `state.skipped`.
+    Every question is one more test, also at a version that was looked at before. `run.follow()` looks at every version
+    that was not looked at, in order; a run that follows does so after each append. It looks at the rows of that
+    version, with the window that ended as it came, and each answer names its version. So a backlog is worked off, and
+    several processes that follow look at no version twice. A version is passed over if its rows cannot be distinguished
+    from later ones, except the last one, which is looked at in the current rows: see `state.skipped`.
 
-    Errors: `BudgetExceeded` where not one change fits any more, `InvalidQuery` in the session of a version before one
-    that was looked at, `NotWithheld` for an opening that was interrupted, `ledger.SecretMoved` when other processes
+    Errors: `BudgetExceeded` where not one further change fits. `InvalidQuery` in the session of a version before one
+    that was looked at. `NotWithheld` for an opening that was interrupted. `ledger.SecretMoved` when other processes
     were faster several times.
     """
 
@@ -652,7 +652,7 @@ class AlertRun(RunKind[Any, AlertState]):
         if self.opened.window is not None:
             came = version.time if self._spine.version is not None else ""
             at = datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now()
-        # A request that says no time is the same question whenever it is repeated; the answer tells when it was.
+        # A request that says no time is the same question whenever it is repeated; the answer says when it was.
         return self._at(version.number, at, said=False, once=once)
 
     def _at(self, version: int, at: datetime | None, *, said: bool = True, once: bool = False) -> Plan[Any]:
@@ -715,7 +715,7 @@ class AlertRun(RunKind[Any, AlertState]):
         return AlertMemory.load(self._secret())
 
     def _follow(self) -> list[Any]:
-        """What it told of each version that nobody had looked at, in order."""
+        """What it reported of each version that nobody had looked at, in order."""
         told: list[Any] = []
         while (found := self._next()) is not None:
             spine, plan = found

@@ -29,38 +29,39 @@ Json = dict[str, Any]
 class Algorithm:
     """A computation on the rows that its author asserts to be (epsilon, delta)-DP, or rho-zCDP, for neighbours.
 
-    Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the distributions of what
-    `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable, or
-    their Renyi divergence of every order a > 1, either way, is at most `a rho`. Say one of the two: `epsilon=`, with a
-    `delta=` if need be, or `rho=`. The second is charged as it is, without a detour by a delta, needs no
-    `approximate_delta`, and can have no target, since a target is charged by an epsilon.
+    Guarantee needed of the author, which nothing can check: take any two neighbouring datasets and the distributions of
+    what `run(rows, source, **parameters)` returns (raising counts as an outcome). They are (epsilon,
+    delta)-indistinguishable, or their Renyi divergence of every order a > 1, either way, is at most `a rho`. Give one
+    of the two: `epsilon=`, with a `delta=` if needed, or `rho=`. The second is charged as it is, without a conversion
+    to a delta, and needs no `approximate_delta`. It can have no target, since a target is charged by an epsilon.
 
     `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
     from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
 
-    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays; and bytes, up to 4
-    MiB each, of which the ledger keeps the SHA-256 next to their base64. More of them are an outcome that failed.
-    `name` and `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
-    `probabilities(rows, **parameters)`, if given, returns the probability of each, in that order: exact rationals that
-    add up to 1; or a distribution of `chary.noise` or of a mechanism, such as `Exponential(...).law(counts)`; or
-    floats. That is what a `Boundary` draws from; anyone who gives it asserts that it does so for every dataset, in one
-    of these ways for all, and of floats that none is farther than 2^-44 from the probability of an epsilon-DP
-    distribution: so much of the uniform distribution is mixed in that what is drawn from is epsilon-DP.
+    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays and bytes. Bytes may
+    be up to 4 MiB each; the ledger keeps their base64 and their SHA-256. An outcome with more bytes counts as a
+    failure. `name` and `parameters` are public and identify the question. `outcomes`, if given, lists all that can come
+    out. `probabilities(rows, **parameters)`, if given, returns the probability of each, in that order, in one of three
+    forms. It returns exact rationals that add up to 1, or a distribution of `chary.noise` or of a mechanism, such as
+    `Exponential(...).law(counts)`, or floats. A `Boundary` draws from these probabilities. The author asserts that they
+    are returned for every dataset, in the same form for all. Of floats the author asserts that none is farther than
+    2^-44 from the probability of an epsilon-DP distribution. The uniform distribution is mixed in until what is drawn
+    from is epsilon-DP.
 
-    `laws`, if given, are pairs of distributions of the outcomes, in that order, as exact rationals: anyone who gives
-    them asserts that for any two neighbours the two distributions are a mixture of these pairs, in either order, and
-    that no run raises. Then targets are paid by them (`StatedLaws`), which is never more expensive than by the epsilon,
-    and need no q: of a `RunAlgorithm` and a race, of an `OnChange`, of a `PublishIf`, and that two published runs of a
-    `Boundary` differ.
+    `laws`, if given, are pairs of distributions of the outcomes, in that order, as exact rationals. The author asserts
+    that no run raises, and one fact about any two neighbours: their distributions are a mixture of these pairs, in
+    either order. Then targets are paid by them (`StatedLaws`), which is never more expensive than by the epsilon, and
+    need no q. This holds for the targets of a `RunAlgorithm`, a race, an `OnChange` and a `PublishIf`, and for "two
+    published runs of a `Boundary` differ".
 
-    `loss(outcome)`, if given, is what an outcome lost, at most epsilon: anyone who gives it asserts that no outcome is
-    more than e^loss times likelier under one of two neighbours than under the other. Outcomes that lose more than
-    epsilon have a probability of at most delta together. A `RunAlgorithm` without a target is then charged what it
-    reports ([GAUSS] Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
+    `loss(outcome)`, if given, is what an outcome lost, at most epsilon. The author asserts that no outcome is more than
+    e^loss times likelier under one of two neighbours than under the other. Outcomes that lose more than epsilon have a
+    probability of at most delta together. A `RunAlgorithm` without a target is then charged what it reports ([GAUSS]
+    Algorithm 4). It is a function of the outcome, in JSON values, and of what is public.
 
-    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for
-    distributions that are none, or less private than epsilon; when it is asked, for probabilities that are no
-    distribution of an empty table.
+    Errors: `InvalidParameter` for an invalid name or size, for parameters that are not JSON, and for two sizes. The
+    same for `laws` that are no distributions, or less private than epsilon; and, when it is asked, for invalid
+    probabilities of an empty table.
 
     >>> def oldest(rows, source, cap):
     ...     ages = np.minimum(rows["age"].to_numpy(), cap)
@@ -111,7 +112,7 @@ class Algorithm:
             raise InvalidParameter("an algorithm with rho= has no delta")
         if self.loss is not None and (self.rho is not None or not callable(self.loss)):
             raise InvalidParameter(
-                "losses are reported of an algorithm with epsilon=, by a function: loss=lambda told: 0"
+                "losses are reported of an algorithm with epsilon=, by a function: loss=lambda outcome: 0"
             )
 
     @property
@@ -208,9 +209,9 @@ class Algorithm:
         return brought(outcome, failure)
 
 
-# How far a float may be from the chance that it stands for: hundreds of roundings of a number near 1.
+# How far a float may be from the probability that it stands for: hundreds of roundings of a number near 1.
 _FLOATS_ERR: Final = Fraction(1, 2**44)
-# More of the uniform law would drown what was stated.
+# More of the uniform distribution would drown what was stated.
 _MOST_MIXED: Final = Fraction(1, 100)
 _ARROW: Final[Mapping[str, Any]] = {
     TypeClass.BOOLEAN: pa.bool_(),
@@ -223,11 +224,11 @@ _ARROW: Final[Mapping[str, Any]] = {
 
 
 def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
-    """What an author told of probabilities, as a distribution that is epsilon-DP to the last digit; an error if it
-    is none.
+    """The probabilities that an author returned, as a distribution that is epsilon-DP to the last digit; an error if
+    they are none.
 
-    Floats p + e, |e| <= a, that add up to about 1, are scaled to add up to 1; then they err by 2 (n + 1) a at most.
-    With a part g of the uniform distribution, p + e + g/n <= E (q + f + g/n) follows from p <= E q where g (E - 1)/n
+    Floats p + e, |e| <= a, that add up to about 1, are scaled to add up to 1. Then they err by 2 (n + 1) a at most. Mix
+    in a part g of the uniform distribution. Then p + e + g/n <= E (q + f + g/n) follows from p <= E q where g (E - 1)/n
     covers both errors: (E + 1)/(E - 1) <= 1 + 2/epsilon.
     """
     if isinstance(told, noise.FiniteLaw):
@@ -321,7 +322,7 @@ class When:
 
     `name` is public and stands for the condition in the ledger: one name, one condition. Guarantee needed of its
     author: whether it holds depends on the outcome, in JSON values or bytes, and on what is public. It is code that
-    sees outcomes before they are published, or that never are, so like an `Algorithm` it must tell nothing of them to
+    sees outcomes before they are published, or that never are, so like an `Algorithm` it must say nothing of them to
     anybody. If it raises, the outcome is a hit that failed: charged, and not published.
 
     Errors: `InvalidParameter` for what cannot be a name or a condition.
@@ -371,8 +372,8 @@ class Target:
         stated = algorithm.stated([self.hits(outcome) for outcome in algorithm.outcomes or ()])
         if self.q is not None and exact(self.q, "q") > stated.most_q:
             raise InvalidParameter(
-                f"the laws= of the algorithm leave its target a q of at most {plain(stated.most_q)}: leave q= out, the "
-                "call is paid by the laws"
+                f"the distributions in laws= leave its target a q of at most {plain(stated.most_q)}: leave q= out, the "
+                "call is paid by the distributions"
             )
         return stated
 
@@ -433,9 +434,8 @@ def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
 def _all_but(algorithm: Algorithm, free: set[str], told: Json, q: Number | None) -> Target:
     """All outcomes but these canonical ones: NotPrior if there is one of them, and nothing is free if there is none.
 
-    Several may be free by a q, or by distributions, by which every call is paid that has such a target
-    (`event_by_laws`).
-    """
+    Several may be free by a q, or by distributions, which then decide the cost of every call that has such a target
+    (`event_by_laws`)."""
     if len(free) > 1 and q is None and algorithm.laws is None:
         raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory/charging.md")
     return Target(lambda outcome: canonical_outcome(outcome) not in free, told, q, whole=not free)
@@ -463,12 +463,13 @@ class ScoreFunction:
     fractions and floats, which are read as exactly what they are. `rows` is an Arrow table of the named `columns` (all
     without), or an int64 array for a series. `name` and `parameters` are public and identify the question.
 
-    Guarantee needed of the author, which nothing can check: what is said of it where it is used, such as that no unit
-    moves a score farther than the sensitivity, holds for the numbers that are *returned*, roundings of floats included,
-    for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of random words as
-    well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then the coins of
-    two neighbours can be paired, each with its own distribution, so that the same holds for every pair. Where that
-    holds only if each row is a unit under one `neighbors`, name it: then every other session refuses the score.
+    Guarantee needed of the author, which nothing can check: what is required of it where it is used, such as that no
+    unit moves a score farther than the sensitivity. It holds for the numbers that are *returned*, including the
+    rounding of floats, for every dataset. It raises for no dataset, or for all. With `coins=True` it takes a source of
+    random words as well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows. Then
+    the coins of two neighbours can be paired, each with its own distribution, so that the same holds for every pair.
+    Where that holds only if each row is a unit under one `neighbors`, name it: then every other session refuses the
+    score.
 
     Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON; `InvalidQuery` in a
     session with other neighbours than `neighbors` names, before anything is charged.

@@ -24,9 +24,9 @@ EVERYTHING: Final = Support.everything()
 class NumberOrNothing(Answer):
     """A noisy number if it was published; otherwise nothing (`value` is None).
 
-    What a published value says is its `interval`, by its `publication`. `error_bar` is half the width of the 95 %
-    interval of a value with noise of its own, None where it was published because of its noise too; `caution` says in
-    words where a value may be a false alarm.
+    The `interval` of a published value follows from its `publication`. `error_bar` is half the width of the 95 %
+    interval of a value with noise of its own. It is None where the value was published because of its noise, too.
+    `caution` warns in words where a value may be a false alarm.
     """
 
     value: Value | None
@@ -165,11 +165,11 @@ class AboveOrNot(Answer):
 
 @dataclass(frozen=True)
 class ChosenKey(Answer):
-    """The key that was chosen, by its name alone: a scalar for one column, a tuple for several.
+    """The group that was chosen, by its name alone: a scalar for one column, a tuple for several.
 
     With 95 % confidence, its true value is at most `shortfall` below the largest. That holds for any data; it is None
     where the bound depends on the data. `lead` is how far the noisy answer was ahead, where that was asked. With 95 %
-    confidence, the true lead, which is negative where another key is larger, is within `error_bar` of it.
+    confidence, the true lead, which is negative where another group is larger, is within `error_bar` of it.
     """
 
     value: Any
@@ -187,15 +187,15 @@ class ChosenKey(Answer):
     @property
     def interval_says(self) -> str:
         if self.error_bar is not None:
-            return f"no interval: a key was chosen; its lead is right within {plain(self.error_bar)}, 95 in 100"
-        said = "no interval: a key was chosen and nothing measured"
+            return f"no interval: a group was chosen; its lead is right within {plain(self.error_bar)}, 95 in 100"
+        said = "no interval: a group was chosen and nothing measured"
         return said if self.shortfall is None else f"{said}; within {plain(self.shortfall)} of the best, 95 in 100"
 
 
 @dataclass(frozen=True)
 class Classified(Answer):
     """What was found: whether a query is above a threshold, the side of two, its largest group, or an algorithm's
-    outcome; "boundary", or "between" two thresholds, where that is not `clear`, which is a hit.
+    outcome. Where that is not `clear`, which is a hit, it is "boundary", or "between" two thresholds.
 
     As a condition it is its `value`, and `InvalidParameter` where it is not clear, or neither True nor False.
     """
@@ -265,10 +265,10 @@ class RaceOutcome(Answer):
 class Tracked(Answer):
     """The answer to a question that is asked again and again; `changed` is what was charged.
 
-    Of a query a multiple of the step: `error_bar` is half a step and that of the noise, for a first answer and one that
-    did not change; see `interval`. Of a query tracked by optimal tests the value that was reported last: `error_bar` is
-    that of its noise, and if it did not change the distance at which a change is hardly ever missed. Of an algorithm an
-    outcome in JSON values, without one.
+    The answer to a query is a multiple of the step. `error_bar` is half a step and that of the noise, for a first
+    answer and one that did not change; see `interval`. If optimal threshold tests track the query, the answer is the
+    last published value. Then `error_bar` is that of its noise. If it did not change, `error_bar` is the distance at
+    which a change is hardly ever missed. The answer of an algorithm is an outcome in JSON values, without one.
     """
 
     value: Any
@@ -284,8 +284,8 @@ class Tracked(Answer):
     def interval(self) -> Ends | None:
         """Of a change: the 95 % confidence interval given that the answer changed, as `Answer.interval` says.
 
-        Of an answer that did not change it covers the truth but for 2.5 in 100 of all times that it is asked, not of
-        those times alone: given that nothing changed, no truth is ruled out.
+        For an answer that did not change it contains the truth, except in 2.5 % of all times that the question is
+        asked. That is not 2.5 % of the times without a change: given that nothing changed, no truth is ruled out.
         """
         return around(self.value, self.error_bar) if self.publication is None else self.publication.interval(self.value)
 
@@ -294,7 +294,8 @@ class Tracked(Answer):
 
 
 class Chosen(NamedTuple):
-    """A published candidate: a key, an algorithm's name or a condition; its noisy score; an algorithm's solution.
+    """A published candidate (a group, an algorithm's name or a condition), its noisy score, and an algorithm's
+    solution.
 
     >>> name, score, solution = Chosen("tree", 0.9, {"depth": 3})
     >>> Chosen("broken", None).failed
@@ -334,7 +335,7 @@ class Ranking(Table):
 
     @property
     def names(self) -> list[Key | str]:
-        """The keys or names, best first."""
+        """The groups or names, best first."""
         return [chosen.name for chosen in self.best]
 
     @property
@@ -375,7 +376,7 @@ class Hits(Table):
         return self.keys[self.tested :]
 
     def states(self) -> list[bool | None]:
-        """True above, False below, None untested, one for each key."""
+        """True above, False below, None untested, one for each group."""
         return [self.cells(position)["hit"] for position in range(len(self.keys))]
 
     @property
@@ -512,17 +513,17 @@ def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[s
     return {"hit": found is not None if tested else None} | _told(found)
 
 
-# What tests of many keys hand out: a public answer for each key.
+# What tests of many groups hand out: a public answer for each group.
 
 
 @dataclass(frozen=True)
 class TestedKeys(Hits):
     """Keys tested in the order they were listed.
 
-    `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
-    were tested, the rest are `untested` because the hits that could be paid for ran out. `error_bar` is the half the
-    width of the 95 % interval of values with noise of their own, None where they were published because of their noise
-    too.
+    `above` maps each group that hit to its noisy value, or to None where no values are published. The first `tested`
+    groups were tested; the rest are `untested` because the hits that could be paid for ran out. `error_bar` is half the
+    width of the 95 % interval of values with noise of their own. It is None where they were published because of their
+    noise, too.
     """
 
     # A module of tests that imports it must not have it collected.
@@ -537,7 +538,7 @@ class TestedKeys(Hits):
 
     @property
     def value(self) -> Mapping[Any, Value | None]:
-        """The keys that hit, with their noisy values; a key of one column is a scalar."""
+        """The groups that hit, with their noisy values; a key of one column is a scalar."""
         return {scalar(key): value for key, value in self.above.items()}
 
     def cells(self, position: int) -> dict[str, Any]:
@@ -555,12 +556,11 @@ class TestedKeys(Hits):
         return self.publication.interval(value)
 
     def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
-        """Intervals of all keys that were tested, published or not, which all hold at once with `confidence`.
+        """Intervals of all groups that were tested, published or not, which all hold at once with `confidence`.
 
-        Of a key that was not published it says how large its truth can be at most. Half of the failures allowed is for
-        what was published, half for what was not, and that in equal parts for all keys. Without ends for keys of which
-        nothing is known.
-        """
+        Of a group that was not published it says how large its truth can be at most. Half of the failures allowed is
+        for what was published, half for what was not, and that in equal parts for all groups. Without ends for groups
+        of which nothing is known."""
         half = 1 - (1 - probability(confidence, "confidence")) / 2
         found = self.findings
         known = dict(zip((each.key for each in found), found.intervals(half, simultaneous=True), strict=True))
@@ -577,7 +577,7 @@ class TestedKeys(Hits):
         return self._silence(CONFIDENCE)[1] if self.tested > len(self.above) else None
 
     def _silence(self, confidence: Fraction) -> Ends:
-        """What is known of each key that was not published, of all of them at once."""
+        """What is known of each group that was not published, of all of them at once."""
         if self.silence is None:
             return None, None
         return self.silence.truths(confidence_of_each(confidence, len(self.keys)))
@@ -587,7 +587,7 @@ class TestedKeys(Hits):
 class WatchResult(TestedKeys):
     """What a watch found. Keys appear in the order they were listed.
 
-    `above` maps each key that hit to its noisy value; the first `tested` keys were tested, the rest are `untested`
+    `above` maps each group that hit to its noisy value; the first `tested` groups were tested, the rest are `untested`
     because the hits that were paid for ran out.
     """
 
@@ -602,5 +602,5 @@ class WatchResult(TestedKeys):
 
     @property
     def value(self) -> dict[Any, Value]:
-        """The keys that hit, with their noisy values."""
+        """The groups that hit, with their noisy values."""
         return {scalar(key): value for key, value in self.above.items()}

@@ -35,7 +35,7 @@ from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import additive, boundaries, choices, threshold_tests
 from chary.numbers import Number, exact, work_out
 
-# Any algorithm whose law is known, in the boundary wrapper: an outcome that is nearly certain is nearly free.
+# Any algorithm whose distribution is known, in the boundary wrapper: an outcome that is nearly certain is nearly free.
 
 # More runs settle nothing that these do not, and each one takes its time.
 _MOST_RUNS: Final = 1000
@@ -48,22 +48,23 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     """The outcome of any algorithm whose distribution is known, free while it is clear; "boundary", which is charged,
     if not.
 
-    The algorithm declares its outcomes and their `probabilities`; it is these that are drawn from. A `Choose` by
-    "exponential" or "permute_and_flip" has them, a `ThresholdTest` of one query by Laplace noise, and one `Quantile`
-    among at most 1,000 values (32 under filters that take permute-and-flip for it). With `runs` nothing need be known
-    of it: it is run so often, and what all runs agree on is published, else "boundary". With `runs=2, publish=True`
-    both outcomes are published (a `Pair`), whether they agree or not.
+    The algorithm declares its outcomes and their `probabilities`; the outcome is drawn from these. A `Choose` by
+    "exponential" or "permute_and_flip" has them, and so has a `ThresholdTest` of one query by Laplace noise. One
+    `Quantile` has them among at most 1,000 values (32 under filters that take permute-and-flip for it). With `runs` the
+    algorithm needs no probabilities. It is run that many times, and what all runs agree on is published, else
+    "boundary". With `runs=2, publish=True` both outcomes are published (a `Pair`), whether they agree or not.
 
-    Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for this many outcomes, a call of 4/3
-    epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
-    `UnanimousCall(epsilon, runs)` (this work); a run that failed agrees with none. Where both are published `TwiceCall(
-    epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each run, in the
-    wrapper twice (docs/theory/charging.md).
+    Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for its number of outcomes. That is a
+    call of 4/3 epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs it is
+    `UnanimousCall(epsilon, runs)` (this work); a run that failed agrees with none. Where both are published it is
+    `TwiceCall( epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each
+    run, in the wrapper twice (docs/theory/charging.md).
 
-    Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, with a rho,
-    not 2 to 1000 runs, other than two that are published, and for what is no distribution of an empty table where units
-    come and go; `AlgorithmFailed`, charged, for probabilities that raise or are no distribution, which their author
-    asserts not to happen, and for a run of two published ones that failed.
+    Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, and for one
+    with a rho. The same for a number of runs outside 2 to 1000, and for more than two published ones. The same for
+    invalid probabilities of an empty table, where units are added or removed. `AlgorithmFailed`, charged, for
+    probabilities that raise or are no distribution, which their author asserts not to happen, and for a run of two
+    published ones that failed.
 
     >>> from chary import Algorithm
     >>> def law(rows):
@@ -129,7 +130,8 @@ class Boundary(Call[answers.Classified | answers.Pair]):
             return _clear(mechanism.step(data.values[0], data.source))
 
         told = {"outcomes": plain_outcome(algorithm.outcomes)}
-        # Where a law is one of epsilon but for delta, that of the wrapper is the wrapper's but for twice as much.
+        # Where a distribution is one of epsilon but for delta, that of the wrapper is the wrapper's but for twice as
+        # much.
         return compute.running(self, algorithm, told, Failing.of(mechanism.event(), 2 * delta), run, tell)
 
 
@@ -139,7 +141,7 @@ def boundary_wrapper(algorithm: Algorithm) -> boundaries.BoundaryWrapper[Any]:
 
 
 def _clear(outcome: boundaries.InnerOutcome) -> Result:
-    """What is told where it is clear, free; the hit is that it is not."""
+    """What is reported where it is clear, free; the hit is that it is not."""
     return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
 
 
@@ -207,7 +209,7 @@ class _Stated:
 
 # Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper.
 
-# Labels that no value has make what lies between two bars clearer; more than so many tell no more.
+# Labels that no value has make what lies between two thresholds clearer; more than this many say no more.
 _MOST_PHANTOMS: Final = 32
 HALF: Final = Fraction(1, 2)
 
@@ -225,8 +227,9 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 
 @dataclass(frozen=True)
 class Clearly:
-    """An answer by two draws of a label: of the group with the largest answer, or with `bars`, both in steps, of the
-    side, below the lower one or from the higher one on. Labels 0 and 1 meet between these, or at a single threshold.
+    """An answer by two draws of a label: of the group with the largest answer, or of the side. With `bars`, both in
+    steps, the sides are below the lower one and from the higher one on. Labels 0 and 1 meet between these, or at a
+    single threshold.
 
     A hit is that the draws differ, or agree on a label that no value has.
     """
@@ -250,7 +253,7 @@ class Clearly:
         return min(self.draws.reach(HALF), (high - low + 1) // 2)
 
     def placed(self, data: Data) -> tuple[int, int]:
-        """The own label of what is read, and its depth: for a key how far the next one is behind."""
+        """The own label of what is read, and its depth: for a group how far the next one is behind."""
         if not self.bars:
             values = data.integers()
             own = int(np.argmax(values))
@@ -265,7 +268,7 @@ class Clearly:
         return boundaries.BOUNDARY if told is None or told >= self.labels else told
 
     def wrong_call(self, distance: int) -> float:
-        """The probability that a value so far beyond a threshold is not told clearly and rightly."""
+        """The probability that a value this far beyond a threshold is not reported clearly and rightly."""
         return float(1 - self.draws.clear_chance(self.half + abs(distance)))
 
     def within(self, tests: int, confidence: Number) -> Within:
@@ -322,20 +325,20 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     scalar for one column, a tuple for several), and "boundary".
 
     Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
-    epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two, one epsilon-DP call in which "between" is a
-    q-target; the nearer the thresholds, the more expensive a hit ([TCT] section 4; discrete noise:
-    docs/theory/charging.md). With groups the epsilon-DP exponential mechanism over them, each of which may change by
-    the query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)`. Where neighbours change all answers
-    in one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
+    epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two thresholds it is one epsilon-DP call in which
+    "between" is a q-target. The nearer the thresholds, the more expensive is a hit ([TCT] section 4; discrete noise:
+    docs/theory/charging.md). With groups it is the epsilon-DP exponential mechanism over them, inside the boundary
+    wrapper: `BoundaryCall(epsilon)`. Each group may change by the query's sensitivity. Where neighbours change all
+    answers in one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
 
-    With `hits`, `price` or `within` (as for `ThresholdTest`) a `SharpTest` whose hit is what is not clear: two draws
-    that differ (docs/theory/thresholds.md). `within` is how far from the threshold, beyond one of two, or in the lead
-    all are reported clearly. Two sides are reported half of the time at their thresholds, or where they meet if that is
-    nearer. While the lead is small a sharp choice may name any group as clear, also one far behind (each of k with
-    probability 1/k^2 at a tie); the exponential mechanism favours the larger ones even then.
+    With `hits`, `price` or `within` (as for `ThresholdTest`) it is a `SharpTest` whose hit is an unclear answer: two
+    draws that differ (docs/theory/thresholds.md). `within` is a distance: from the threshold, beyond one of two, or in the
+    lead. From it on all are reported clearly. Two sides are reported half of the time at their thresholds, or where
+    they meet if that is nearer. While the lead is small, such a choice may report any group as clear, even one far
+    behind (each of k with probability 1/k^2 at a tie). The exponential mechanism favours the larger ones even then.
 
-    Errors: `InvalidQuery` for a mean, for groups with a threshold and for less than two of them; `InvalidParameter`
-    for a query without groups unless it has one threshold, or two of which `low` is below `high`.
+    Errors: `InvalidQuery` for a mean, for groups with a threshold and for less than two of them. `InvalidParameter` for
+    a query without groups, unless it has one threshold, or two of which `low` is below `high`.
 
     >>> from chary import count
     >>> Classify(count("age >= 65"), low=400, high=600, epsilon="0.02").thresholds

@@ -75,9 +75,8 @@ class Call(ABC, Generic[AnswerT]):
 
     Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
-    `title` wherever people read it; `subject` is its room, one of `SUBJECTS`. A command line must say what is `stated`,
-    though programs may leave it out. The rest is as `call` declares it.
-    """
+    `title` wherever people read it; `subject` is its topic, one of `SUBJECTS`. A command line must say what is
+    `stated`, though programs may leave it out. The rest is as `call` declares it."""
 
     kind: ClassVar[str]
     name: ClassVar[str]
@@ -110,7 +109,7 @@ class Call(ABC, Generic[AnswerT]):
 
     @property
     def numeric(self) -> bool:
-        """Whether its answer may tell one number, by which calls are ranked side by side."""
+        """Whether its answer may be one number that ranks calls side by side."""
         return False
 
     @property
@@ -254,11 +253,11 @@ def call(
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
-    Its name is that of its class, unless a `name` is given; its title is the words of its class. One that
-    `publishes` tells values whose noise is known; if it is a word, only those calls that ledgers hold under it do. One
-    that is asked `again` tells a single value as time goes on. One that is sized `by_hits` may be as precise as leaves
-    room for the hits that are to be paid for. No command line states one that is not `typed`: only a program can bring
-    votes, a black box, or several algorithms or queries. A command tells the value of an answer under the name `tells`.
+    Its name is that of its class, unless a `name` is given; its title is the words of its class. `publishes` says that
+    its values have known noise; if it is a word, this holds only for calls that ledgers hold under that word. One that
+    is asked `again` publishes a single value as time goes on. One that is sized `by_hits` may be as precise as the hits
+    that must be paid for permit. No command line states one that is not `typed`: only a program can bring votes, a
+    black box, or several algorithms or queries. A command prints the value of an answer under the name `tells`.
     `meanings` say what fields mean in this kind, where `MEANINGS` say more, or less.
     """
 
@@ -452,7 +451,7 @@ def meaning(kind: str, field: str) -> str:
     return _KINDS[kind].meanings.get(field) or MEANINGS.get(field, "")
 
 
-# What is told when a call cannot be right.
+# What is reported when a call cannot be right.
 
 _SAID = {"missing": "is missing", "unexpected_keyword_argument": "is not known", "missing_argument": "is missing"}
 

@@ -40,7 +40,7 @@ from chary.mechanisms.additive import Integers
 from chary.noise import Source
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
-# The largest of many bounded values after Gaussian noise: the winning key, and nothing else, is published.
+# The largest of many bounded values after Gaussian noise: the winning group, and nothing else, is published.
 
 # Clipped values and their differences fit into the 64-bit integers that are compared.
 FARTHEST = 2**62
@@ -48,10 +48,10 @@ FARTHEST = 2**62
 
 @dataclass(frozen=True)
 class Winner(Answer):
-    """The key whose value was the largest after noise. Values were clipped to `clipped_to` before.
+    """The group whose value was the largest after noise. Values were clipped to `clipped_to` before.
 
     `noise` is the standard deviation of the Gaussian noise on each value, in the query's units. With 95 %
-    confidence, the clipped value of the key is at most `shortfall` below the largest, whatever the data.
+    confidence, the clipped value of the group is at most `shortfall` below the largest, whatever the data.
     """
 
     key: Key
@@ -61,7 +61,7 @@ class Winner(Answer):
 
     @property
     def value(self) -> Any:
-        """The key; one of one column is a scalar."""
+        """The group; one of one column is a scalar."""
         return scalar(self.key)
 
     def figures(self) -> dict[str, Any]:
@@ -70,7 +70,8 @@ class Winner(Answer):
     @property
     def interval_says(self) -> str:
         return (
-            f"no interval: a key was chosen and nothing measured; within {plain(self.shortfall)} of the best, 95 in 100"
+            f"no interval: a group was chosen and nothing measured; within "
+            f"{plain(self.shortfall)} of the best with 95 % confidence"
         )
 
 
@@ -78,8 +79,9 @@ class Winner(Answer):
 class Gaps:
     """How the public bounds limit the values of a query: `spread` steps apart at most, `lowest` the smallest one.
 
-    `sensitivity` is half of how far the gap of two values can move between neighbours, in steps: the largest change of
-    a value, or half of it where all move in one direction (`together`). Neighbours differ in `reach` keys at most.
+    `sensitivity` is half of the largest change of the gap of two values between neighbours, in steps. That is the
+    largest change of a value, or half of it where all move in one direction (`together`). Neighbours differ in `reach`
+    groups at most.
     """
 
     keys: int
@@ -182,7 +184,7 @@ class Proportion(Call[NoisyNumber]):
         return Plan(self.kind, body, noise.event(), run, present, reading(asked, count()), size=self.size(spine))
 
 
-# One choice: the best of many keys by private answers, the most common value, what the majority says.
+# One choice: the best of many groups by private answers, the most common value, what the majority says.
 
 Plainly = Literal["permute_and_flip", "exponential", "laplace"]
 Way = Literal[Plainly, "inverse", "gaussian"]
@@ -214,20 +216,20 @@ def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
     },
 )
 class Choose(Call[ChosenKey | Winner]):
-    """The key whose answer is the largest, up to noise, of a grouped query; its value is not published.
+    """The group whose answer is the largest, up to noise, of a grouped query; its value is not published.
 
-    Guarantee: `Pure(epsilon)` whatever the number of keys, and whatever of them one unit is in; always charged. A key
-    is a scalar for one column, a tuple for several; of a series, the position.
+    Guarantee: `Pure(epsilon)` whatever the number of groups, and whatever of them one unit is in; always charged. A
+    group is a scalar for one column, a tuple for several; of a series, the position.
 
     - "permute_and_flip" is the most accurate of its epsilon; it is report noisy max with exponential noise.
     - "exponential" is the exponential mechanism, which is report noisy max with Gumbel noise. It is (epsilon^2/8)-zCDP
-      as well, and costs the lower of both: a Renyi filter charges less for it than for any other epsilon-DP choice,
+      as well, and costs the lower of both. A Renyi filter charges less for it than for any other epsilon-DP choice,
       down to a quarter, so up to twice the epsilon fits.
-    - "laplace" is report noisy max with discrete Laplace noise. With `lead` it publishes, at the same cost, how much
-      more the key has, after noise, than it needed to win: the gap to the runner-up, or a step of the query's grid
-      less (Ding, Wang, Zhang, Kifer 2019; docs/theory/choices.md).
-    - "inverse" is inverse sensitivity, of counts alone: a key is the likelier, the fewer units would have to change to
-      make it the most common one. With three or more keys and units that are replaced, others are more accurate
+    - "laplace" is report noisy max with discrete Laplace noise. With `lead` it publishes, at the same cost, by how much
+      the noisy value of the group exceeds what it needed to win. That is the gap to the runner-up, or a step of the
+      query's grid less (Ding, Wang, Zhang, Kifer 2019; docs/theory/choices.md).
+    - "inverse" is inverse sensitivity, of counts alone: a group is the likelier, the fewer units would have to change
+      to make it the most common one. With three or more groups and units that are replaced, others are more accurate
       (docs/theory/choices.md). It has the zCDP of `InverseSensitivity` where there is one.
     - "gaussian" adds exactly normal noise to values clipped to `low` and `high`. It takes `epsilon`, or instead the
       standard deviation of the `noise`, from which epsilon follows ([GAUSS] Theorem 8). It is rho-zCDP as part of a
@@ -237,9 +239,9 @@ class Choose(Call[ChosenKey | Winner]):
 
     Without `mechanism` it is "exponential" where that costs half of a pure call or less, else "permute_and_flip".
     Counts under add/remove, and sums of one sign, all move together; they take half the noise. Errors:
-    `InvalidQuery` for a query without at least two keys, and by inverse sensitivity for what counts no units, or units
-    with several keys that are replaced. `InvalidParameter` for bounds less than a step of the query's grid apart.
-    """
+    `InvalidQuery` for a query without at least two groups, and by inverse sensitivity for what counts no units, or
+    units with several groups that are replaced. `InvalidParameter` for bounds less than a step of the query's grid
+    apart."""
 
     query: AnyQuery
     _: KW_ONLY
@@ -305,14 +307,14 @@ class Choose(Call[ChosenKey | Winner]):
 def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
     """What bounds an exponential mechanism: `BoundedRange(epsilon)`, of which (epsilon^2/8)-zCDP is a part.
 
-    The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair of neighbours in
+    The proof of the second is in `chary.calls.choices`. It needs all log-likelihood ratios of a pair of neighbours in
     an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
     """
     size = exact(epsilon, "epsilon")
     return events.ZeroConcentrated(size**2 / 8), events.BoundedRange(size)
 
 
-# What chooses a position of values, how far it may fall short but with this chance, and whether all log-likelihood
+# What chooses a position of values, how far it may fall short but with this probability, and whether all log-likelihood
 # ratios of a pair of neighbours lie in an interval of length epsilon.
 Chooser = tuple[Callable[[Integers, Source], int], Callable[[Fraction], float], bool]
 
@@ -332,7 +334,7 @@ def _by_scores(call: Choose, query: Query, neighbor_relation: NeighborRelation, 
 def chooser(
     query: Query, neighbor_relation: NeighborRelation, epsilon: Number, by: str
 ) -> choices.Exponential | choices.ReportNoisyMax:
-    """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
+    """The exact choice among the groups' answers in grid steps; refuses an epsilon out of range."""
     return _MADE[by](epsilon, query.sensitivity(neighbor_relation), query.one_direction(neighbor_relation))
 
 
@@ -372,19 +374,19 @@ def _with_law(
 def _by_inverse_sensitivity(
     call: Choose, query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction
 ) -> Chooser:
-    """By how many units would have to change to make a key the most common one."""
+    """By how many units would have to change to make a group the most common one."""
     replaced, cell = neighbor_relation.neighbors is Neighbors.REPLACE, query.contribution(neighbor_relation)
     if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
         raise InvalidQuery("inverse sensitivity counts units: ask count() or a histogram, not a sum")
     if replaced and cell.spread > 1:
         raise InvalidQuery(
-            "where units are replaced, inverse sensitivity needs units with one key each: say max_groups_per_unit=1 or "
-            "assumed_groups_per_unit=1, or leave mechanism= out"
+            "where units are replaced, inverse sensitivity needs units with one group each: "
+            "set max_groups_per_unit=1 or assumed_groups_per_unit=1, or leave mechanism= out"
         )
     mechanism = inverse_choice(query, neighbor_relation, epsilon)
 
     def short(beta: Fraction) -> float:
-        """How many more units another key may have: moving one unit from key to key changes the gap by two."""
+        """How many more units another group may have: moving one unit from key to group changes the gap by two."""
         units = ceil(accuracy.exponential_loss_up(mechanism.unit, len(query.keys or ()), beta)) - 1
         return float(max(0, units) * (2 if replaced else 1))
 
@@ -395,7 +397,7 @@ def _by_inverse_sensitivity(
 
 
 def inverse_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
-    """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
+    """The choice: of two groups one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
     replaced = neighbor_relation.neighbors is Neighbors.REPLACE
     return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
 
@@ -499,7 +501,7 @@ def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choice
 # general form, and inverse sensitivity.
 
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
-# What chooses a position of what was read, and how far it may fall short but with this chance.
+# What chooses a position of what was read, and how far it may fall short but with this probability.
 Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], float]]
 
 
@@ -507,22 +509,22 @@ Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], flo
 class ExponentialMechanism(Call[ChosenKey]):
     """One of a list of public candidates, the likelier the higher its score, or the smaller its distance.
 
-    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter charges lower, always charged: a candidate
-    of score u has a probability exactly proportional to `exp(epsilon u / (2 sensitivity))`, and one at distance D,
-    which is inverse sensitivity, to `exp(-epsilon D / 2)`; with `monotone` the 2 is left out. Say one of the two:
+    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever costs less under the filter, always charged. A
+    candidate of score u has a probability exactly proportional to `exp(epsilon u / (2 sensitivity))`. One at distance
+    D, which is inverse sensitivity, has one proportional to `exp(-epsilon D / 2)`. With `monotone` the 2 is left out.
+    Give one of the two:
 
-    - `score=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
-      unit, added or removed or replaced as the session says, moves no score by more than `sensitivity`; with
-      `monotone`, moves all of them up or all of them down. Scores are rounded down to about a millionth of the
-      sensitivity (integers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break
-      that.
-    - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many keys): chary proves how
+    - `score=ScoreFunction(name, run)`, a function of the rows. **An assumption that nothing can check:** one unit,
+      added or removed or replaced as the session says, moves no score by more than `sensitivity`. With `monotone` it
+      also moves all of them up or all of them down. Scores are rounded down to about a millionth of the sensitivity
+      (integers are kept) and clipped at 2**40 times it; NaN counts as the least. Neither can break that.
+    - `score=[query, ...]`, a count or a sum for each candidate (or one query with as many groups): chary proves how
       far they move apart, and `sensitivity` and `monotone` are left out.
     - `distance=ScoreFunction(name, run)`: how many units would have to change to make each candidate the true answer.
-      **An assumption that nothing can check** is that one unit changes no distance by more than 1; with `monotone`,
-      that it changes all of them in one direction, up or down. Distances are rounded down to integers from 0 to
-      2**40; NaN is farthest. Neither can break that.
-    - `distance=query`, a count or a sum without keys, where the candidates are numbers: which of them is it? Chary
+      **An assumption that nothing can check:** one unit changes no distance by more than 1. With `monotone` it also
+      changes all of them in one direction, up or down. Distances are rounded down to integers from 0 to 2**40; NaN is
+      farthest. Neither can break that.
+    - `distance=query`, a count or a sum without groups, where the candidates are numbers: which of them is it? Chary
       works out how many units lie between.
 
     With 95 % confidence, the score is at most `shortfall` below the best, or the distance at most that far above the
@@ -531,9 +533,10 @@ class ExponentialMechanism(Call[ChosenKey]):
     Candidates are different numbers, strings, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
     2020.
 
-    Errors: `InvalidParameter` for candidates that are none, for both or none of `score` and `distance`, a missing or
-    superfluous sensitivity, as many queries as there are not candidates, and a distance to candidates that are no
-    numbers; `AlgorithmFailed`, charged, for a function that raises or returns anything but numbers.
+    Errors: `InvalidParameter` for invalid candidates, for both or none of `score` and `distance`, and for a missing or
+    superfluous sensitivity. The same for a number of queries that is not that of the candidates, and for a distance to
+    candidates that are no numbers. `AlgorithmFailed`, charged, for a function that raises or returns anything but
+    numbers.
 
     >>> from chary import count
     >>> ages = {"young": "age < 30", "middle": "age >= 30 AND age < 60", "old": "age >= 60"}
@@ -568,7 +571,7 @@ class ExponentialMechanism(Call[ChosenKey]):
             return
         answers = len(score.keys or ()) if isinstance(score, Query) else len(score)
         if not isinstance(score, Query) and any(query.keys is not None for query in score):
-            raise InvalidParameter("each query of a list scores one candidate, so it has no keys")
+            raise InvalidParameter("each query of a list scores one candidate, so it has no groups")
         if answers != listed:
             raise InvalidParameter(f"there are {listed} candidates and {answers} answers to score them")
 
@@ -576,7 +579,7 @@ class ExponentialMechanism(Call[ChosenKey]):
         if isinstance(self.distance, ScoreFunction):
             return
         if not isinstance(self.distance, Query) or self.distance.keys is not None:
-            raise InvalidParameter("distance is a ScoreFunction, or one count or sum without keys")
+            raise InvalidParameter("distance is a ScoreFunction, or one count or sum without groups")
         for candidate in self.candidates:
             exact(candidate, "each of the candidates")
 
@@ -618,7 +621,7 @@ class ExponentialMechanism(Call[ChosenKey]):
 
 
 def _queries(brought: Any) -> tuple[Query, ...]:
-    """The queries that score candidates: one with a key for each, or one for each."""
+    """The queries that score candidates: one with a group for each, or one for each."""
     return (brought,) if isinstance(brought, Query) else tuple(brought)
 
 
@@ -667,7 +670,7 @@ def _by_score(call: ExponentialMechanism, neighbor_relation: NeighborRelation) -
 
     def short(beta: Fraction) -> float:
         steps = ceil(accuracy.exponential_loss_up(mechanism.unit, many, beta))
-        # A score is rounded down by less than a step; those of queries are whole numbers of them.
+        # A score is rounded down by less than a step; those of queries are integers of them.
         return float(max(0, steps if isinstance(score, ScoreFunction) else steps - 1) * step)
 
     return pick, short
@@ -706,17 +709,17 @@ def _apart(queries: Sequence[Query], neighbor_relation: NeighborRelation) -> Fra
 
 # Labels from votes: every one paid, only unclear ones paid, or only those that a guess got wrong.
 #
-# All of them choose an option with a chance proportional to `exp(epsilon votes / 2)`. One voter moves one vote from one
-# option to another, so the factor 2 is needed: where the second option has nearly all of the law, its loss changes the
-# sum as well, and the first becomes e^epsilon times as likely (no smaller epsilon holds). What does hold is that the
-# log-likelihood ratio lies in an interval of length epsilon. Then `K(a) = ln E_P1 (P0/P1)^a` has `K'' <= epsilon^2 /
-# 4`, the largest variance in such an interval, and is 0 at 0 and 1, so `K(a) <= a (a-1) epsilon^2 / 8`: the choice is
-# (epsilon^2 / 8)-zCDP, a quarter of what an epsilon-DP release costs.
+# All of them choose an option with a probability proportional to `exp(epsilon votes / 2)`. One voter moves one vote
+# from one option to another, so the factor 2 is needed: where the second option has nearly all of the distribution, its
+# loss changes the sum as well, and the first becomes e^epsilon times as likely (no smaller epsilon holds). What does
+# hold is that the log-likelihood ratio lies in an interval of length epsilon. Then `K(a) = ln E_P1 (P0/P1)^a` has `K''
+# <= epsilon^2 / 4`, the largest variance in such an interval, and is 0 at 0 and 1, so `K(a) <= a (a-1) epsilon^2 / 8`:
+# the choice is (epsilon^2 / 8)-zCDP, a quarter of what an epsilon-DP release costs.
 
 Option = str | int
 State = Literal["label", "low", "boundary"]
 Level = Literal["high", "low"]
-# Votes are counted in 64 bits, and a bar stands among them with room for one more.
+# Votes are counted in 64 bits, and a threshold stands among them with room for one more.
 _MOST_VOTES: Final = 2**62
 
 
@@ -753,13 +756,13 @@ class Label(Call[Labelled]):
 
     With `clear` it is free where it is clear; where it is not, the answer is "boundary", which is charged.
 
-    Guarantee: the exponential mechanism on the counts of votes when one voter votes differently: `Pure(epsilon)` and
-    (epsilon^2/8)-zCDP, whichever the filter charges lower; with a guess, which may depend on everything published
-    before, a `NarrowChoice` whose hit is another label than the guess. `low` adds the candidate "no option has this
-    many votes", for which no label is released. `flip` chooses by permute-and-flip, which is more accurate, and more
-    expensive under a Renyi filter where every label is paid: it is `Pure` alone, and with a guess any epsilon-DP call
-    with that NotPrior target. `clear` puts the mechanism inside the boundary wrapper, `BoundaryCall(epsilon)` ([TCT]
-    Algorithm 4); with `low`, both a clear label and a clear "low" are free.
+    Guarantee: the exponential mechanism on the counts of votes when one voter votes differently. It is `Pure(epsilon)`
+    and (epsilon^2/8)-zCDP, whichever costs less under the filter. With a guess, which may depend on everything
+    published before, it is a `NarrowChoice` whose hit is another label than the guess. `low` adds the candidate "no
+    option has this many votes", for which no label is released. `flip` chooses by permute-and-flip. This is more
+    accurate, and more expensive under a Renyi filter where every label is paid. It is `Pure` alone, and with a guess
+    any epsilon-DP call with that NotPrior target. `clear` puts the mechanism inside the boundary wrapper,
+    `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `low`, both a clear label and a clear "low" are free.
 
     Errors: `InvalidQuery` when the session does not ask votes; `InvalidParameter` for a guess that is no option, and
     for `clear` with a guess or `flip`.

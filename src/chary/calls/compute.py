@@ -35,11 +35,12 @@ class RunAlgorithm(Call[answers.Outcome]):
     Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the call is
     free unless something else comes out (NotPrior). With `target`, a list of declared outcomes, it is free unless one
     of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2). It can be left out
-    where the target misses one outcome only, and where the algorithm has `laws`, which then pay for the call. `hit`,
-    a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of those for
+    where the target misses one outcome only, and where the algorithm has `laws`, which then decide its cost. `hit`, a
+    condition on outcomes (`When`), states a target without a list. Of declared outcomes it is the list of those for
     which it holds, otherwise it needs its q. A call of chary's own takes no q. With none of these it is always charged,
-    like a release; where the algorithm reports its `loss`, what it reports, at most its epsilon (`ExPost`): epsilon is
-    reserved, and under the exact filter charged. A run that fails, or reports no such loss, is charged like a hit.
+    like a release. Where the algorithm reports its `loss`, it is charged what it reports, at most its epsilon
+    (`ExPost`): epsilon is reserved, and under the exact filter charged. A run that fails, or reports no such loss, is
+    charged like a hit.
 
     >>> from chary import Algorithm
     >>> from chary.calls import When
@@ -47,8 +48,8 @@ class RunAlgorithm(Call[answers.Outcome]):
     >>> RunAlgorithm(tree, hit=When("deep", lambda depth: depth > 0)).hits(tree).event(tree)
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
-    Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
-    algorithm with a rho, and for a q above what its distributions allow; `AlgorithmFailed`, charged, when it raises or
+    Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, a prior or target of an
+    algorithm with a rho, and a q above the limit of its distributions. `AlgorithmFailed`, charged, when it raises or
     returns what is no finite JSON value.
     """
 
@@ -194,7 +195,7 @@ def failure(name: str, *, judged: bool = False, reports: bool = False) -> Algori
 # Publishing the outcome of any private algorithm only where a condition holds; otherwise it is held, free, and secret.
 #
 # One-sided conditions on any outcome are the general form of a conditional release ([TCT] Algorithm 2): the target is
-# the set of outcomes for which the condition holds, and an extension of it publishes what the first one held back.
+# the set of outcomes for which the condition holds, and an extension of it publishes what the first one withheld.
 
 # All of it is written whenever an outcome is held, so what no memory has would fail once it is charged.
 MOST_ROOM: Final = 2**24
@@ -220,12 +221,12 @@ class Disclosure(answers.Withheld):
 class PublishIf(Call[Disclosure]):
     """The outcome of any private algorithm if it meets a condition, otherwise nothing, which is free; see `Widen`.
 
-    Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2); an algorithm's delta is
-    paid hit or miss, once for all extensions. An outcome that does not meet the condition becomes secret state, of
-    which not even the length is reported: it takes `room` bytes of the ledger, and one that does not fit is a hit that
-    failed. So are a run that fails and a condition that raises.
+    Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). An algorithm's delta is
+    paid hit or miss, once for all extensions. An outcome that does not meet the condition becomes secret state, and not
+    even its length is published. It takes `room` bytes of the ledger; one that does not fit is a hit that failed. A run
+    that fails and a condition that raises are such hits, too.
 
-    Errors: `InvalidParameter` for an algorithm with a rho and for a room above 16 MiB; `AlgorithmFailed`, charged.
+    Errors: `InvalidParameter` for an algorithm with a rho and for `room` above 16 MiB; `AlgorithmFailed`, charged.
 
     >>> from chary.calls import Algorithm, When
     >>> depth = Algorithm("depth", lambda rows, source: 3, epsilon="0.02")
@@ -240,7 +241,7 @@ class PublishIf(Call[Disclosure]):
 
     def __post_init__(self) -> None:
         if self.room > MOST_ROOM:
-            raise InvalidParameter(f"room must be at most {MOST_ROOM} bytes, which each outcome that is held takes")
+            raise InvalidParameter(f"room= must be at most {MOST_ROOM} bytes, which each withheld outcome takes")
 
     @property
     def numeric(self) -> bool:
@@ -263,7 +264,7 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
 
     def run(data: Data) -> Result:
         answer, kept = _judged(algorithm.outcome(data.values[0], data.source), when, room)
-        # By its laws what is withheld would be paid if it were published at once: so is what widens it.
+        # By its distributions what is withheld would be paid if it were published at once: so is what widens it.
         by_laws = stated is not None and _pays(filter_, data.price, stated)
         return Result(answer | ({"laws": True} if by_laws else {}), int(answer["published"]), 1, secret=kept)
 
@@ -322,7 +323,7 @@ def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes
     """The public answer, and the secret state where nothing is published."""
     published, held = when(outcome), algorithms.canonical_outcome(outcome).encode()
     if not published and len(held) > room:
-        raise AlgorithmFailed("the outcome takes more than its room")
+        raise AlgorithmFailed("the outcome takes more bytes than room= allows")
     return {"published": published, "value": outcome if published else None}, None if published else padded(held, room)
 
 
@@ -362,7 +363,7 @@ class Counted:
 
 
 Judged = tuple[Json, Mapping[str, bool]]
-"""The outcome of a question as its answer tells it, and which targets it hits."""
+"""The outcome of a question as its answer says it, and which targets it hits."""
 
 
 def counts(prices: Mapping[str, Price]) -> bool:
@@ -377,7 +378,7 @@ CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
 _RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantile"
-# What is withheld tells None, and what is not clear "boundary", as an outcome does that is told.
+# What is withheld says None, and what is not clear "boundary", as an outcome does that is reported.
 _TOLD_TWICE: Final = (None, BOUNDARY)
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
@@ -390,7 +391,7 @@ class Aim:
     event: Event
 
     def hits(self, value: Any, *, own: bool, twice: bool = False) -> bool:
-        """Whether an outcome hits it; `twice`: what hits the call's own target tells the same as what does not.
+        """Whether an outcome hits it; `twice`: what hits the call's own target says the same as what does not.
 
         Which of the two it was follows from the names of what it hits, so only one of them can miss.
         """
@@ -398,7 +399,7 @@ class Aim:
 
     @property
     def told(self) -> Json:
-        """How a question tells it."""
+        """How a question says it."""
         return {} if self.target is None else self.target.told
 
 
@@ -448,10 +449,10 @@ def _target(
 class MultiTarget(Opening[Run[answers.RaceOutcome, "RaceState"]]):
     """Count several targets side by side and pay for the one that is hit least.
 
-    Guarantee: all calls together cost the logarithm of the number of targets once (`BestOf(targets)`; log-moment; on a
-    privacy curve delta times that number, [TCT] Lemma 2.7) and then what the best target alone would have cost. Only a
-    filter with Renyi charges can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than two
-    different names."""
+    Guarantee: all calls together cost the logarithm of the number of targets once, and then what the best target alone
+    would have cost (`BestOf(targets)`; log-moment). On a privacy curve that is delta times that number ([TCT] Lemma
+    2.7). Only a filter with Renyi costs can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than
+    two different names."""
 
     targets: fields.Values
 
@@ -567,7 +568,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
                 value = operands.outcome_of(inner.present(ran.answer, 0))
                 own, twice = ran.hits > 0, value in _TOLD_TWICE and not isinstance(call, RunAlgorithm)
                 hit = {name: aim.hits(value, own=own, twice=twice) for name, aim in aims.items()}
-                # Nothing but what is told: whatever else the answer says, a target that missed has not paid for it.
+                # Nothing but what is reported: whatever else the answer says, a target that missed has not paid for it.
                 outcome: Json = {"value": value}
             except AlgorithmFailed:
                 outcome, hit = {"failed": True}, dict.fromkeys(aims, True)
@@ -596,11 +597,11 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     def _counting(
         self, prices: Mapping[str, Price], judge: Callable[[Data], Judged], tell: Callable[[Json, int], Any]
     ) -> tuple[Callable[[Data], Result], Callable[[Json, int], answers.RaceOutcome]]:
-        """A question as it is run and told, by the cost of a hit of each target.
+        """A question as it is run and answered, by the price of a hit of each target.
 
         Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises.
-        Where one of them has no cost per hit the call is paid in full and leaves all counters alone: were it counted
-        as well, later hits would be free on its account. The counters follow from what was published; they are kept as
+        Where one of them has no price of a hit the call is paid in full and leaves all counters alone. Were it counted
+        as well, later hits would be free on its account. The counters follow from what was published. They are kept as
         state so that calls made at the same time cannot both count from the same ones.
         """
 

@@ -21,7 +21,7 @@ from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerM
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import CONFIDENT, Number, plain
 
-# The steps of a running count: what each tells, how far it is, and how one is told.
+# The steps of a running count: what each says, how far it is, and how one is reported.
 
 
 class NothingNew(InvalidParameter):
@@ -37,11 +37,11 @@ COUNTS: Final = Known(floor=0)
 
 @dataclass(frozen=True)
 class RunningCount(Answer):
-    """What one step told: a count or a sum, or a `RunningCounts` with one for each key, each with the same
+    """What one step returned: a count or a sum, or a `RunningCounts` with one for each group, each with the same
     `error_bar`, in the query's own units.
 
-    `step` counts from 1. `version` is that of the dataset before its rows were read, and `size` the number of rows
-    then where that is public, else None: rows that another thread appends meanwhile may be counted already. Counts are
+    `step` counts from 1. `version` is that of the dataset before its rows were read. `size` is the number of rows then
+    where that is public, else None; rows that another thread appends meanwhile may be counted already. Counts are
     unbiased: they may be below 0, and below earlier ones. `error_bar` is half the width of the 95 % interval.
     """
 
@@ -55,7 +55,7 @@ class RunningCount(Answer):
 
     @property
     def value(self) -> Any:
-        """The count; with keys, key to count."""
+        """The count; with groups, key to count."""
         return self.values[0]
 
     @property
@@ -65,7 +65,7 @@ class RunningCount(Answer):
 
 @dataclass(frozen=True)
 class RunningCounts(RunningCount, Table):
-    """What one step told of a count by keys, in the order they were listed."""
+    """What one step returned of a count by groups, in the order they were listed."""
 
     also = "step version size error_bar"
 
@@ -122,13 +122,13 @@ class CountingState:
 
     @property
     def latest(self) -> RunningCount | None:
-        """What the last step told; None before the first."""
+        """What the last step returned; None before the first."""
         told = self.results
         return told[-1] if told else None
 
     @property
     def results(self) -> list[RunningCount]:
-        """What all steps told, in order, from the ledger."""
+        """What all steps returned, in order, from the ledger."""
         return sorted(self._told.all(), key=lambda told: told.step)
 
     @property
@@ -137,7 +137,7 @@ class CountingState:
         return self.steps - self._now().step
 
     def error_bar(self, step: int, *, confidence: Number = 0.95) -> int | float:
-        """By how much the count of a key at this step is off at most, with this probability. Nothing is read."""
+        """By how much the count of a group at this step is off at most, with this probability. Nothing is read."""
         return natural(self._noise.error_bar(step, confidence), self._grid)
 
     def worst_error(self, *, confidence: Number = 0.95) -> int | float:
@@ -145,26 +145,26 @@ class CountingState:
         return natural(self._noise.worst_error(confidence), self._grid)
 
     def deviation(self, step: int) -> float:
-        """The standard deviation of the count of a key at this step; at most that, for Gaussian noise."""
+        """The standard deviation of the count of a group at this step; at most that, for Gaussian noise."""
         return self._noise.deviation(step) * float(self._grid)
 
 
 @call("continual_count", subject="growing")
 class ContinualCount(Opening[Run[RunningCount, CountingState]]):
-    """Tell one count, or one sum, at up to `steps` steps while rows arrive, for one cost paid now.
+    """Publish one count, or one sum, at up to `steps` steps while rows arrive, for one cost paid now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
     whatever arrives in between. `query` is a count, grouped or not, or a condition of it, or a sum, whose noise is in
     proportion to its bounds. Errors grow with the logarithm of `steps`. `mechanism` is "tree", with epsilon or rho, or
     "root", with rho, the default there and about half as far off (docs/theory/growing.md).
 
-    It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
-    process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows
-    it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
+    It assumes that each row is a unit of its own and that neighbours have their rows in the same batches. It also
+    assumes that a row once there neither changes nor leaves, in no process that opens the dataset. Where the session
+    follows it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
 
     Errors: `InvalidQuery` where units may have several rows, and for a sum whose bounds are more than 2**31 steps of
-    its grid from 0, `InvalidParameter` for more than 2**20 steps ("tree") or
-    2**16 ("root"), `NotPriced` for rho without a delta.
+    its grid from 0. `InvalidParameter` for more than 2**20 steps ("tree") or 2**16 ("root"). `NotPriced` for rho
+    without a delta.
 
     >>> import chary, pyarrow as pa
     >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1)}
@@ -235,10 +235,10 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
 class ContinualRun(RunKind[RunningCount, CountingState]):
     """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
 
-    Every step is used, also when no rows arrived since the last one, and is reported once, whatever processes and
-    restarts there are. Errors: `BudgetExceeded` when all steps are used, `LedgerMismatch` when there are fewer rows
-    than the ledger knows of, where their number is public, `NotWithheld` for an opening that was interrupted,
-    `ledger.SecretMoved` when other processes were faster several times: then nothing was reported and the step may be
+    Each step is used, even when no rows arrived since the last one, and is published once, whatever processes and
+    restarts there are. Errors: `BudgetExceeded` when all steps are used. `LedgerMismatch` when there are fewer rows
+    than the ledger knows of, where their number is public. `NotWithheld` for an opening that was interrupted.
+    `ledger.SecretMoved` when other processes were faster several times: then nothing was published and the step may be
     asked again."""
 
     kind = ContinualCount.kind
@@ -273,9 +273,9 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
     def _step(self, version: int, known: int | None, only_new: bool = False) -> Plan[RunningCount]:
         """The running count of the rows there are now; nothing is charged, it was paid at the opening.
 
-        Which step this is, and the noise and state up to it, are kept next to the opening; the answer and the new state
+        Which step this is, and the noise and state up to it, are kept with the opening. The answer and the new state
         are stored in one transaction, and only if the state is still the one this run began with. So no step is
-        reported twice, and an outcome that is not stored was seen by nobody.
+        published twice, and nobody saw an outcome that is not stored.
 
         `version` is that of the dataset before the rows are read, and `known` how many rows it has where that is
         public.

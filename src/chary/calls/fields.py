@@ -40,7 +40,7 @@ _WANTED: Final = (
 
 
 def condition(where: Any) -> LinearPart | None:
-    """One condition, given as text, predicate or a count of one without keys, or one linear query; None is every row,
+    """One condition, given as text, predicate or a count of one without groups, or one linear query; None is every row,
     as is `count()`.
 
     `InvalidQuery` for anything else.
@@ -56,7 +56,7 @@ def condition(where: Any) -> LinearPart | None:
 
 
 def conditions(queries: Any) -> tuple[LinearPart, ...]:
-    """One query, or a list of them; a count with keys makes a condition for each. `InvalidQuery` for every row.
+    """One query, or a list of them; a count with groups makes a condition for each. `InvalidQuery` for every row.
 
     >>> from chary.data import count
     >>> [asked.text for asked in conditions(["age >= 65", count().by("sex", ["f", "m"])])]
@@ -76,7 +76,7 @@ def promised(
 
 
 def region(universe: axes.Universe, schema: Schema, where: Any) -> Region | counts.WeightedRegion:
-    """The cells in which one condition holds, or what each weighs; `InvalidQuery` where the universe cannot tell."""
+    """The cells in which one condition holds, or what each weighs; `InvalidQuery` where the universe cannot express."""
     asked = condition(where)
     return (
         counts.weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
@@ -101,7 +101,7 @@ _NUMERIC: Final = ("int", "uint", "float", "decimal")
 
 
 class Beside(NamedTuple):
-    """What a text is read next to: the types of columns, the one whose values are listed, how many there may be, and
+    """What a text is read with: the types of columns, the one whose values are listed, and how many there may be. Also
     what opens a list that stands elsewhere, such as in a file."""
 
     types: Schema = MappingProxyType({})
@@ -163,7 +163,7 @@ def key_said(key: Any) -> Any:
 
 
 def list_of(text: str, beside: Beside = ALONE, value: Callable[[Written], Any] = value_of) -> list[Any]:
-    """A list: of keys of a column of a known type, of anything where none is known.
+    """A list: of groups of a column of a known type, of anything where none is known.
 
     >>> list_of("1..3, 7", Beside({"week": "int64"}, "week"))
     [1, 2, 3, 7]
@@ -273,7 +273,7 @@ def _value_told(value: Any, kind: str) -> str:
 
 
 class Option(NamedTuple):
-    """One of several options by which a command states a field: how it is typed, what it means, its usual value."""
+    """One of several options with which a command states a field: how it is typed, what it means, its usual value."""
 
     name: str
     plain: Any
@@ -305,13 +305,13 @@ def written(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class FieldType:
-    """A type of field: what every door needs to know of it, so that none keeps a list of types.
+    """A type of field: what every interface needs to know of it, so that none keeps a list of types.
 
-    `check` is what the constructor does with a value and the field's name, `schema` describes the JSON that `write`
-    makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the
-    text of a value in JSON; a type of `lines` has a list of strings, one a line. At a shell it is typed as `option`, or
-    by several `options`, whose values `joined` puts together; in a form it is filled into `control`, or one of
-    `choices` is taken. Without a control only a program can state it. `example` is a value in JSON that mostly will do.
+    `check` is what the constructor does with a value and the field's name. `schema` describes the JSON that `write`
+    makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the text of
+    a value in JSON. A type of `lines` has a list of strings, one a line. At a shell it is typed as `option`, or by
+    several `options`, whose values `joined` puts together. In a form it is filled into `control`, or one of `choices`
+    is taken. Without a control only a program can state it. `example` is a value in JSON that mostly will do.
     """
 
     check: Callable[[Any, str], Any]
@@ -469,7 +469,7 @@ def _word(value: Any, name: str) -> str | int:
 
 
 def _whole_read(text: str, _: Beside) -> Any:
-    # What is no whole number is for the constructor to refuse, in its words.
+    # What is no integer is for the constructor to refuse, in its words.
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 400 else text
 
 

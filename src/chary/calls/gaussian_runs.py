@@ -27,7 +27,7 @@ from chary.numbers import Number, failing, plain
 
 # What a run of threshold tests is: its public terms, its secret state, and the loss of every answer it may give.
 
-# Losses of so many steps are computed at once, and of twice as many whenever they run out.
+# Losses of this many steps are computed at once, and of twice as many whenever they run out.
 FIRST_STEPS = 64
 KEPT_LOSSES = 64
 FORGOTTEN = Deviate(0, 0)
@@ -154,14 +154,14 @@ class SeveralHitsState(RunState):
     hits: int = 0
 
 
-# The steps of a run of threshold tests with Gaussian noise, one query or one key after another.
+# The steps of a run of threshold tests with Gaussian noise, one query or one group after another.
 
 
 @dataclass(frozen=True)
 class FirstAbove(Hits):
-    """The first of the keys whose noisy value was at or above the run's noisy threshold, if any (`key` is None).
+    """The first of the groups whose noisy value was at or above the run's noisy threshold, if any (`key` is None).
 
-    Values were clipped to `clipped_to` before. The first `tested` keys were tested; if none was above and some are
+    Values were clipped to `clipped_to` before. The first `tested` groups were tested; if none was above and some are
     `untested`, the budget could not pay for more.
     """
 
@@ -172,7 +172,7 @@ class FirstAbove(Hits):
 
     @property
     def value(self) -> Any:
-        """The key, or None; one of one column is a scalar."""
+        """The group, or None; one of one column is a scalar."""
         return None if self.key is None else scalar(self.key)
 
     @property
@@ -248,7 +248,7 @@ def _again(ask: Callable[[], AnswerT]) -> AnswerT:
 
 def _tested(query: Any) -> Query:
     if not isinstance(query, Query):
-        raise errors.InvalidQuery("a run tests counts, sums and series, with keys or without")
+        raise errors.InvalidQuery("a run tests counts, sums and series, with groups or without")
     return query
 
 
@@ -261,9 +261,9 @@ def _one(answer: Json, number: int) -> Tested:
 
 @dataclass(frozen=True)
 class AllAbove(Hits):
-    """The keys whose noisy values were at or above the runs' noisy thresholds; a new run began after each of them.
+    """The groups whose noisy values were at or above the runs' noisy thresholds; a new run began after each of them.
 
-    Values were clipped to `clipped_to` before. The first `tested` keys were tested; if some are `untested`, the total
+    Values were clipped to `clipped_to` before. The first `tested` groups were tested; if some are `untested`, the total
     of the runs could not pay for the next.
     """
 
@@ -274,7 +274,7 @@ class AllAbove(Hits):
 
     @property
     def value(self) -> tuple[Any, ...]:
-        """The keys that were above, in order; one of one column is a scalar."""
+        """The groups that were above, in order; one of one column is a scalar."""
         return tuple(scalar(key) for key in self.above)
 
     @property
@@ -408,7 +408,7 @@ class ReportingState:
 class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     """Tests of any number of values, `run.ask(query)`: after each that is above the next run begins at once.
 
-    Of a grouped query each key is tested in turn, in one scan. The number of tests, of runs and of hits is open: the
+    The groups of a grouped query are tested in turn, in one scan. The number of tests, of runs and of hits is open. The
     runs stop where the loss of all answers together could come to exceed `epsilon`, whichever way the next test ends.
 
     All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
@@ -416,14 +416,15 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     `threshold_noise` unless given. `sensitivity` is the most that a query may have. Where the session follows the runs
     (`start(..., follow=True)`), the days of a series are tested as they come, each once.
 
-    Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. Charged whole when it opens; under the pure filter
-    opening is free, each answer costs the loss it reports, and runs stop too where the session cannot pay the next test
-    ([GAUSS] Algorithm 4 with a pure rule; docs/theory/thresholds.md).
+    Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. The whole is charged when it opens. Under the pure
+    filter opening is free and each answer costs the loss it reports. There, runs also stop where the session cannot pay
+    the next test ([GAUSS] Algorithm 4 with a pure rule; docs/theory/thresholds.md).
 
-    With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
-    whatever their lengths; and the published ones, "self-reporting", which splits delta into that of this many `runs`,
-    and "whitehouse". Then it is (epsilon, delta)-DP. Charged is the cheaper: this many runs at the order of a Renyi
-    filter (`ThresholdRun`), without any delta, or epsilon and delta, in a session with `approximate_delta`.
+    With a `delta` other rules `stop` them. "renyi" stops after as many hits as runs are (epsilon, delta)-DP together,
+    whatever their lengths. The published rules are "self-reporting", which splits delta into parts for the number of
+    `runs`, and "whitehouse". Then it is (epsilon, delta)-DP. The cheaper of two ways is charged: that many runs at the
+    order of a Renyi filter (`ThresholdRun`), without any delta; or epsilon and delta, in a session with
+    `approximate_delta`.
 
     Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NotPriced` for a delta
     that was not set aside where runs have no cost.
@@ -511,12 +512,12 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         return SelfReporting(**self._terms)
 
     def plan(self, query: Any) -> Plan[Any]:
-        """One test, or one for each key in turn, with a new run after each that is above.
+        """One test, or one for each group in turn, with a new run after each that is above.
 
         Guarantee: that of the opening, which holds whatever is asked. Where the opening was charged whole, this is
-        free. Otherwise reserved is the most that these tests can add to the loss of all answers so far, for several all
-        that is left of the total, and charged is what they added. An outcome on a state that moved meanwhile is thrown
-        away by the transaction, unseen.
+        free. Otherwise the most that these tests can add to the loss of all answers so far is reserved; for several,
+        all that is left of the total. What they added is charged. The transaction discards an outcome on a state that
+        moved meanwhile, unseen.
         """
         asked, terms, filter_ = _tested(query), self.started.terms, self._spine.filter
         terms.allowed(asked, self._spine.rows.neighbor_relation)
@@ -557,7 +558,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
             run,
             _one if keys is None else table,
             reads=reading(asked),
-            # Where the opening was charged whole, the losses that answers report need no price.
+            # Where the opening was charged whole, the losses that answers report need no cost.
             cost=AsReported(of=charged) if pays_as_told(self.started, filter_) else PerHit(adds_up=False, agreed=FREE),
             check=check,
         )
@@ -640,31 +641,31 @@ class ThresholdState:
 
 @call("above_threshold", subject="gaussian", tells="above")
 class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
-    """A run of tests, `run.ask(query)`, up to the first True or this many `hits`; any number of them, adaptively
+    """A run of tests, `run.ask(query)`, up to the first True or the last of `hits` hits; any number of them, adaptively
     chosen.
 
-    Of a grouped query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
-    one; every key that was tested is a step. Where hits are left, ask again for the keys that are `untested`.
+    The groups of a grouped query are tested in turn, in one scan, until one is above or the budget cannot pay for the
+    next one. Each tested group is a step. Where hits are left, ask again for the groups that are `untested`.
 
     All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
     outside. It gets Gaussian noise once, each value anew: `query_noise` is sqrt(3) times `threshold_noise` unless
     given. `sensitivity` is the most that a query may have; without it, the largest one that was asked counts.
 
-    Guarantee: before each step the loss of either outcome is known; the larger is reserved, less what the run was
+    Guarantee: before each step the loss of either outcome is known. The larger is reserved, less what the run was
     charged, and the loss of what came out is charged (`ExPost`). A step that does not fit is refused untouched. So
-    under the pure filter every transcript has at most the budget's loss: pure DP, and delta 0. Opening is free, and
-    so is leaving.
+    under the pure filter every transcript has at most the budget's loss: pure DP, and delta 0. Opening is free, and so
+    is leaving.
 
-    Under a session with a delta losses cost much more than under a pure one. There a run of a declared `sensitivity`
-    is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
-    any number of Falses (`RunOpening`, `RunHit`; docs/theory/thresholds.md). "losses" charges as above.
+    In a session with a delta losses cost much more than in a pure one. There a run of a declared `sensitivity` is
+    `charged` by "hits" where that is cheaper. It then costs a little when it opens and its one True when it comes, and
+    nothing for any number of Falses (`RunOpening`, `RunHit`; docs/theory/thresholds.md). "losses" charges as above.
 
     Several `hits` are found against one threshold, whose noise is not drawn again (Gaussian sparse vector, Zhu and Wang
     2020). Such a run is charged by hits, each when it comes. `monotone` says that adding a unit moves no query down,
     which halves what its hits may move: counts and sums of values from 0 on under add/remove; others are refused.
 
-    Errors: `InvalidParameter` for bounds in the wrong order, and several hits that are not charged by hits; `NotPriced`
-    under the exact filter, which has no tokens for ex-post losses, and of several hits under the pure one."""
+    Errors: `InvalidParameter` for bounds in the wrong order, and several hits that are not charged by hits. `NotPriced`
+    under the exact filter, which has no tokens for ex-post losses, and for several hits under the pure one."""
 
     _: KW_ONLY
     threshold: Exact
@@ -742,8 +743,8 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? The last hit ends the run.
 
-    Errors: `BudgetExceeded` if the budget cannot pay for either outcome, with nothing touched; `NotWithheld` when the
-    run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
+    Errors: `BudgetExceeded` if the budget cannot pay for either outcome, with nothing touched. `NotWithheld` when the
+    run halted. `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
     """
 
     kind = GaussianAboveThreshold.kind
@@ -837,7 +838,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
             raise
         except errors.BudgetExceeded as error:
             if limit > 1:
-                raise Moved("another call took the room for these keys: ask again") from None
+                raise Moved("another call took the budget for these groups: ask again") from None
             told = f"{self._stopped(self._progress().steps + 1)}; {error}"
         raise errors.BudgetExceeded(told)
 

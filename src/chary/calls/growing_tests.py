@@ -122,7 +122,7 @@ class GrowingRoundState(SecretState):
         return replace(self, shift=None)
 
 
-# What rounds and sharp tests cost, by the public size at which they are asked.
+# What rounds and optimal threshold tests cost, by the public size at which they are asked.
 
 
 @dataclass(frozen=True)
@@ -306,12 +306,12 @@ class GrowingRoundsState(GrowingState):
 class GrowingRun(RunKind[GrowingTest, GrowingState]):
     """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
 
-    Optimal tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
-    size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
-    this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may begin, `InvalidQuery`
-    for beginning one while another is open, a mean, keys, and in a round another grid or a larger
-    sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
-    a round of optimal tests; a question that cannot be asked begins no round.
+    Optimal threshold tests are free except for a yes. Otherwise questions are free while a round is open. If none is,
+    the next one begins at the current size, and is charged; `run.ask()` without a query begins it now. `above` moves
+    the threshold for this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may
+    begin. `InvalidQuery` for beginning one while another is open, for a mean or groups, and in a round for another grid
+    or a larger sensitivity. `InvalidParameter` for a threshold that no average can have (for a count, a proportion from
+    0 to 1) and for a round of optimal threshold tests. A question that cannot be asked begins no round.
     """
 
     kind = "growing_sparse_vector"
@@ -351,7 +351,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return self._begin(size)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """What was answered tells the size at which it was: a question needs no rows to be replayed."""
+        """The answer contains the size at which it was asked: a repeated question needs no rows."""
         if "query" not in body:
             return self._begin(self.law.size)
         return self._at(self.law.size, query_of(current(body["query"])), body["above"])
@@ -409,10 +409,10 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
 
         Nothing is charged, it was paid when the round began. An outcome against a round that moved meanwhile is thrown
         away by the transaction, unseen. Rows that another thread appends after `size` was read may be counted already:
-        that costs accuracy, by their share, and nothing else.
+        that costs accuracy, in proportion to their number, and nothing else.
         """
         if isinstance(query, Query) and query.keys is not None:
-            raise InvalidQuery("ask one key at a time, as a condition of its own: ask(count(\"ward = 'a'\"))")
+            raise InvalidQuery("ask one group at a time, as a condition of its own: ask(count(\"ward = 'a'\"))")
         law.round(Fraction(law.terms.epsilon)).check(query)
         asked = cast("Query", query)
         check_average(asked, law.neighbor_relation, above)
@@ -447,7 +447,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         check_question(query)
         if isinstance(query, Mean) or query.keys is not None:
             raise InvalidQuery(
-                "averages are of a count or a sum, one key at a time, as a condition of its own: "
+                "averages are of a count or a sum, one group at a time, as a condition of its own: "
                 "ask(count(\"ward = 'a'\"))"
             )
         asked, neighbor_relation = query, law.neighbor_relation
@@ -521,7 +521,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
     def _begun(self, request: str | None) -> bool:
         """Begin the next round for a question; False if another one began it meanwhile.
 
-        Its key is made of the question's, so that what a request was charged is found.
+        Its group is made of the question's, so that what a request was charged is found.
         """
         key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.call}"
         try:
@@ -561,22 +561,24 @@ class GrowingTests(Opening[GrowingRun]):
     """Test averages over a growing table against a hidden threshold, in rounds of any number of misses and one hit.
 
     Guarantee: with `epsilon`, a round is `epsilon (s/n)^(exponent - 1)`-DP, where n is the size now and s that at which
-    it begins; that is charged when its first question comes, and every further question until its hit is free, however
-    the table grows. With `hits`, `price` or `within` nothing is hidden and no round is paid beforehand: each question
-    is a `SharpTest` (see `ThresholdTest`), free unless it hits, and what a hit costs at s rows is `(s/n)^(2 exponent -
-    2)` of what it costs now. `within` is an average, and holds for the sizes of now. Opening is free.
+    it begins. That is charged when its first question comes. Every further question until its hit is free, however the
+    table grows. With `hits`, `price` or `within` nothing is hidden and no round is paid beforehand. Each question is a
+    `SharpTest` (see `ThresholdTest`), free unless it hits. A hit at s rows costs `(s/n)^(2 exponent - 2)` of what it
+    costs now. `within` is an average, and holds for the current sizes. Opening is free.
 
-    `above` is an average over all rows (for a count, a share). `values` publishes a noisy average with each hit, for
-    which part of the cost is kept: `value` of that of an optimal test (a quarter). `rounds` ends it after this many
-    hits: 1 is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget.
-    `exponent` lies between 1, where all rounds cost the same, and 0, where all have the same noise per row and later
-    ones cost less; with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
-    `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and sums
-    have them, before they are divided by the size; optimal tests take any question, and only `within` needs them.
+    `above` is an average over all rows (for a count, a proportion). `values` publishes a noisy average with each hit,
+    for which part of the cost is kept: `value` of that of an optimal threshold test (a quarter). `rounds` is the number
+    of hits after which it ends. 1 is ATG of [GROW] Appendix C, or NATG with `values`; without it, it is NSG, to the end
+    of the budget. `exponent` lies between 1, where all rounds cost the same, and 0, where all have the same noise per
+    row and later ones cost less. With `epsilon` it may be up to 4: above 1 later rounds cost more, and have less noise
+    even in counts.
+    `sensitivity` is the largest change of a question by one row, and `grid` the questions' common step. Both are those
+    of counts and sums, before they are divided by the size. Optimal threshold tests take any question, and only
+    `within` needs them.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) or
-    there are none, `InvalidParameter` for a threshold that no average can have, `NotPriced` for optimal tests under any
-    but the Renyi filter."""
+    there are none. `InvalidParameter` for a threshold that no average can have. `NotPriced` for optimal threshold tests
+    under any but the Renyi filter."""
 
     _: KW_ONLY
     above: fields.Exact
@@ -638,7 +640,7 @@ class GrowingTests(Opening[GrowingRun]):
         if abs(asked) > most:
             raise InvalidParameter(
                 "above is an average over all rows, which lies within plus and minus the sensitivity, here "
-                f"{plain(most)}; for a count it is a share: 0.3 is 30 %; got {plain(asked)}"
+                f"{plain(most)} (for a count it is a proportion: 0.3 is 30 %), not {plain(asked)}"
             )
 
 

@@ -33,9 +33,9 @@ def expected_hard(
 ) -> ExpectedHard:
     """Hard answers in simulations of these questions, in this order, to a histogram of which so much is held.
 
-    Each simulation puts the questions to `size` rows of which the same part satisfies each as in `like`, by the very
-    tests and changes of the run with noise of its own. `like` is a public table, or a file, with the columns of the
-    universe: the rows of the dataset are not read.
+    Each simulation asks the questions of `size` rows. The same part of these rows satisfies each question as in `like`.
+    It uses the tests and changes of the run, with noise of its own. `like` is a public table, or a file, with the
+    columns of the universe: the rows of the dataset are not read.
 
     Errors: `InvalidParameter` without questions, or without an example that has rows; those of the questions.
     """

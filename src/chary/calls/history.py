@@ -19,7 +19,7 @@ from chary.ledger import CallRecord
 
 # The same question is asked again and again; what follows from it takes some kilobytes.
 _KEPT: Final = 2_000
-# Ledgers keep for ever what other versions asked in other words: then the answer is told as it is stored.
+# Ledgers keep for ever what other versions asked in other words: then the answer is reported as it is stored.
 _UNREADABLE: Final = (CharyError, KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -64,10 +64,10 @@ class History:
     def findings(self, run: int | None = None) -> Findings:
         """All values that calls of the dataset published, or those of one run, in the order of the calls.
 
-        More may follow, so intervals that hold at once split the failures allowed among calls, unless how many values
-        there can be was agreed when the run was opened. Left out is what published no value with known noise, such as
-        outcomes of algorithms, and what is no finding of a value by itself: quantiles, running counts, answers of
-        public weights, synthetic data. Errors: `NotWithheld` for a call that opened no run of this dataset.
+        More may follow, so intervals that hold at once split the failures allowed among calls, unless the number of
+        values was fixed when the run was opened. What published no value with known noise is left out, such as outcomes
+        of algorithms. So is what is no finding of a value by itself: quantiles, running counts, answers of public
+        weights, synthetic data. Errors: `NotWithheld` for a call that opened no run of this dataset.
         """
         most = None if run is None else self._most(run)
         settled = (call for call in openings(self.spine, *publishing()) if self._readable(call))
@@ -90,7 +90,7 @@ class History:
         if plan is None:
             return Findings(())
         answer = plan.present(call.outcome, call.number)
-        # A revision is told under its own number.
+        # A revision is reported under its own number.
         return Findings.of([Finding(call.number, found.key, found.value, found.told) for found in answer.findings])
 
     def _most(self, run: int) -> int | None:
@@ -156,7 +156,7 @@ def opened_by(body: Mapping[str, Any]) -> int | None:
 
 @cache
 def names_of_runs() -> frozenset[str]:
-    """The fields by which questions name the run that they ask."""
+    """The fields in which questions name the run that they ask."""
     return frozenset(run_of(kind).names for kind in run_kinds())
 
 

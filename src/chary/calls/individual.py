@@ -38,19 +38,18 @@ PLANS = 64
 
 
 class LivingCount(answers.NumberOrNothing):
-    """A noisy count of the units that still live, or sum of what they contribute, if it reached the threshold, which
-    raised the counters of the units in it; otherwise nothing (`value` is None)."""
+    """A noisy count of the active units, or sum of what they contribute, if it reached the threshold; otherwise nothing
+    (`value` is None). If it did, the counters of the units in it were raised."""
 
 
-# A statistic of one's own among the living units.
+# A statistic of one's own among the active units.
 
 
 class LivingStatistic:
     """A statistic of the rows of the active units that take part, which are those that a condition counts.
 
-    A unit takes part as it does in that count: so what it does follows from its own rows and its own room. The function
-    is given all rows of such units, and none of any other.
-    """
+    A unit takes part as it does in that count: so what it does follows from its own rows and its own remaining hits.
+    The function is given all rows of such units, and none of any other."""
 
     def __init__(self, rows: Rows, asked: Statistic, where: Predicate | str | None) -> None:
         """`InvalidQuery` where units are replaced, and for ids that are neither strings nor integers."""
@@ -98,7 +97,8 @@ class LivingStatistic:
 
 
 class CounterMemory:
-    """What a stream remembers so that a call decodes and compiles nothing twice: counters, rooms, plans. Secret."""
+    """What a stream remembers so that a call decodes and compiles nothing twice: counters, remaining hits, plans.
+    Secret."""
 
     def __init__(self, rows: Rows) -> None:
         self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
@@ -129,8 +129,9 @@ _TOLD: Final = "price= (the fraction of the budget for one hit), within= with te
 
 @dataclass(frozen=True)
 class StreamState:
-    """What is public of a stream: the hits that each unit pays for, and the epsilon of its calls by Laplace noise, or
-    of optimal tests (epsilon is None) the share of the budget that a hit took. Counters are not."""
+    """What is public of a stream: the hits that each unit pays for, and the epsilon of its calls by Laplace noise. For
+    optimal threshold tests epsilon is None, and the fraction of the budget that a hit took is public. Counters are
+    not."""
 
     epsilon: Fraction | None
     hits: int
@@ -141,18 +142,18 @@ class StreamState:
 class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
-    Guarantee (theorem 2.10 of [TCT], and for optimal tests docs/theory/growing.md): for every unit that of `hits`
-    hits (twice as many under `replace`, since each of two units may be in `hits` answers that the other is not in),
-    whatever is asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never
-    ends.
+    Guarantee (theorem 2.10 of [TCT], and for optimal threshold tests docs/theory/growing.md): for every unit that of
+    `hits` hits, whatever is asked and for how long, all charged now. Under `replace` it is twice as many, since each of
+    two units may be in `hits` answers that the other is not in. Nothing is read. Afterwards the stream is free and
+    never ends.
 
-    How accurately is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`,
-    this many tests together are right within this many units, with probability `sure` (0.95); or `epsilon`, calls of
-    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part
-    `value` (a quarter) of the cost; with `tests` the threshold lies half way between false alarms and misses.
+    The accuracy is chosen in one of three ways. `price` is the fraction of the whole budget for one hit. `within` with
+    `tests` is a margin in units: `tests` tests together are right outside it, with probability `sure` (0.95). `epsilon`
+    means calls of `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for
+    the part `value` (a quarter) of the cost. With `tests` the threshold lies half way between false alarms and misses.
 
-    Errors: `InvalidQuery` for rows without unit ids, `NotPriced` under a filter that charges misses, and for optimal
-    tests under any but the Renyi filter."""
+    Errors: `InvalidQuery` for rows without unit ids. `NotPriced` under a filter that charges misses, and for optimal
+    threshold tests under any but the Renyi filter."""
 
     _: KW_ONLY
     epsilon: fields.Positive | None = None
@@ -233,16 +234,16 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
     above the threshold; otherwise nothing. Whether a mean reaches a threshold is asked by
     `mean(...).shifted(threshold)`.
 
-    An epsilon-DP call with the NotPrior target "published": if it is, every unit in it has one hit less left (in a
-    sum is who adds something, however little), and a unit without any left drops out of all later queries. Of a grouped
-    query one such number for each key, in one scan: a unit with r hits left takes part in its first r keys, in the
-    order of the list, and pays for those of them that are published.
+    It is an epsilon-DP call with the NotPrior target "published". If it is published, every unit in it has one hit less
+    left (in a sum, every unit that adds something, however little). A unit without any left drops out of all later
+    queries. A grouped query has one such number for each group, in one scan. A unit with r hits left takes part in its
+    first r groups, in the order of the list, and pays for those of them that are published.
 
     A `statistic` is the function of all rows of the active units that take part: those with a row that meets `where`,
     all of them without it. Each of these pays for a whole hit. Its sensitivity bounds what any of them moves.
 
-    Errors: `InvalidQuery` for anything but a `count`, a `sum` or a `statistic`, for `where` of the first two, and for a
-    statistic where units are replaced or their ids are neither strings nor integers.
+    Errors: `InvalidQuery` for anything but a `count`, a `sum` or a `statistic`, and for `where` with a count or a sum.
+    The same for a statistic where units are replaced or their ids are neither strings nor integers.
     """
 
     kind = "individual_stream"
@@ -324,7 +325,8 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
         )
 
     def law(self, query: Query, neighbor_relation: NeighborRelation) -> sharp.TestLaw:
-        """How each group is tested: by Laplace noise, which is that of the count as well, or sharply."""
+        """How each group is tested: by Laplace noise, which is that of the count as well, or by optimal threshold
+        tests."""
         if self.hit is None:
             epsilon = Fraction(self._terms["epsilon_per_call"])
             return sharp.TestLaw.laplace(laplace_for_each(query, neighbor_relation, epsilon), epsilon)

@@ -1,4 +1,4 @@
-"""What published answers say of shares of rows, which teaches public histograms for free."""
+"""What published answers say of proportions of rows, which teaches public histograms for free."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect
@@ -23,7 +23,8 @@ HISTOGRAMS: Final = ("multiplicative_weights", "sparse_weights")
 
 
 class Lesson(NamedTuple):
-    """What call `call` published of a share of the rows of now: it lies from `low` to `high`, 95 times in 100."""
+    """What call `call` published of a proportion of the rows of now: it lies from `low` to `high`, with 95 %
+    confidence."""
 
     call: int
     where: str
@@ -68,8 +69,8 @@ def in_shares(ends: Ends, size: int, grown: int = 0) -> tuple[float, float]:
 
 
 def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> Iterator[Lesson]:
-    """What was published of shares of the rows of now, which are this many: by everybody's calls, or those of one
-    analyst, but for the questions to this run; oldest first."""
+    """What was published of proportions of the current rows: by everybody's calls, or those of one analyst, but for the
+    questions to this run; oldest first."""
     history, notes = History(spine), spine.ledger.notes(spine.dataset)
     places, sizes = [note.entry for note in notes], [Version.of(note).size for note in notes]
     last = len(notes) if spine.version is None else spine.version
@@ -113,7 +114,7 @@ def _wheres_of_all(queries: Sequence[Any]) -> Mapping[Any, str]:
 
 
 def _wheres(query: Any) -> Mapping[Any, str]:
-    """By key, the condition of the rows that a count counts; none for other queries, and for all rows."""
+    """By group, the condition of the rows that a count counts; none for other queries, and for all rows."""
     if not isinstance(query, Count) or query.without is not None:
         return {}
     if query.keying is None:

@@ -83,24 +83,24 @@ class LinearAnswers(Table):
 class MatrixMechanism(Call[LinearAnswers]):
     """Many overlapping sums of the cells of a grouped query, such as all ranges of ages, or all marginals of a table.
 
-    The cells are the query's keys, 2 to 256 of them. `workload` says which sums are asked: "prefixes" or "ranges" of
-    neighbouring cells in the order of the list, `[["sex"], ["sex", "age"], []]` for marginals, or rows of integers, one
-    for each cell, which may have names: `{"old": [0, 0, 1]}`.
+    The cells are the query's groups, 2 to 256 of them. `workload` is the sums that are asked. It is "prefixes" or
+    "ranges" of neighbouring cells in the order of the list, or `[["sex"], ["sex", "age"], []]` for marginals. Or it is
+    rows of integers, one for each cell, which may have names: `{"old": [0, 0, 1]}`.
 
     What is measured with noise is a *strategy*: each cell ("identity"), each question ("workload"), runs of 1, b, b^2,
-    ... cells ("hierarchy of 2", 4, 8, 16), or all marginals ("marginals"), with the best shares of epsilon or rho that
-    are found for their parts. Of all the one with the least mean squared error is taken (or `strategy`, by name), which
-    is worked out exactly and depends on no data; `quote` states it. The answers are put together from the noisy sums by
-    weighted least squares, which is post-processing.
+    ... cells ("hierarchy of 2", 4, 8, 16), or all marginals ("marginals"). Each uses the best fractions of epsilon or
+    rho that are found for its parts. The strategy with the least mean squared error is taken (or `strategy`, by name).
+    That error is worked out exactly and depends on no data; `quote` shows it. The answers are put together from the
+    noisy sums by weighted least squares, which is post-processing.
 
     Guarantee: epsilon-DP with discrete Laplace noise, rho-zCDP with discrete Gaussian noise (for `rho`, or for
     `epsilon` and `delta`), for all answers together, however many: that of the measured sums. The intervals hold
     whatever the data, each with 95 % confidence. Always charged.
 
-    A question is a sum *of the query's answers for its keys*: where one unit may be in several keys it counts in each
-    of them. Source: theory section 2; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).
+    A question is a sum *of the query's answers for its groups*: where one unit may be in several groups it counts in
+    each of them. Source: theory section 2; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).
 
-    Errors: `InvalidQuery` for a query without keys or with too many, a workload that is none, and a strategy that
+    Errors: `InvalidQuery` for a query without groups or with too many, a workload that is none, and a strategy that
     cannot answer it; `InvalidParameter` for a missing epsilon or rho.
 
     >>> from chary import count
@@ -219,5 +219,5 @@ def _reaches(made: workloads.MatrixMeasurement, grid: float) -> list[list[float]
 
 
 def _up(figure: float) -> float:
-    """Six digits, rounded up, so that any machine tells the same."""
+    """Six digits, rounded up, so that all machines agree."""
     return float(Fraction(f"{figure * (1 + 1e-6):.6g}"))

@@ -27,7 +27,7 @@ from chary.numbers import CONFIDENT, Number
 class RandomizedCounts(Answer):
     """How many of the randomized answers of all units are yes. `units`, their number, is public under replace.
 
-    The answers themselves would say nothing more: told in an order that depends on no data, they are equally likely
+    The answers themselves would say nothing more: listed in an order that depends on no data, they are equally likely
     in every arrangement of the same number of ones. `value` is the estimated `share`, None for no units.
     """
 
@@ -48,11 +48,12 @@ class RandomizedCounts(Answer):
 
     @property
     def share(self) -> float:
-        """The unbiased estimate of the share of units that satisfy the condition; `InvalidParameter` for no units."""
+        """The unbiased estimate of the proportion of units that satisfy the condition; `InvalidParameter` for no
+        units."""
         return self.estimate().share
 
     def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> ShareEstimate:
-        """The share with its standard error and an interval that encloses it with this probability.
+        """The proportion with its standard error and an interval that encloses it with this probability.
 
         It is that of these units; about="population", of the population they were drawn from independently.
         """
@@ -72,9 +73,9 @@ MOST_SHOWN: Final = 6
 class RandomizedTable(Table):
     """How many of the randomized reports of all `units` speak for each value, the last one for none of them (None).
 
-    The reports themselves would say nothing more: told in an order that depends on no data, all arrangements of the
-    same ones are equally likely. `value` holds the estimated shares of units; the rows' intervals hold all at once.
-    """
+    The reports themselves would say nothing more: listed in an order that depends on no data, all arrangements of the
+    same ones are equally likely. `value` holds the estimated proportions of units; the rows' intervals hold all at
+    once."""
 
     counts: tuple[int, ...]
     units: int
@@ -93,8 +94,8 @@ class RandomizedTable(Table):
         return f"intervals of the proportions, all rows together, with {CONFIDENT}"
 
     def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> LocalEstimate:
-        """The shares with intervals that hold all at once with this probability, about these units or the population
-        they were drawn from independently. `InvalidParameter` for no units."""
+        """The proportions with intervals that hold all at once with this probability, about these units or the
+        population they were drawn from independently. `InvalidParameter` for no units."""
         values = [scalar(key) for key in self.keys]
         return estimate(values, self.reports.channel, self.counts, self.units, confidence, about)
 
@@ -164,7 +165,7 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
     def plan(self, spine: Spine) -> Plan[RandomizedTable | RandomizedCounts]:
         if not spine.rows.neighbor_relation.public_units:
             raise InvalidQuery(
-                "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
+                "randomized reports say how many units there are, which is secret unless neighbours replace a unit: "
                 f"open the table with neighbors='replace', or ask {self._instead()}"
             )
         if self.column is None:

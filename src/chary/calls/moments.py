@@ -42,7 +42,7 @@ class Estimated(NamedTuple):
 @dataclass(frozen=True)
 class Components(Table):
     """The principal components of noisy covariances, the largest first: one row each, with its eigenvalue, its interval
-    and the share of the variance that it explains.
+    and the proportion of the variance that it explains.
 
     Numbers are in halves of the columns' widths: a value at its upper bound is 1, at its lower -1. What is estimated is
     the covariance of the rows as they were counted: clipped, rounded, and shortened to the longest. The intervals of
@@ -150,14 +150,14 @@ INTERCEPT: Final = "intercept"
 class Regression(Table):
     """The least squares of `response` by `regressors`: a row for the intercept and each of them, in their own units.
 
-    `value` is the coefficient, and `low` to `high` where that of the rows is, without noise, whatever the rows;
+    `value` is the coefficient. `low` to `high` contains that of the rows without noise, whatever the rows.
     `noise_error` is the standard error by the noise alone. Apart from that, `sampling_error` is the usual standard
-    error of a coefficient, for independent errors of equal variance. `population_low` to `population_high` has room for
-    both: where the coefficient of the linear model is of which the rows are a sample. Each interval holds by itself,
+    error of a coefficient, for independent errors of equal variance. `population_low` to `population_high` allows for
+    both: it contains the coefficient of the linear model of which the rows are a sample. Each interval holds by itself,
     with `confidence`.
 
     What is estimated is of the rows as they were counted: clipped to their ranges and rounded. All is None where the
-    columns cannot be told from the noise, as where one follows from others: then no coefficient has bounds.
+    columns cannot be distinguished from the noise, as where one follows from others: then no coefficient has bounds.
     `refit` takes other columns, another response or another confidence, at no cost.
     """
 
@@ -199,7 +199,7 @@ class Regression(Table):
             )
         return (
             f"each interval holds with {percent(self.confidence)} for the coefficient of the rows as clipped to their "
-            "ranges; from population_low to population_high there is room for their being a sample as well"
+            "ranges; population_low to population_high also allows for their being a sample"
         )
 
     @property
@@ -295,18 +295,18 @@ Ranges = Annotated[
 class PrincipalComponents(Call[Components]):
     """The principal components of columns with public bounds, with their means and covariances: a `Components`.
 
-    Noise is drawn once, on the number of rows, the sums of the columns and the sums of their products: discrete
-    Gaussian for `rho`, or for `epsilon` and `delta`, discrete Laplace for `epsilon` alone. All else follows from those
-    numbers and is free. The sensitivity is that of all of them together, and is attained (`MomentNoise`).
+    Noise is drawn once, on the number of rows, the sums of the columns and the sums of their products. It is discrete
+    Gaussian for `rho`, or for `epsilon` and `delta`, and discrete Laplace for `epsilon` alone. All else follows from
+    those numbers and is free. The sensitivity is that of all of them together, and is attained (`MomentNoise`).
 
     Guarantee: rho-zCDP, (epsilon, delta)-DP or epsilon-DP for the whole answer, whatever the rows. Values are clipped
-    to the ranges of their columns, which become -1 to 1, and rounded to one of `fineness` steps to either side;
+    to the ranges of their columns, which become -1 to 1, and rounded to one of `fineness` steps to either side.
     `longest`, in the same units, shortens longer rows (with d columns none is longer than sqrt(d)), which takes less
     noise where few are long. Rows with a NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them
     count.
 
     Errors: `InvalidQuery` for columns without bounds or of no numbers, more than 32 of them, and a unit whose rows are
-    not limited; `InvalidParameter` unless the size of the noise is said in one way.
+    not limited. `InvalidParameter` unless the size of the noise is given in one way.
 
     >>> PrincipalComponents({"age": (0, 90), "cost": (0, 5000)}, rho="0.01").query().keys[-1]
     ('cost', 'cost')
@@ -354,17 +354,17 @@ class LinearRegression(Call[Regression]):
     """The linear regression of one column on others with public ranges, with its standard errors: a `Regression`.
 
     `response` is explained by an intercept and all other columns of `ranges`. Noise is drawn once, on the number of
-    rows, the sums of the columns and the sums of their products: discrete Gaussian for `rho`, or for `epsilon` and
-    `delta`, discrete Laplace for `epsilon` alone. All else follows from those numbers and is free, `refit` as well. The
-    sensitivity is that of all of them together, and is attained (`MomentNoise`).
+    rows, the sums of the columns and the sums of their products. It is discrete Gaussian for `rho`, or for `epsilon`
+    and `delta`, and discrete Laplace for `epsilon` alone. All else follows from those numbers and is free, `refit` as
+    well. The sensitivity is that of all of them together, and is attained (`MomentNoise`).
 
     Guarantee: rho-zCDP, (epsilon, delta)-DP or epsilon-DP for the whole answer, whatever the rows. Values are clipped
     to the ranges of their columns and rounded to one of `fineness` steps to either side of their middles. Rows with a
     NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them count. Source: docs/theory/linear.md.
 
-    Errors: `InvalidParameter` for a response without a range or alone, and unless the size of the noise is said in one
-    way; `InvalidQuery` for ranges that are none, columns of no numbers, more than 32 of them, and a unit whose rows are
-    not limited.
+    Errors: `InvalidParameter` for a response without a range or alone, and unless the size of the noise is given in one
+    way. `InvalidQuery` for invalid ranges, columns of no numbers, more than 32 of them, and a unit whose rows are not
+    limited.
 
     >>> LinearRegression("cost", {"age": (0, 90), "cost": (0, 5000)}, rho="0.01").regressors
     ('age',)

@@ -26,7 +26,7 @@ _ONE_OUTCOME: Final = (
 )
 
 _NO_NUMBER: Final = (
-    "candidates are ranked by the number that they tell, and {title} tells none here: take a release of one query, one "
+    "candidates are ranked by one published number, and {title} has none here: take a release of one query, one "
     "quantile, a proportion, or an Algorithm that returns [score, solution]"
 )
 
@@ -35,10 +35,10 @@ _NO_NUMBER: Final = (
 class CalledOnce(Algorithm):
     """A call as a private algorithm: its outcome is the value of its answer, in JSON.
 
-    Guarantee: all that the call tells is within its epsilon, for each part in which neighbours can differ; so as a
+    Guarantee: all that the call publishes is within its epsilon, for each part in which neighbours can differ. So as a
     whole it is an Algorithm of that epsilon, times the parts, and of its delta, or of its rho. What it would keep as
-    secret state is thrown away, and its own target is forgotten: the operator says what hits. A choice whose ratios
-    lie in an interval (`BoundedRange`) keeps them so, whatever is said of what was chosen.
+    secret state is thrown away, and its own target is forgotten: the operator says what hits. A choice whose ratios lie
+    in an interval (`BoundedRange`) keeps them so, whatever is published of what was chosen.
 
     Errors: `InvalidParameter` for a call that goes on from an earlier one, that opens a run, that is several questions,
     or that has neither an epsilon nor a rho.
@@ -48,7 +48,7 @@ class CalledOnce(Algorithm):
 
     @classmethod
     def of(cls, call: Call[Any], spine: Spine, name: str | None = None) -> "CalledOnce":
-        """The call on the rows of this session; `name` tells it from others next to it."""
+        """The call on the rows of this session; `name` distinguishes it from others next to it."""
         asked = alone(call, spine)
         cost, sizes = asked.cost, dict[str, Any]()
         for event in _events(asked):
@@ -113,7 +113,7 @@ def _value(asked: Plan[Any], values: Any, source: noise.Source) -> Any:
 
 
 def outcome_of(answer: Any) -> Any:
-    """The outcome that an answer tells, in JSON values; of groups a list of their parts and their values."""
+    """The outcome that an answer says, in JSON values; of groups a list of their parts and their values."""
     told = answer.value
     if isinstance(told, Mapping):
         told = [[*(key if isinstance(key, tuple) else [key]), value] for key, value in told.items()]
@@ -126,7 +126,7 @@ def private(brought: Algorithm | Call[Any], spine: Spine, name: str | None = Non
 
 
 def all_private(candidates: Any, spine: Spine) -> list[Algorithm]:
-    """All candidates as algorithms, each under the name that tells it from the others."""
+    """All candidates as algorithms, each under the name that distinguishes it from the others."""
     found = {name: private(brought, spine, name) for name, brought in named(candidates).items()}
     return [each if each.name == name else replace(each, name=name) for name, each in found.items()]
 

@@ -47,8 +47,8 @@ NOTHING = Transcript()
 
 @dataclass(frozen=True)
 class HistogramRound:
-    """The published changes, how many rounds have begun, and of the round that is under way its size at the beginning
-    and the hidden noise of its threshold, which is shown nowhere; None between rounds."""
+    """The published changes and how many rounds have begun. Of the round that is under way also its size at the
+    beginning and the hidden noise of its threshold, which is shown nowhere; None between rounds."""
 
     transcript: Transcript = NOTHING
     begun: int = 0
@@ -94,8 +94,8 @@ Held = Transcript | HistogramRound
 
 class CheckedShare(NamedTuple):
     """What came of one question: `held` is what it was asked on, with the round that began for it, and `told` what its
-    answer reveals something of the noise. Of a hard one there is the noisy count, its noise, and on which side of the
-    histogram's answer it was found, if something else than the count told that."""
+    answer says of the noise. Of a hard one there is the noisy count, its noise, and on which side of the histogram's
+    answer it was found, if something else than the count decided that."""
 
     held: Held
     told: Json
@@ -105,14 +105,14 @@ class CheckedShare(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One question to a histogram: what share that had, what came of it, and what is held then."""
+    """One question to a histogram: what proportion that had, what came of it, and what is held then."""
 
     share: float
     found: CheckedShare
     then: Held
 
 
-# How hard is told from easy where each hard answer is charged.
+# How hard is distinguished from easy where each hard answer is charged.
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class LaplaceHits:
 
     @property
     def told(self) -> Json:
-        """What questions and answers tell of it."""
+        """What questions and answers say of it."""
         return {"epsilon": str(self.epsilon)}
 
     @property
@@ -146,7 +146,7 @@ class LaplaceHits:
         return self.noise.law()
 
     def of(self, told: Json) -> Self:
-        """That of an answer that tells so much of it."""
+        """That of an answer that says so much of it."""
         return replace(self, epsilon=Fraction(told["epsilon"]))
 
     def grown(self, start: int, size: int) -> Self:
@@ -170,8 +170,8 @@ class LaplaceHits:
         )
 
     def interval(self, answer: Json, rounding: float) -> Ends | None:
-        """Of a share that was published because its noise took it away from what is easy. Answers of old ledgers do not
-        say what that was, so they say nothing by themselves."""
+        """Of a proportion that was published because its noise took it away from what is easy. Answers of old ledgers
+        do not say what that was, so they say nothing by themselves."""
         if "easy" not in answer:
             return None
         size, support = answer["size"], intervals.Support.outside(*answer["easy"])
@@ -185,8 +185,8 @@ class LaplaceHits:
 class SharpHits:
     """By the sharpest test of whether the count is outside of what is easy, and at a hit a count with fresh noise.
 
-    Guarantee: `SharpTest`. How far a count is outside moves by no more than the count, so its probability of a hit is
-    that of a neighbour on the chain, on whichever side it is; the count that is published was drawn for that alone.
+    Guarantee: `SharpTest`. How far a count is outside moves by no more than the count. So its probability of a hit is
+    that of a neighbour on the chain, on whichever side it is. The count that is published was drawn for that alone.
     """
 
     terms: sharp.HitTerms
@@ -212,7 +212,7 @@ class SharpHits:
 
     @property
     def told(self) -> Json:
-        """What questions and answers tell of it."""
+        """What questions and answers say of it."""
         return {"price": str(self.terms.price)}
 
     @property
@@ -221,7 +221,7 @@ class SharpHits:
         return self.sharpness.tails
 
     def of(self, told: Json) -> Self:
-        """That of an answer that tells so much of it."""
+        """That of an answer that says so much of it."""
         return replace(self, terms=replace(self.terms, price=Fraction(told["price"])))
 
     def grown(self, start: int, size: int) -> Self:
@@ -278,7 +278,8 @@ class HistogramLaw(ABC):
 
     @abstractmethod
     def test_at(self, size: int) -> Callable[..., CheckedShare]:
-        """How a share of this many rows is reported: of what is held, what is easy, what was counted, and the noise."""
+        """How a proportion of this many rows is reported: from what is held, what is easy, what was counted, and the
+        noise."""
 
     def refused(self, held: Any, size: int) -> str | None:
         """Why nothing can be hard at this size; None where it can."""
@@ -290,7 +291,7 @@ class HistogramLaw(ABC):
 
     @abstractmethod
     def tails(self, told: Json) -> intervals.Tails:
-        """How far beyond what is easy counts are missed, by the noise of an answer that tells so much of it."""
+        """How far beyond what is easy counts are missed, by the noise of an answer that says so much of it."""
 
     def published(self, answer: Json, rounding: float) -> tuple[float | None, Ends | None]:
         """The error bar of a hard answer, or its interval where it has no noise of its own."""
@@ -379,10 +380,10 @@ class PMWLaw(HistogramLaw):
 class PrepaidPMWLaw(HistogramLaw):
     """Hard answers are found by rounds of sparse vector, all of which the opening has paid for.
 
-    Each question is two queries to the sparse vector of its round: the count less the histogram's and the histogram's
-    less the count, each with its own noise, are compared with 2 alpha/3 of the rows and the hidden noise of the round,
-    in integers. The first question of a round draws that noise; a hit publishes the count with noise of its own
-    and ends the round. Errors: `InvalidParameter` for constants that leave the first round too little for any noise.
+    Each question is two queries to the sparse vector of its round: the count less the histogram's, and the histogram's
+    less the count. Each has its own noise and is compared with 2 alpha/3 of the rows and the hidden noise of the round,
+    in integers. The first question of a round draws that noise. A hit publishes the count with noise of its own and
+    ends the round. Errors: `InvalidParameter` for constants that leave the first round too little for any noise.
     """
 
     rounds: pmw.WeightRounds
@@ -453,7 +454,7 @@ class PrepaidPMWLaw(HistogramLaw):
 
 @dataclass(frozen=True)
 class ShareQuestion:
-    """A share of the rows, or their average weight, at a public size: its cells, and what is read of the rows.
+    """A proportion of the rows, or their average weight, at a public size: its cells, and what is read of the rows.
 
     Rows that come after `size` was read may be counted already: that costs accuracy, never privacy, since a row still
     moves the count by 1. Where a sum of weights is reported in whole rows it may be off by `rounding`.
@@ -539,7 +540,7 @@ class HistogramMemory:
             return (*others, weights.mixed(EVERYTHING)) if others else ()
 
     def asked(self, where: AskedShare, size: int) -> ShareQuestion:
-        """The question, validated: `InvalidQuery` for what the universe cannot tell, and where there are no rows."""
+        """The question, validated: `InvalidQuery` for what the universe cannot express, and where there are no rows."""
         if isinstance(where, Statistic):
             where = by_cells(where, self._law.universe, self._schema)
         said = condition(where)

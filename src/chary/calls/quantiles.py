@@ -28,7 +28,7 @@ from chary.noise import FiniteLaw, Source
 from chary.numbers import Number, set_fields, sure
 
 RARE: Final = Fraction(1, 20)
-# The law of a quantile is told of so many possible values at most.
+# The distribution of a quantile is reported of this many possible values at most.
 _LISTED: Final = 1000
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
 
@@ -85,15 +85,15 @@ class _Quantiles(Table):
 
 @dataclass(frozen=True)
 class QuantileAnswers(_Quantiles):
-    """Noisy quantiles, ascending, all from the public grid; keys are the quantiles.
+    """Noisy quantiles, ascending, all from the public grid; groups are the quantiles.
 
-    `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
-    at most this, for all of them together with 95 % confidence. For one quantile that holds for any data; for several,
-    add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
-    more. How far t itself is off depends on how densely the values lie there, which is secret: it is reported only
-    where `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and
-    rounded to the grid, lie between theirs together with that probability, whatever the data. An end at a bound says
-    that the value is at or beyond it. `estimated` says of what they are quantiles, in words.
+    `rank_errors`: take a value t at q, of n values b below t and a above it. Then `b - qn` and `a - (1-q)n` are both at
+    most this, for all of them together with 95 % confidence. For one quantile that holds for any data. For several, add
+    for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is more.
+    The error of t itself depends on how densely the values lie there, which is secret. It is reported only where
+    `interval=` was asked for, as `low` and `high` of each row. All true quantiles of the values, clipped and rounded to
+    the grid, lie between theirs together with that probability, whatever the data. An end at a bound says that the
+    value is at or beyond it. `estimated` says of what they are quantiles, in words.
     """
 
     @property
@@ -104,7 +104,7 @@ class QuantileAnswers(_Quantiles):
 
 @dataclass(frozen=True)
 class GroupQuantiles(_Quantiles):
-    """Noisy quantiles of each group; keys are the groups, and behind them the quantiles where several were asked.
+    """Noisy quantiles of each group; groups are the groups, and behind them the quantiles where several were asked.
 
     `rank_errors` and intervals are those of `QuantileAnswers`: they hold for all quantiles of one group together, not
     for all groups.
@@ -154,33 +154,34 @@ class Quantile(Call[AnswerT]):
     multiples of `step` between the bounds.
 
     Guarantee: epsilon-DP for all of them, or the lower cost of the zCDP that comes with it, by inverse sensitivity
-    (docs/theory/choices.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1`
-    rounds for m of them: the data are halved again and again, and a unit is in one part of each round
-    (`chary.mechanisms.HalvedQuantiles`); with `max_rows_per_unit` above 1 there are m rounds.
+    (docs/theory/choices.md); always charged. Several, which increase strictly, are chosen in `floor(log2 m) + 1` rounds
+    for m of them. The data are halved again and again, and a unit is in one part of each round
+    (`chary.mechanisms.HalvedQuantiles`). With `max_rows_per_unit` above 1 there are m rounds.
 
-    Values are clipped to the bounds and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid
-    point. When the privacy unit is a column, `max_rows_per_unit=k` is needed: of a unit with more values k are kept,
-    spread evenly, so that with k = 1 the median is that of the units' own (lower) medians. `of_unit` offers other
-    choices: "random" keeps k rows drawn at random, for the distribution of rows, "mean" the mean of all, "weighted" all
-    rows with equal weights (`chary.data.Ordered` says what each estimates, the answer's `estimated` says it in a
-    sentence). The draw is part of the call: the same idempotency key finds the same answer, a new call draws anew.
+    Values are clipped to the bounds and rounded to the grid. NULL and NaN count for nobody; an empty table gives any
+    grid point. When the privacy unit is a column, `max_rows_per_unit=k` is needed: of a unit with more values k are
+    kept, spread evenly. So with k = 1 the median is that of the units' own (lower) medians. `of_unit` offers other
+    choices. "random" keeps k rows drawn at random, for the distribution of rows. "mean" is the mean of all, "weighted"
+    is all rows with equal weights. `chary.data.Ordered` says what each estimates, and the answer's `estimated` says it
+    in a sentence. The draw is part of the call: the same idempotency key finds the same answer, a new call draws anew.
 
     With `interval=0.95` each quantile has an `interval` in the column's units: all of them together hold the true
     quantiles with that probability, whatever the data. Its ends are two guards, which are chosen to be below and above
     the quantile, and are published too (`chary.mechanisms.GuardedQuantiles`). A third of epsilon pays for each of the
     three, so the rank error is three times that of a call without.
 
-    With `groups={"clinic": ["north", "south"]}` there are quantiles of each group (of several columns: of each
-    combination of their values), each by coins of its own. What is said above is of one group: a call on all of them
-    costs what one costs, times the number of groups in which neighbours can differ. That is 1 where each row is a unit
-    that comes or goes, else as many as `max_groups_per_unit` (chary keeps the first ones in the order of the list) or
-    `assumed_groups_per_unit` say, or all; twice that where units are replaced, and never more than there are.
-    `max_rows_per_unit` is then for each group. *Proof.* Given the rows, groups are drawn independently; neighbours
-    differ in this many groups at most, and in each by one unit. An empty group has any grid point.
+    With `groups={"clinic": ["north", "south"]}` there are quantiles of each group, each by coins of its own. Of several
+    columns there are quantiles of each combination of their values. What is said above is of one group. A call on all
+    of them costs what one costs, times the number of groups in which neighbours can differ. That number is 1 where each
+    row is a unit that is added or removed. Else it is as many as `max_groups_per_unit` (chary keeps the first ones in
+    the order of the list) or `assumed_groups_per_unit` say, or all. It is twice that where units are replaced, and
+    never more than there are. `max_rows_per_unit` is then for each group. *Proof.* Given the rows, groups are drawn
+    independently; neighbours differ in at most that number of groups, and in each by one unit. An empty group has any
+    grid point.
 
-    Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off the
-    grid, an unknown column, one that holds no numbers, a missing `max_rows_per_unit`, more than 10,000 groups, and
-    limits on groups where there are none.
+    Errors: `InvalidParameter` for a quantile outside (0, 1). `InvalidQuery` for bounds in the wrong order or off the
+    grid, an unknown column, one that holds no numbers and a missing `max_rows_per_unit`. The same for more than 10,000
+    groups, and for limits on groups where there are none.
 
     >>> Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1").body()["at"]
     '1/2'

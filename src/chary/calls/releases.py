@@ -64,8 +64,8 @@ class MeanNoise:
 
     - "halves": the centred sum S and the number N of values, independent, each with half of the epsilon or rho.
     - "joint", where a unit is replaced: S has the noise of all of epsilon, and N noise that is free. A value that
-      becomes another moves S by W = high - low and not N; one that becomes NULL moves S by M = max(-low, high) and N by
-      one, so N may have scale b/(W - M) for the scale b of S (docs/theory/noise.md, "Means").
+      becomes another moves S by W = high - low and not N. One that becomes NULL moves S by M = max(-low, high) and N by
+      one. So N may have scale b/(W - M) for the scale b of S (docs/theory/noise.md, "Means").
     - "ends": the sums of the distances of all values from the lower and from the upper bound. Of one value the two add
       up to W, so both have noise of scale W/epsilon, half of the variance of halves.
     - "size", where N is public (`Mean.of_public_size`): S has the noise of all of epsilon, and N the least noise there
@@ -158,7 +158,7 @@ class NoisyMean(NoisyNumber):
 
 @dataclass(frozen=True)
 class NoisyMeans(NoisyNumbers):
-    """One noisy mean for each key. Each interval holds with 95 % confidence, not all of them together."""
+    """One noisy mean for each group. Each interval holds with 95 % confidence, not all of them together."""
 
     parts: tuple[tuple[int, ...], tuple[int, ...]]
     made: MeanNoise
@@ -250,7 +250,7 @@ class Release(Call[AnsweredT]):
 
 
 def released(call: Release[AnsweredT], neighbor_relation: NeighborRelation) -> Plan[AnsweredT]:
-    """The release by its noise; refuses what has none. It is kept for the next time, unless keys may be many."""
+    """The release by its noise; refuses what has none. It is kept for the next time, unless groups may be many."""
     work_out = _released if call.query.keys is not None else _kept
     found: Plan[AnsweredT] = work_out(call.query, neighbor_relation, call.epsilon, call.rho, call.delta)
     return found
@@ -372,7 +372,7 @@ def _gaussian_for(part: Query, neighbor_relation: NeighborRelation, epsilon: Fra
 
 
 def _length(part: Query, neighbor_relation: NeighborRelation) -> int:
-    """The squared L2 change: at most the largest change of a key times their sum."""
+    """The squared L2 change: at most the largest change of a group times their sum."""
     return part.sensitivity(neighbor_relation) * part.l1(neighbor_relation)
 
 
@@ -382,7 +382,7 @@ def parts_of(query: Question, neighbor_relation: NeighborRelation) -> tuple[Quer
 
 
 def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
-    """The exact answer of each part of a query without keys, with its noise."""
+    """The exact answer of each part of a query without groups, with its noise."""
     return [noise.apply_one(data.integer(k), data.source) for k, noise in enumerate(noises)]
 
 
@@ -393,10 +393,10 @@ MOST_CELLS: Final = 1_000_000
 
 @call("histogram", subject="numbers")
 class Histogram(Shorthand[NoisyNumbers]):
-    """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
+    """The noisy number of units with a row in each bin; groups are half-open intervals, `bins` their edges.
 
-    Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
-    `max_groups_per_unit` or `assumed_groups_per_unit` say, or in all; so the noise does not grow with the number of
+    Guarantee and noise are as for `Release`. One unit is in one bin where each row is a unit, otherwise in as many as
+    `max_groups_per_unit` or `assumed_groups_per_unit` say, or in all. So the noise does not grow with the number of
     bins. The query alone, for `ReleaseIf` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
@@ -498,7 +498,7 @@ def _place(number: int, key: Any) -> Any:
 class NoisyAnswers(Table):
     """The answers of several queries; `parts` has those of each, in the order in which they were asked.
 
-    As a table it has a row for each number: which query it is, in words too, its key (None without keys), value and
+    As a table it has a row for each number: which query it is, in words too, its group (None without groups), value and
     interval.
     """
 
@@ -507,7 +507,7 @@ class NoisyAnswers(Table):
 
     @property
     def value(self) -> dict[Any, Value]:
-        """The position of the query, with its key where it has one, to value."""
+        """The position of the query, with its group where it has one, to value."""
         places = [_place(number, key) for number, _, key in self.keys]
         return dict(zip(places, (row["value"] for row in self.rows()), strict=True))
 
@@ -533,11 +533,11 @@ class NoisyAnswers(Table):
 
 @call("release_all", subject="numbers", publishes=True, typed=False)
 class ReleaseAll(Call[NoisyAnswers]):
-    """Several counts, sums and histograms at once, with keys or without; each has noise for its own sensitivity.
+    """Several counts, sums and histograms at once, with groups or without; each has noise for its own sensitivity.
 
     Guarantee: epsilon-DP with discrete Laplace noise, or rho-zCDP with discrete Gaussian noise (for `rho`, or for
     `epsilon` and `delta`), for all of them together. The noise follows from what one unit can change of all of them at
-    once: where each row is a unit, only queries whose conditions can hold of one row add up, so that ten disjoint
+    once. Where each row is a unit, only queries whose conditions can hold of one row add up, so that ten disjoint
     groups cost as much as one. A unit with many rows may be in all of them, so they all add up. Always charged.
 
     Errors: `InvalidParameter` for no queries, one that is listed twice and a missing epsilon or rho; `InvalidQuery` for
@@ -608,8 +608,8 @@ def noises_together(
 
 
 def _event_together(call: ReleaseAll, drawn: Sequence[Additive], change: overlap.JointChange) -> accounting.Event:
-    """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has at
-    most that part of the whole one's, so what adds up to this many sensitivities is at most this many changes."""
+    """Log-moments of Laplace noise are convex in the change and 0 at 0. So a change of a part of the sensitivity has at
+    most that part of the whole one's, and what adds up to n sensitivities is at most n changes."""
     noising, times = linear.noising_of(call.epsilon, call.rho, call.delta), change.l1
     if noising.gaussian:
         return accounting.ZeroConcentrated(noising.size)

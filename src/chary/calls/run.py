@@ -29,7 +29,7 @@ from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
 
-# What an opening tells is nothing, so that it is charged whole.
+# What an opening says is nothing, so that it is charged whole.
 _WHOLE: Final = PerHit()
 
 
@@ -133,8 +133,8 @@ class Run(ABC, Generic[AnswerT, StateT]):
 class AskedKind(NamedTuple):
     """A kind of call, or of question to a run, that ledgers hold.
 
-    It `publishes` values whose noise is known, or tells a single value `again` as time goes on. Where it is `prepaid`,
-    its answer tells an epsilon that is a part of what the opening was charged. The `title` of a question is that of the
+    It `publishes` values whose noise is known, or says a single value `again` as time goes on. Where it is `prepaid`,
+    its answer says an epsilon that is a part of what the opening was charged. The `title` of a question is that of the
     opening and the last word of its kind, unless one is given.
     """
 
@@ -148,11 +148,11 @@ class AskedKind(NamedTuple):
 class RunKind(Run[AnswerT, StateT]):
     """A run on the rows and the ledger of a session: what one kind of run knows is its questions and its public state.
 
-    A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`, the
-    field under which the ledger's record of a question names the run. `keeps` is what is kept next to the opening, in
-    one word for errors; `most` the field of the opening that says how many values are published at most, and `beside`
-    what a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public: it
-    continues time, and is charged in the blocks that each question reads; every other belongs to those of its opening.
+    A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`. That is
+    the field under which the ledger's record of a question names the run. `keeps` is what is kept with the opening, in
+    one word for errors. `most` is the field of the opening that limits how many values are published. `beside` is what
+    a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public. It continues
+    as time passes, and is charged in the blocks that each question reads; every other belongs to those of its opening.
     """
 
     questions: ClassVar[tuple[AskedKind, ...]]
@@ -185,7 +185,7 @@ class RunKind(Run[AnswerT, StateT]):
         """
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """The plan of the question whose record in the ledger has this body, to tell again what was answered."""
+        """The plan of the question whose record in the ledger has this body, to say again what was answered."""
         said = {name: value for name, value in current(body).items() if name in self.words}
         return self.plan(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
 
@@ -402,7 +402,7 @@ def titled(kind: str) -> str:
     return " ".join(words).capitalize() if run is None else f"{titled(run.kind)} {words[-1]}"
 
 
-# Runs that are asked one question, or one for each key at once.
+# Runs that are asked one question, or one for each group at once.
 
 TableT = TypeVar("TableT")
 

@@ -84,7 +84,7 @@ class ScheduledRun(Answer):
 
     @property
     def value(self) -> Any:
-        """What the black box told."""
+        """What the black box returned."""
         return self.answer.value if isinstance(self.answer, Answer) else self.answer
 
     @property
@@ -166,9 +166,9 @@ class ScheduleState:
     def table(self, runs: int = 10, *, first: int = FIRST, batch: int | None = None) -> list[PlannedRun]:
         """This many runs from the number `first` on; nothing is read.
 
-        With `batch`, those that are done where this many rows come at a time after the opening, and are asked for after
-        each: a run at the size that its batch reached takes the shares of all that it outgrew. `staleness` is then that
-        before the batch which brings the next run.
+        With `batch`, it returns those that are done where `batch` rows come at a time after the opening, and runs are
+        asked for after each. A run at the size that its batch reached takes the fractions of all that it outgrew.
+        `staleness` is then that before the batch which brings the next run.
         """
         number, table = whole(first, "first", least=0), list[PlannedRun]()
         for _ in range(whole(runs, "runs")):
@@ -195,13 +195,13 @@ class ScheduleState:
         return self.runs.start - (self.runs.start - self.runs.size(run)) // batch * batch
 
     def _told_of(self, first: int, run: int, size: int, staleness: float) -> PlannedRun:
-        """A run at this size that takes the shares from `first` on."""
+        """A run at this size that takes the proportions from `first` on."""
         epsilon, failure = self.runs.epsilon_down(first, run), self.runs.failure(run)
         error = self.runs.error(self._box.of_run(run).law, run, first=first, size=size)
         return PlannedRun(run, size, float(epsilon), float(failure), error, staleness)
 
 
-# Static private algorithms on a growing database: rerun as it grows, for ever, for one price paid at the start.
+# Static private algorithms on a growing database: rerun as it grows, for ever, for one cost paid at the start.
 
 # Between two runs the last answer serves ten times the rows it is about, at most.
 MOST_GROWTH = 9
@@ -220,12 +220,12 @@ Box = Annotated[
 class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
     """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
 
-    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together; `epsilon`
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta, much more accurate), for all runs together. `epsilon`
     with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With probability `1 -
     beta` all runs keep the errors of the black box's accuracy bound. By default it is rerun when the number of rows has
-    grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler, [GROW] Algorithm
-    1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the data grow (BBImprover,
-    Algorithm 2). `chary.growth.ChangingBox` changes the algorithm, or its queries.
+    grown by the factor `1 + growth` (at most 10; BBScheduler, [GROW] Algorithm 1). The factor with the least error is
+    taken if it is left out. `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
+    data grow (BBImprover, Algorithm 2). `chary.growth.ChangingBox` changes the algorithm, or its queries.
 
     The dataset must be one of rows that are units, one of which is replaced, so that its size is public. Where the
     session follows it (`start(..., follow=True)`), `session.append` does what is due, and so does the start. After a
@@ -304,10 +304,9 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
 class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
     """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
 
-    When the database has outgrown several runs at once, only the last of them is done, with the shares of all. Each run
-    is done at most once, whatever processes and restarts there are. Errors: `NotWithheld` for an opening that was
-    interrupted.
-    """
+    When the database has outgrown several runs at once, only the last of them is done, with the proportions of all.
+    Each run is done at most once, whatever processes and restarts there are. Errors: `NotWithheld` for an opening that
+    was interrupted."""
 
     kind = Rerun.kind
     names = "schedule"
@@ -332,12 +331,13 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         return box
 
     def plan(self) -> Plan[ScheduledRun]:
-        """The latest run that is due, with its share of the budget and that of the runs before it that were never done.
+        """The latest run that is due, with its fraction of the budget and that of the runs before it that were never
+        done.
 
-        Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still
-        to be done is kept next to the opening. An answer and the new number are stored in one transaction, and only if
-        the number is still the one this run began with; so no share is used for two answers. An outcome that is not
-        stored was seen by nobody, and its share is used again.
+        Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still to be
+        done is kept with the opening. An answer and the new number are stored in one transaction, and only if the
+        number is still the one this run began with. So no fraction is used for two answers. Nobody saw an outcome that
+        is not stored, and its fraction is used again.
         """
         box, rows, runs = self._box, self._spine.rows, self.state.runs
         first, size = self._first(), public_size(rows)
@@ -360,7 +360,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         return self._plan("scheduled_run", {}, inner.event, run, self._present, reads=inner.reads, check=check)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """A run of counts is replayed without the black box: a release of the size that the answer tells."""
+        """A run of counts is reported again without the black box: a release of the size that the answer says."""
         box = self._terms["black_box"]
 
         def released(epsilon: Fraction) -> Plan[Any]:

@@ -204,7 +204,7 @@ def _met(widen: Widen, outcome: tuple[Any, Any]) -> bool | None:
 
 
 def fitting(outcome: Scored, room: int) -> Scored:
-    """The outcome if there is room for it; one that does not fit has failed, like a run that raised."""
+    """The outcome if it fits into `room` bytes; one that does not fit has failed, like a run that raised."""
     if outcome is None or len(canonical_outcome(list(outcome)).encode()) > room:
         return None
     return outcome
@@ -225,12 +225,11 @@ def restored(secret: bytes) -> Pairs:
 def check_room(room: int, candidates: int) -> None:
     """Refuse more than a ledger should hold."""
     if room * candidates > compute.MOST_ROOM:
-        raise InvalidParameter(
-            f"room for all candidates must be at most {compute.MOST_ROOM} bytes, which they take together"
-        )
+        raise InvalidParameter(f"room= for all candidates must be at most {compute.MOST_ROOM} bytes together")
 
 
-# Public candidates against a bar: keys of a query, or conditions, each tested by itself and told with its value.
+# Public candidates against a threshold: groups of a query, or conditions, each tested by itself and told with its
+# value.
 
 
 def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]:
@@ -264,23 +263,24 @@ def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]
 class TopK(Call[Ranking]):
     """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
 
-    Candidates are the keys of a query (a series has its positions), each with noise for `epsilon`, or private
+    Candidates are the groups of a query (a series has its positions), each with noise for `epsilon`, or private
     algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score is
-    more than this below the last one, `above` where it is below a threshold, `until` after the first candidate with
-    which what is public then meets a condition: the list of those so far, each `{"name": , "score": , "solution": }`.
+    more than this below the last one, `above` where it is below a threshold. `until` ends it after the first candidate
+    with which what is public then meets a condition. What is public is the list of those so far, each `{"name": ,
+    "score": , "solution": }`.
 
-    With `room`, outcomes of algorithms and calls that are not published are held as secret state, of this many bytes
-    each in the ledger, and can be published later by a lower threshold or another condition (`Widen`), charged as they
-    are published. One that does not fit has failed.
+    With `room`, outcomes of algorithms and calls that are not published are withheld as secret state. Each takes that
+    many bytes in the ledger. They can be published later by a lower threshold or another condition (`Widen`), charged
+    as they are published. One that does not fit has failed.
 
-    Guarantee: each candidate is epsilon-DP on its own (`Extendable`); a hit is charged for each that is published,
-    at most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
-    1.6, 4). Deltas of all algorithms are paid; the largest of their epsilons costs all.
+    Guarantee: each candidate is epsilon-DP on its own (`Extendable`). A hit is charged for each that is published, at
+    most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
+    1.6, 4). Deltas of all algorithms are paid. The largest of their epsilons stands for all.
 
     Errors: `InvalidParameter` for fewer than k candidates, equal names or a missing epsilon. An algorithm that
     raises or returns no finite score ranks below all others; if it is published all the same it is `failed`. If all
     fail, or `until` raises, which ends the list, `AlgorithmFailed`, charged. A call whose answer is no number is
-    refused, and so is `room` for keys of a query, whose values are not held.
+    refused, and so is `room` for groups of a query, whose values are not held.
     """
 
     candidates: Candidates
@@ -296,13 +296,13 @@ class TopK(Call[Ranking]):
         if self.room is None:
             return
         if isinstance(self.candidates, Query):
-            raise InvalidParameter("only outcomes of algorithms and calls are held: leave room= out")
+            raise InvalidParameter("only outcomes of algorithms and calls are withheld: leave room= out")
         check_room(self.room, len(operands.named(self.candidates)))
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
         if "room" not in original:
-            raise NotWithheld(f"call {widen.held} holds no outcomes: a list of the best keeps them with room= only")
+            raise NotWithheld(f"call {widen.held} withholds no outcomes: a list of the best keeps them with room= only")
         return reselection(widen, original)
 
     @classmethod
@@ -356,7 +356,7 @@ class TopK(Call[Ranking]):
         if query.keys is None:
             raise InvalidQuery('top needs public keys, such as count().by("clinic", ["a", "b"])')
         if self.epsilon is None:
-            raise InvalidParameter("say how noisy each key may be, such as epsilon=0.02")
+            raise InvalidParameter("say how noisy each group may be, such as epsilon=0.02")
         check_most(self.rule.most, len(query.keys), "keys")
         return query
 
@@ -366,7 +366,7 @@ class TopK(Call[Ranking]):
         return OneShotTopK(self.k, self.gap, self.above)
 
     def told(self) -> Json:
-        """The rule as the ledger tells it."""
+        """The rule as the ledger says it."""
         until = None if self.until is None else self.until.name
         rule = {"gap": self.gap, "above": self.above, "until": until}
         held = {} if self.room is None else {"room": self.room}
@@ -386,7 +386,7 @@ class TopK(Call[Ranking]):
 def top_keys(
     call: TopK, query: Query, neighbor_relation: NeighborRelation, noise: Additive, size: Size | None = None
 ) -> Plan[Ranking]:
-    """The best keys of a query, as they are ranked by values with this noise."""
+    """The best groups of a query, as they are ranked by values with this noise."""
     keys, reach = tuple(query.keys or ()), query.reach(neighbor_relation)
     gap, above = (None if bar is None else Fraction(bar) / query.grid for bar in (call.gap, call.above))
     mechanism = OneShotTopK(call.k, gap, above)
@@ -456,22 +456,22 @@ def check_most(k: int, candidates: int, words: str) -> None:
 class Greedy(sharp.Valued[Hits]):
     """Candidates chosen one after another, each by what it adds to those that were chosen before.
 
-    Candidates are conditions, or the groups of a count without `max_groups_per_unit`: one is chosen if at least `above`
+    Candidates are conditions, or the groups of a count without `max_groups_per_unit`. One is chosen if at least `above`
     units have a row in it and none in those chosen before, up to noise (a `Coverage`). Or they are private algorithms
     that return [score, solution] and take a parameter `chosen`: the list of [name, solution] of all that were chosen
     before, which is public (a `Gathered`). `mechanism="turn"` asks each once, in the order they are listed, and chooses
-    it if its score is `above` or more; `mechanism="best"` runs all algorithms that are left in every round, and chooses
+    it if its score is `above` or more. `mechanism="best"` runs all algorithms that are left in every round, and chooses
     the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs out.
 
-    Guarantee: in turn each candidate is one conditional release, whose question depends on what was published before: a
-    `ReleaseIf` of a count, tested as is said of that, or a `PublishIf` of an algorithm. A round of the best is one-shot
-    top-1 (`TopK`). So what is chosen is charged, each as one hit of its call, all that is not is free, and the
+    Guarantee: in turn each candidate is one conditional release, whose question depends on what was published before.
+    It is a `ReleaseIf` of a count, with the tests of that call, or a `PublishIf` of an algorithm. A round of the best
+    is one-shot top-1 (`TopK`). So each chosen candidate is charged as one hit of its call, and all others are free. The
     algorithms' deltas are paid whenever they are run. Each step is a transaction of its own: other calls may come in
-    between, and by turn `Widen` publishes an outcome that was withheld. A repeated `request` goes on where it was
+    between, and by turn `Widen` publishes an outcome that was withheld. A repeated `request` continues where it was
     interrupted. A quote is that of the first step.
 
-    Errors: `InvalidParameter` for equal names, a parameter `chosen` of a candidate's own, algorithms with an epsilon
-    next to their own, and counts by the best; by turn `AlgorithmFailed`, charged, for a candidate that raises. What
+    Errors: `InvalidParameter` for equal names, a parameter `chosen` of a candidate's own, algorithms with an epsilon in
+    addition to their own, and counts by the best. By turn `AlgorithmFailed`, charged, for a candidate that raises. What
     returns no [score, solution] is not chosen.
 
     >>> def adds(rows, source, chosen):
@@ -593,7 +593,7 @@ def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
     return pair is not None and bool(pair[0] >= bar)
 
 
-# All candidates that reach a bar, paid by what is published.
+# All candidates that reach a threshold, paid by what is published.
 
 
 @call(
@@ -606,18 +606,18 @@ def _reaches(bar: Fraction, outcome: Any, *, alone: bool) -> bool:
     },
 )
 class Select(sharp.Valued[Selected]):
-    """All candidates that reach a threshold, in the order they are listed, with their scores: keys of a query,
+    """All candidates that reach a threshold, in the order they are listed, with their scores: groups of a query,
     conditions or private algorithms.
 
     Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
-    target "published" ([TCT] section 4); one that fails reaches no threshold, and the deltas of all are paid. A counted
-    candidate is tested as a key by `ReleaseIf`: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value
-    and by `epsilon` an epsilon-DP call, and many against too low a threshold are refused alike (see `Threshold`). One
-    unit may meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many
-    hits it halts at the last one that fits; later candidates are `untested`.
+    target "published" ([TCT] section 4). One that fails reaches no threshold, and the deltas of all are paid. A counted
+    candidate is tested as a group by `ReleaseIf`. By `hits`, `price` or `within` each is a `SharpTest` with a fresh
+    value, and by `epsilon` an epsilon-DP call. Many against too low a threshold are refused alike (see `Threshold`).
+    One unit may meet all conditions, and be in as many groups as the query says. When the budget cannot pay for that
+    many hits it halts at the last one that fits; later candidates are `untested`.
 
-    With `room`, outcomes of algorithms that were not published are held as secret state, of this many bytes each in the
-    ledger, and can be published by another condition (`Widen`); one that does not fit has failed.
+    With `room`, outcomes of algorithms that were not published are withheld as secret state. Each takes that many bytes
+    in the ledger. They can be published by another condition (`Widen`); one that does not fit has failed.
     """
 
     candidates: Candidates
@@ -628,7 +628,7 @@ class Select(sharp.Valued[Selected]):
         if _counted(self.candidates):
             super().__post_init__()
             if self.room is not None:
-                raise InvalidParameter("only outcomes of algorithms are held: leave room= out")
+                raise InvalidParameter("only outcomes of algorithms are withheld: leave room= out")
             return
         check_own_epsilon(self)
         if self.room is not None:
@@ -674,11 +674,11 @@ class Select(sharp.Valued[Selected]):
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
         if "room" not in original:
-            raise NotWithheld(f"call {widen.held} holds no outcomes: a selection keeps them with room= only")
+            raise NotWithheld(f"call {widen.held} withholds no outcomes: a selection keeps them with room= only")
         return reselection(widen, original)
 
 
 def _counted(candidates: Any) -> bool:
-    """Whether candidates are counted: keys or conditions, not algorithms."""
+    """Whether candidates are counted: groups or conditions, not algorithms."""
     counted = isinstance(candidates, (list, tuple)) and any(isinstance(each, (str, Predicate)) for each in candidates)
     return counted or isinstance(candidates, Query)

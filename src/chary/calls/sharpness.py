@@ -24,16 +24,16 @@ from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
 from chary.numbers import Number, exact, plain
 
-# What a caller wants of a sharp test, and the test that follows from it under the session's filter.
+# What a caller wants of an optimal threshold test, and the test that follows from it under the session's filter.
 
 # Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
 VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
 # Parts of a budget's epsilon that have orders of their own, of which the lower ones suit a few hits.
 _GRAINS: Final = (10, 16, 20, 25, 32, 50, 100, 200)
-# Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
+# Halvings of a ratio of 16, or in rare cases of 2^62: the cost is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
-# How near to its bar a test is right but for a chance, in sensitivities.
+# How near to its threshold a test is right but for a probability, in sensitivities.
 Width = Callable[[SharpTest, float], float]
 
 
@@ -174,7 +174,7 @@ class _Near:
             return False
         try:
             return self.width(SharpTest(order, price), self.chance) <= self.wanted
-        except InvalidParameter:  # a price at which a test tells nothing
+        except InvalidParameter:  # a cost at which a test says nothing
             return False
 
     def around(self, order: Fraction, unit: float) -> tuple[int, int]:
@@ -201,7 +201,8 @@ def _some(main: int, steps: int) -> Fraction:
     return Fraction(main, steps)
 
 
-# What the opening of a run fixes for its sharp tests: the price of a hit, kept in the ledger, and what it buys.
+# What the opening of a run fixes for its optimal threshold tests: the price of a hit, kept in the ledger, and what it
+# buys.
 
 _BITS: Final = 8
 
@@ -255,7 +256,7 @@ def coarse_down(size: int) -> int:
     return size >> spare << spare
 
 
-# How sharply a call tests, as it is said in all calls that test, and what they tell of it.
+# How sharply a call tests, as it is said in all calls that test, and what they say of it.
 
 _WAYS: Final = ("epsilon", "hits", "price", "within")
 _TOLD: Final = "hits=20 (for the whole budget), price=, within= with tests=, or epsilon= for Laplace noise"
@@ -266,13 +267,14 @@ _LAPLACE: Final = "ask with epsilon= for Laplace noise"
 class HowSharply(Call[plan.AnswerT]):
     """A call that tests.
 
-    How accurately is said in one of four ways: `hits`, this many must fit into the whole budget; `price`, the share of
-    the whole budget that a hit may take; `within` with `tests`, all of this many tests must be right, with probability
-    `sure` (default 0.95), for values farther than that from the threshold; or `epsilon`, a test by Laplace noise. The
-    first three are the sharpest test there is for its cost (docs/theory/thresholds.md) and need a session with a delta.
+    The accuracy is chosen in one of four ways. `hits` is the number of hits that must fit into the whole budget.
+    `price` is the fraction of the whole budget that a hit may take. `within` with `tests` is a margin: all `tests`
+    tests are right, with probability `sure` (default 0.95), for values farther than that from the threshold. `epsilon`
+    means a test by Laplace noise. The first three are the most accurate test there is for its cost
+    (docs/theory/thresholds.md) and need a session with a delta.
     """
 
-    # Whether so many hits of groups are those of sharp tests where a command does not say how sharply.
+    # Whether this many hits of groups are those of optimal threshold tests where a command does not say how sharply.
     groups_sharply: ClassVar[bool] = True
     _: KW_ONLY
     epsilon: Positive | None = None
@@ -345,11 +347,10 @@ class FreshlyValued(HowSharply[plan.AnswerT]):
 class Threshold(HowSharply[plan.AnswerT]):
     """A call that tests against a threshold, from which on values are hits.
 
-    Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
-    are the least they can be, 0 for counts and sums of values from 0 on, would mostly buy false alarms: they raise
-    `InvalidParameter` before anything is reserved, unless `below_margin=True` says that this is meant. Stored answers
-    of repeated requests are given whatever it says.
-    """
+    Many tests at once (groups, or the `tests` that are named) may be expected to report at least one value even if all
+    are as small as they can be. That is 0 for counts and sums of values from 0 on. Such tests would mostly buy false
+    alarms. They raise `InvalidParameter` before anything is reserved, unless `below_margin=True` confirms the call.
+    Stored answers of repeated requests are returned in either case."""
 
     _: KW_ONLY
     above: Exact
@@ -379,7 +380,8 @@ def together(call: Any, within: Callable[[int, Number], forecast.Within | None])
     return None if call.tests is None else within(call.tests, call.sure or SURE)
 
 
-# How a value is tested against a threshold: by Laplace noise, which is that of its value too, or by a sharp test.
+# How a value is tested against a threshold: by Laplace noise, which is that of its value too, or by an optimal
+# threshold test.
 
 
 @dataclass(frozen=True, eq=False)

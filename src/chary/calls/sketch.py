@@ -82,7 +82,8 @@ class Line:
     mark: Mark | None = None
 
     def reading(self, reader: ElementReading, version: int, source: noise.Source) -> "Line":
-        """With the rows up to this version. Rows that arrive after an outcome was published come under a fresh veil."""
+        """With the rows up to this version. Rows that arrive after an outcome was published come under a fresh dummy
+        elements."""
         words, mark = reader.words(self.sketch.key, self.mark)
         sketch = self.sketch if self.seen < 0 else self.sketch.veil(source)
         return replace(self, sketch=sketch.update(words), seen=version, mark=mark)
@@ -109,7 +110,7 @@ class Line:
 
 # Distinct counts kept as a private sketch: one epsilon covers all that is published of it, while the table grows.
 
-# 1.04/sqrt(1024): off by 3.3 % where phantoms are few, for a kilobyte of state.
+# 1.04/sqrt(1024): off by 3.3 % where dummy elements are few, for a kilobyte of state.
 REGISTERS = 1024
 
 
@@ -117,16 +118,16 @@ REGISTERS = 1024
 class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
 
-    With `of`, the number of distinct values of that column; one unit has at most r of them: `max_groups_per_unit=r`
+    With `of`, it counts the distinct values of that column. One unit has at most r of them: `max_groups_per_unit=r`
     (chary enforces it and reads the rows once) or `assumed_groups_per_unit=r` (you assert it, for all rows to come).
 
-    Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit, and
-    cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/theory/growing.md);
-    starting costs nothing. Where the filter charges misses too, the first question is charged. It rests on SHA-256
+    Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit. They
+    cost one call of that epsilon: nothing until an estimate is published, nothing after (docs/theory/growing.md).
+    Starting costs nothing. Where the filter charges misses too, the first question is charged. It rests on SHA-256
     under the sketch's secret key being a random function.
 
     Errors: `InvalidParameter` for registers that are no power of two from 2**4 to 2**16 or an epsilon too small for one
-    element, `InvalidQuery` for an unknown column or no limit on the values of a unit.
+    element. `InvalidQuery` for an unknown column or no limit on the values of a unit.
     """
 
     where: fields.Where = None
@@ -178,12 +179,12 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
 
 
 class SketchRun(RunKind[DistinctEstimate, SketchState]):
-    """`run.ask(above=500)`: the estimate if it is at or above the threshold, otherwise nothing. Bars may come in any
-    order.
+    """`run.ask(above=500)`: the estimate if it is at or above the threshold, otherwise nothing. Thresholds may come in
+    any order.
 
-    Without `above`, the estimate, whatever it is. Rows that were appended by `Session.append` since the last
-    question are read first, under fresh dummy elements of which a further `Distinct.phantoms` in each register lie
-    in the error threshold. Otherwise no row is read.
+    Without `above`, the estimate, whatever it is. Rows that were appended by `Session.append` since the last question
+    are read first, under fresh dummy elements. A further `Distinct.phantoms` in each register lie in the error bar.
+    Otherwise no row is read.
     """
 
     kind = DistinctSketch.kind
@@ -213,8 +214,9 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         """Publish the estimate if it reaches a threshold, otherwise nothing.
 
         Guarantee: all questions to one sketch together, before and after the table grows, are the parts in which one
-        epsilon-DP outcome is published (`Extendable`): the first that hits is charged, none after it, misses are free
-        (docs/theory/growing.md). Where the filter charges hit or miss, the first question is charged and none after it.
+        epsilon-DP outcome is published (`Extendable`). The first that hits is charged, none after it, and misses are
+        free (docs/theory/growing.md). Where the filter charges hit or miss, the first question is charged and none
+        after it.
 
         `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
         """

@@ -35,10 +35,10 @@ class SparseTest(AboveOrNot):
 
 @dataclass(frozen=True)
 class SparseWatch(TestedKeys):
-    """What a sparse vector found among keys, in the order they were listed.
+    """What a sparse vector found among groups, in the order they were listed.
 
-    `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
-    were tested, the rest are `untested` because the hits were exhausted. `hits_left` hits were left after it.
+    `above` maps each group that hit to its noisy value, or to None where no values are published. The first `tested`
+    groups were tested, the rest are `untested` because the hits were exhausted. `hits_left` hits were left after it.
     """
 
     hits_left: int
@@ -169,13 +169,13 @@ class SparseState:
 
 
 class SparseRun(run.KeyedRun[SparseTest, SparseWatch, SparseState]):
-    """`run.ask(query)`: is it at or above the threshold, up to noise? Of a grouped query each key in order, in one
+    """`run.ask(query)`: is it at or above the threshold, up to noise? Of a grouped query each group in order, in one
     scan.
 
-    Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
-    of keys, since only how far it can move each single one matters; a grouped question ends at the last hit, and later
-    keys are `untested`. Errors: `BudgetExceeded` when all hits are exhausted, `InvalidQuery` for a mean, another grid,
-    a larger sensitivity or a question that is not monotone where that was declared."""
+    Nothing is charged; a yes uses a hit. `above` moves the threshold for this question. A unit may be in any number of
+    groups, since only how far it can move each single one matters. A grouped question ends at the last hit, and later
+    groups are `untested`. Errors: `BudgetExceeded` when all hits are exhausted. `InvalidQuery` for a mean, another
+    grid, a larger sensitivity or a question that is not monotone where that was declared."""
 
     kind = "sparse_vector"
     names = "sparse_vector"
@@ -248,11 +248,11 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
     Guarantee: epsilon-DP for all of it, charged now and whole; (epsilon, delta)-DP in the published form with a
     `delta`. Afterwards questions are free, also those that hit. `values` publishes a noisy value with each hit, for
-    which part of epsilon is kept, with noise of its own. `mechanism` is one-sided where none is said; its threshold is
-    placed so that `tests` (1,000 where none are said) err least together, but any number may be asked. `monotone` says
-    that adding a unit moves no question down, which halves the noise: it is the default under add/remove, counts and
-    sums of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid`
-    their common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
+    which part of epsilon is kept, with noise of its own. `mechanism` is one-sided by default. Its threshold is placed
+    so that `tests` (default: 1,000) err least together, but any number may be asked. `monotone` says that adding a unit
+    moves no question down, which halves the noise. It is the default under add/remove. Counts and sums of values from 0
+    on are monotone, and others are refused. `sensitivity` is the largest change of a question by one unit, `grid` their
+    common step. `Session.quote(..., tests=)` says how accurate it would be before it is paid.
 
     Errors: `InvalidParameter` for a form without a proof, `BudgetExceeded` if it does not fit.
 

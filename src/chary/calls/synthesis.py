@@ -41,7 +41,7 @@ _LOOKING: Final = Lock()  # a histogram sums in room that it keeps, so one look-
 
 class MeasuredQuery(NamedTuple):
     """One round: the query that was picked as the worst, its noisy count (of a linear query, the sum of the weights),
-    and the share the histogram had for it."""
+    and the proportion the histogram had for it."""
 
     query: str
     measured: float
@@ -52,9 +52,9 @@ class MeasuredQuery(NamedTuple):
 class SyntheticHistogram(Answer):
     """A histogram over all cells of a universe that was made for a list of queries. It was paid for: all use is free.
 
-    It is that of the round `kept`, counted from 0, which missed the count measured then by least; `rounds` says
-    something of all. With probability 0.95 the answers to all queries it was made for are within `error_bar` of the
-    shares of the `size` rows then, whatever these were; nothing is promised for other conditions.
+    It is that of the round `kept`, counted from 0, which missed the count measured then by least; `rounds` lists all.
+    With probability 0.95 the answers to all queries it was made for are within `error_bar` of the true proportions.
+    These are of the `size` rows then, whatever they were. Nothing is promised for other conditions.
     """
 
     universe: axes.Universe
@@ -73,8 +73,8 @@ class SyntheticHistogram(Answer):
         return self.rounds
 
     def share(self, where: AskedShare) -> float:
-        """The share of rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
-        universe cannot tell (see `Universe`)."""
+        """The proportion of rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
+        universe cannot express (see `Universe`)."""
         cells = region(self.universe, self.schema, where)
         with _LOOKING:
             return self._weights.share(cells)
@@ -86,8 +86,8 @@ class SyntheticHistogram(Answer):
         )
 
     def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
-        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
-        the data. None for any other condition, of which nothing is promised."""
+        """Where the proportion of the rows lies: of all queries it was made for together, with probability 0.95,
+        whatever the data. None for any other condition, of which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
 
     def histogram(self) -> NDArray[np.float64]:
@@ -140,20 +140,18 @@ class MWEM(Call[SyntheticHistogram]):
     """A histogram over a whole universe that answers all these queries, from the few it would get most wrong.
 
     Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
-    histogram to all counts measured so far; the last one only tests (Hardt, Ligett,
-    McSherry 2012; docs/theory/linear.md).
-    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
-    (`chary.data.average`, `weighted`). More rounds learn more
-    and measure each count less precisely; `chary.accounting.synthesis.best_rounds` is the number that
-    promises most for the worst data.
+    histogram to all counts measured so far. The last one only tests (Hardt, Ligett, McSherry 2012;
+    docs/theory/linear.md). Queries are conditions, one or a list, or counts, whose groups make a condition each, or
+    linear queries (`chary.data.average`, `weighted`). More rounds learn more and measure each count less precisely.
+    `chary.accounting.synthesis.best_rounds` is the number that promises most for the worst data.
 
     Guarantee: epsilon-DP, or with `rho`, for sessions with a delta, rho-zCDP, which is more accurate for many
     rounds; always charged. With probability 0.95 all answers to these queries are within `error_bar` of the answer.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `neighbors="replace"`),
-    for no rows, for no queries, more than 100,000 or one of them twice, and for a condition that the universe
-    cannot tell; `InvalidParameter` for a number of rounds that is not from 1 to 1,000, or not one of `epsilon` and
-    `rho`; `NotPriced` for rho without a delta.
+    Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `neighbors="replace"`) and
+    for no rows. The same for no queries, more than 100,000 or one of them twice, and for a condition that the universe
+    cannot express. `InvalidParameter` for a number of rounds that is not from 1 to 1,000, or not one of `epsilon` and
+    `rho`. `NotPriced` for rho without a delta.
     """
 
     _: KW_ONLY
@@ -249,7 +247,7 @@ class Workload:
     """A universe and the queries that are to be answered over it. All of it is public.
 
     Errors: `InvalidQuery` for no queries or more than 1,000, for more than 10,000,000 cells (200,000,000 times queries)
-    and for conditions that the universe cannot tell.
+    and for conditions that the universe cannot express.
     """
 
     universe: axes.Universe
@@ -258,7 +256,7 @@ class Workload:
 
     @classmethod
     def of(cls, universe: Any, queries: Any, schema: Schema) -> Self:
-        """As sessions accept them: conditions, or counts, whose keys make a condition each. Equal ones count once."""
+        """As sessions accept them: conditions, or counts, whose groups make a condition each. Equal ones count once."""
         asked = {query.text: query for query in conditions(queries)}
         return cls(axes.Universe.of(universe), tuple(asked.values()), schema)
 
@@ -347,8 +345,8 @@ class Workload:
         if not self.classes.feasible(rows):
             raise InvalidQuery(
                 f"there are {_readable(self.classes.candidates(rows))} candidate databases of {rows} rows over the "
-                f"{len(self.classes.sizes):,} classes of cells that these {len(self.queries)} queries tell apart; at "
-                f"most {small_database.MOST_CANDIDATES:,} can be gone through, with {small_database.MOST_ROWS:,} rows "
+                f"{len(self.classes.sizes):,} classes of cells that these {len(self.queries)} queries tell apart. At "
+                f"most {small_database.MOST_CANDIDATES:,} can be examined, with {small_database.MOST_ROWS:,} rows "
                 f"and {small_database.MOST_ANSWERS:,} answers in all: take fewer rows or queries, or {INSTEAD}"
             )
         if not self.classes.light(rows, measure):
@@ -386,10 +384,9 @@ def _readable(number: int) -> str:
 class SyntheticDatabase(Answer):
     """A synthetic database of a few rows, each in a cell of the universe. It was paid for: all use of it is free.
 
-    With probability 0.95 its answers to all queries it was made for are within `error_bar` of the shares of the rows
-    then; nothing is promised for other conditions. That is what the theorem says for the worst data, and takes for
-    granted that every row lies in a cell of the universe.
-    """
+    With probability 0.95 its answers to all queries it was made for are within `error_bar` of the proportions of the
+    rows then; nothing is promised for other conditions. That is what the theorem says for the worst data, and takes for
+    granted that every row lies in a cell of the universe."""
 
     universe: axes.Universe
     cells: tuple[int, ...]
@@ -411,8 +408,8 @@ class SyntheticDatabase(Answer):
         return f"SmallDatabase(call={self.call}, {self.rows} rows, error_bar={plain(self.error_bar)}, {self.universe})"
 
     def share(self, where: AskedShare) -> float:
-        """The share of its rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
-        universe cannot tell (see `Universe`)."""
+        """The proportion of its rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that
+        the universe cannot express (see `Universe`)."""
         weights = region(self.universe, self.schema, where).weights()
         return float(weights[list(self.cells)].sum()) / self.rows
 
@@ -423,8 +420,8 @@ class SyntheticDatabase(Answer):
         )
 
     def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
-        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
-        the data. None for any other condition, of which nothing is promised."""
+        """Where the proportion of the rows lies: of all queries it was made for together, with probability 0.95,
+        whatever the data. None for any other condition, of which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
 
     def table(self, *, seed: int = 0) -> pa.Table:
@@ -443,20 +440,19 @@ class SyntheticDatabase(Answer):
 class SmallDatabase(Call[SyntheticDatabase]):
     """A synthetic database of a few rows whose answers to all these queries are near those of the data.
 
-    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
-    (`chary.data.average`, `weighted`). Give its size as `rows`, or
-    `alpha` for `ceil(ln|Q|/alpha^2)` as published; without either it has as many rows as promise the least error at
-    the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
-    most.
+    Queries are conditions, one or a list, or counts, whose groups make a condition each, or linear queries
+    (`chary.data.average`, `weighted`). Give its size as `rows`, or `alpha` for `ceil(ln|Q|/alpha^2)` as published.
+    Without either it has as many rows as promise the least error at the public size, up to 1,000,000 candidates. All
+    candidates are examined, so there may be 10,000,000 at most.
 
-    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/theory/linear.md); always charged, at the lower
+    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/theory/linear.md). Always charged, at the lower
     cost of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published distribution, in which
-    every multiset of cells is a candidate; with "classes" those with the same number of rows in each class of cells
-    that the queries cannot tell apart are one, so that the error does not depend on the universe.
+    every multiset of cells is a candidate. With "classes" two databases are one candidate if they have the same number
+    of rows in each class of cells that the queries cannot tell apart. So the error does not depend on the universe.
 
-    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`,
-    `privacy_unit=None`), for a condition that the universe cannot tell, and for too many candidates; it says how
-    many there are, and nothing is charged.
+    Errors: `InvalidQuery` where the number of rows is secret (open with `neighbors="replace"`, `privacy_unit=None`) and
+    for a condition that the universe cannot express. The same for too many candidates; it says how many there are, and
+    nothing is charged.
     """
 
     _: KW_ONLY
@@ -496,8 +492,8 @@ def database_plan(
 
     It costs the lower of `Pure(epsilon)` and (epsilon^2/8)-zCDP; `concentrated` claims the second alone. Neighbours
     differ in one row, so each count by 1; their number is public. `size`, if it is known, is for the shortfall of
-    quotes alone. Counts are read one after another: rows that another thread appends meanwhile cost accuracy, by their
-    share, and nothing else.
+    quotes alone. Counts are read one after another: rows that another thread appends meanwhile cost accuracy, in
+    proportion to their number, and nothing else.
     """
     if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery(

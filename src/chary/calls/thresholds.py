@@ -57,9 +57,10 @@ from chary.mechanisms import Additive, Held, Laplace, Published, judge, revise
 from chary.mechanisms.threshold_tests import AdditiveTest, TwoSidedSampler
 from chary.numbers import Number, exact, positive, work_out
 
-# A value that is told again only when it has changed, by a two-sided sharp test against the last one that was told.
+# A value that is reported again only when it has changed, by a two-sided optimal threshold test against the last one
+# that was reported.
 
-# An answer that did not change covers the truth but for so many of all times: half of what an error bar leaves out.
+# An answer that did not change covers the truth but for this many of all times: half of what an error bar leaves out.
 _MISSED: Final = Fraction(1, 40)
 
 
@@ -72,8 +73,8 @@ def changed(
     far: TwoSidedSampler,
     prior: int | None = None,
 ) -> Plan[Tracked]:
-    """The first value, or whether it is a step or more from the `prior`, the last value told in grid steps, and then a
-    fresh one.
+    """The first value, or whether it is a step or more from the `prior`, the last published value in grid steps, and
+    then a fresh one.
 
     The first is an ordinary release with the noise of all later ones, and costs no more than that. `far` tests a
     difference from the prior.
@@ -101,7 +102,7 @@ def changed(
             error_bar=forecast.error_bar((noise, grid)),
             step=grid,
             wrong=sharpness.wrong_call,
-            # How far the value is from the prior, against the step; a first value is told in any case.
+            # How far the value is from the prior, against the step; a first value is reported in any case.
             tests=None if prior is None else forecast.TestForecast(tails, change, grid, tests, 0),
             within=sharpness.within,
             foreseen=together(call, sharpness.within),
@@ -114,7 +115,7 @@ def changed(
 
 
 def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
-    """Whether values are a step or more from 0, this sharply."""
+    """Whether values are a step or more from 0, with this accuracy."""
     change = steps_at_least(step, sharpness.grid, "step")
     return TwoSidedSampler(sharp_tests.TwoSidedTable(sharpness.sampler.table, change - sharpness.bar))
 
@@ -126,15 +127,15 @@ def far_by(step: Number, sharpness: Sharpness) -> TwoSidedSampler:
 class OnChange(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
-    With `hits`, `price` or `within` (as for `ThresholdTest`) the answer is replayed when it is `step` or more from
-    the one published last, with noise of its own, for the part `value` of the cost of a change. With `epsilon` it is a
-    noisy value rounded to a multiple of `step` (without rounding, noise would change every answer: take a step of
-    several error bars). An `Algorithm` brings its own epsilon.
+    With `hits`, `price` or `within` (as for `ThresholdTest`) a new answer is published when it is `step` or more from
+    the last one. It has noise of its own, for the part `value` of the price of a change. With `epsilon` it is a noisy
+    value rounded to a multiple of `step`. Without rounding, noise would change every answer: take a step of several
+    error bars. An `Algorithm` brings its own epsilon.
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
-    question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
-    (docs/theory/thresholds.md), and at a change a fresh value. The first answer is charged: by optimal tests as a value
-    alone. Once there is one, the outlook of a quote is about distances from it, against `step`.
+    question", which is read from the ledger. Otherwise it is a `SharpTest` of the distance from that answer, on both
+    sides (docs/theory/thresholds.md), and at a change a fresh value. The first answer is charged: by optimal threshold
+    tests as a value alone. Once there is one, the outlook of a quote is about distances from it, compared with `step`.
     """
 
     question: fields.AnyQuestion
@@ -208,7 +209,8 @@ def rounded(
         return Result({"value": cell, "hit": hit, "prior": prior}, hits=int(hit), tests=1)
 
     def changed_from(last: int | None) -> intervals.Publication | None:
-        """A change is told where the noisy value no longer rounds to the last answer, a first answer in any case."""
+        """A change is reported where the noisy value no longer rounds to the last answer, a first answer in any
+        case."""
         if last is None:
             return None
         low, high = (ceil((2 * cell - 1) * step / (2 * grid)) for cell in (last, last + 1))
@@ -332,22 +334,23 @@ def against_threshold(
     )
 
 
-# Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held.
+# Conditional release and its revisions: the noisy value if it is above the threshold, otherwise nothing, free and held.
 
-# A mean lies between the points of its grid; a bar for it is kept to a millionth of a step.
+# A mean lies between the points of its grid; a threshold for it is kept to a millionth of a step.
 FINER: Final = 10**6
 
 
 @call("release_if", subject="thresholds", publishes=True, by_hits=True)
 class ReleaseIf(Valued[AnsweredT]):
     """The noisy value if it is at or above the threshold, otherwise nothing, which is free; see `Widen`. Of a query
-    with keys the values of all keys that are, in order and in one scan.
+    with groups the values of all groups that are, in order and in one scan.
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
-    costs no more than the bare answer "above"; an outcome below the threshold becomes secret state. With `hits`,
+    costs no more than the bare answer "above", and an outcome below the threshold becomes secret state. With `hits`,
     `price` or `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with Gaussian noise of its
-    own, for the part `value` of the cost of a hit (a quarter); nothing is withheld. Each key is such a call of its own,
-    of which nothing is held; for how many of them are charged, and where it halts, see `ThresholdTest`.
+    own. That value takes the part `value` of the price of a hit (a quarter); nothing is withheld. Each group is such a
+    call of its own, of which nothing is withheld. `ThresholdTest` says how many of them are charged, and where it
+    halts.
 
     >>> from chary import count
     >>> ReleaseIf(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").epsilon
@@ -401,8 +404,8 @@ class ReleaseIf(Valued[AnsweredT]):
 
 
 def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Conditional]:
-    """By Laplace noise the noisy value, which is held below the threshold; by an optimal test at a hit a value that is
-    drawn for that purpose alone, so that it is unbiased and its interval is an ordinary one."""
+    """By Laplace noise the noisy value, which is withheld below the threshold. By an optimal threshold test at a hit a
+    value that is drawn for that purpose alone, so that it is unbiased and its interval is an ordinary one."""
     query, law, threshold = call.query, asked.law, asked.threshold
     tests = law.machine(threshold, None)
 
@@ -487,14 +490,14 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
         return published(noise, query, neighbor_relation, intervals.Support.between(threshold, below))
 
     def present(answer: Json, number: int) -> Conditional:
-        # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
+        # Answers of old ledgers do not say below which threshold the value lay, so it says nothing by itself.
         publication = told(answer.get("below"))
         return Conditional(number, answer["value"], None, widen.held, publication=publication)
 
     return extension(widen, "revise", original, run, present, check)
 
 
-# Private tests, alone or over many keys: True and the published values are hits, False is free.
+# Private tests, alone or over many groups: True and the published values are hits, False is free.
 
 
 @dataclass(frozen=True)
@@ -512,15 +515,16 @@ class Tested(YesOrNo):
 
 @call("test", subject="thresholds", name="test", by_hits=True, tells="above")
 class ThresholdTest(Threshold[AnsweredT]):
-    """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with keys
-    which keys are, in order and in one scan.
+    """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with groups
+    which groups are, in order and in one scan.
 
     Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 4); otherwise
     `SharpTest` at the order of the session's filter. A mean is tested through the sum of its differences from the
     threshold, which needs no count. With `tests` the threshold lies half way between false alarms and misses; without,
-    a value at the threshold hits with one half. Each key is such a call of its own: one unit can be in only this many
-    (`max_groups_per_unit`, `assumed_groups_per_unit`, or all of them), and at most that many hits are charged (theory
-    1.6). When the budget cannot pay for that many, it halts at the last hit that fits; later keys are `untested`.
+    a value at the threshold hits with probability one half. Each group is such a call of its own. One unit can be in a
+    limited number of groups (`max_groups_per_unit`, `assumed_groups_per_unit`, or all of them), and at most that many
+    hits are charged (theory 1.6). When the budget cannot pay for that many, it halts at the last hit that fits; later
+    groups are `untested`.
 
     >>> from chary import count
     >>> ThresholdTest(count("age >= 65"), above=500, epsilon="0.02").body()["above"]
@@ -553,7 +557,7 @@ class ThresholdTest(Threshold[AnsweredT]):
 
 
 def tested_once(call: ThresholdTest[Any], spine: Spine, asked: Asked) -> Plan[Tested]:
-    """One test, of which is told whether it hit."""
+    """One test, of which is reported whether it hit."""
     tests = asked.law.machine(asked.threshold, None)
 
     def run(data: Data) -> Result:
@@ -591,10 +595,10 @@ def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fr
     return query, steps_at_least(above, query.grid)
 
 
-# Many tests at once: one for each key of a query, in order and in one scan.
+# Many tests at once: one for each group of a query, in order and in one scan.
 
 
-# Under which kind ledgers hold the release of the keys that are above a threshold (`stored.current_kind`).
+# Under which kind ledgers hold the release of the groups that are above a threshold (`stored.current_kind`).
 _WATCH: Final = "watch"
 
 
@@ -656,9 +660,9 @@ def in_order(
 
 
 def keyed(query: Question) -> Query:
-    """The query if its keys can be tested: it has public keys and one value for each; otherwise `InvalidQuery`."""
+    """The query if its groups can be tested: it has public keys and one value for each; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None:
         raise InvalidQuery(
-            'tests of keys need a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
+            'tests of groups need a count, a sum or a series with public keys, such as count().by("clinic", ["a", "b"])'
         )
     return query

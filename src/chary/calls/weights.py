@@ -54,17 +54,17 @@ SHARES: Final = Known(floor=0, ceiling=1)
 
 @dataclass(frozen=True)
 class WeightedAnswer(Answer):
-    """The share of rows that satisfy a query, or their average weight in a linear one, from 0 to 1.
+    """The proportion of rows that satisfy a query, or their average weight in a linear one, from 0 to 1.
 
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
     One that is `verified` was compared with the rows, through noise. An answer that is not is the histogram's alone:
     nothing was read or charged, it may be off by anything, and `call` is the opening of the histogram.
 
     `error_bar` is 1 at most, which says nothing. Of an easy answer, which has no `interval`, it is 2 alpha/3 and how
-    far beyond the noise may have missed a count: with 95 % confidence, all easy answers of a run together are within
-    theirs, however many they are and however they were chosen. It is alpha or less only if the noise is small. Of
-    a hard answer it is half the width of the interval, where that has noise of its own; of one that was published
-    because its noise took it away from the histogram's it is None, and the interval is true given that it was
+    far beyond the noise may have missed a count. With 95 % confidence, all easy answers of a run together are within
+    theirs, whatever their number and however they were chosen. It is alpha or less only if the noise is small. Of a
+    hard answer it is half the width of the interval, where that has noise of its own. A hard answer may be published
+    because its noise took it away from the histogram's. Then it is None, and the interval is true given that it was
     published.
     """
 
@@ -76,7 +76,7 @@ class WeightedAnswer(Answer):
 
     @property
     def value(self) -> float:
-        """The share."""
+        """The proportion."""
         return self.share
 
     @property
@@ -119,10 +119,10 @@ class WeightsQuote:
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
-    optimal tests, `alpha` the error that is wanted, `reached` the error that holds for all of the first `queries`
-    answers together, with 95 % confidence: 2 alpha/3 and what the noise of a question now leaves (see
-    `WeightedAnswer`), or the noise of the values if that is more; infinite where no hard answer is left, since the
-    histogram alone may be off by anything; above 1 it is no promise.
+    optimal threshold tests, and `alpha` is the error that is wanted. `reached` is the error that holds for all of the
+    first `queries` answers together, with 95 % confidence. It is 2 alpha/3 and what the noise of a question now leaves
+    (see `WeightedAnswer`), or the noise of the values if that is more. It is infinite where no hard answer is left,
+    since the histogram alone may have any error; above 1 it is no promise.
     """
 
     hard: int
@@ -153,10 +153,10 @@ class WeightsQuote:
 class SparseWeightsQuote(WeightsQuote):
     """Where a histogram of this form stands. Nothing in it depends on unpublished data, so it is free.
 
-    As in `WeightsQuote`, where `hard_left` is how many hard answers there may still be at this size (0 where other
-    processes have more rows and are further on), `epsilon` that of the round of the next query. At `more_at` rows there
-    may be one more than now. `reached` counts the noise of that round for all the queries, spread over the rounds that
-    are left.
+    As in `WeightsQuote`. `hard_left` is how many hard answers there may still be at this size (0 where other processes
+    have more rows and are further on). `epsilon` is that of the round of the next query. At `more_at` rows there may be
+    one more than now. `reached` counts the noise of that round for all the queries, spread over the rounds that are
+    left.
     """
 
     more_at: int
@@ -281,12 +281,12 @@ class SparseWeightsState(HistogramState):
 
 
 class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
-    """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row. A linear query,
-    `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same cost.
+    """`run.ask(where)`: the proportion of rows that satisfy the condition, within alpha; None is every row. A linear
+    query, `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same cost.
 
     When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
     or recorded; with `must_verify` that is a `BudgetExceeded`. Errors: `InvalidQuery` for a condition that the
-    universe cannot tell (see `Universe`).
+    universe cannot express (see `Universe`).
     """
 
     names = "weights"
@@ -318,14 +318,15 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     def learn(
         self, where: AskedShare, told: Answer | tuple[Number, Number], *, request: str | None = None
     ) -> WeightedAnswer:
-        """Teach the histogram what is public of the share of rows that satisfy the condition, and what it says then.
+        """Teach the histogram what is public of the proportion of rows that satisfy the condition, and what it says
+        then.
 
-        `told` is an answer to that question, such as a release of the count or a hard answer of another histogram, or
-        the ends between which the share is known to lie. Where the histogram's share is outside the answer's interval,
-        it is brought to the nearer end. Guarantee: nothing is read, so nothing is charged; the promise is that of what
-        was published. Each true interval brings the histogram nearer to the rows and leaves fewer hard answers;
-        one that misses the truth, as 5 in 100 of answers do, costs further hard answers, never the accuracy of
-        easy ones, which are compared with the rows all the same.
+        `told` is an answer to that question, such as a release of the count or a hard answer of another histogram. Or
+        it is the ends between which the proportion is known to lie. Where the histogram's proportion is outside the
+        answer's interval, it is brought to the nearer end. Guarantee: nothing is read, so nothing is charged; the
+        promise is that of what was published. Each true interval brings the histogram nearer to the rows and leaves
+        fewer hard answers. One that misses the truth, as 5 % of answers do, costs further hard answers. It never costs
+        the accuracy of easy ones, which are compared with the rows all the same.
 
         Errors: `InvalidParameter` for an answer without an interval, or ends that are no shares.
         """
@@ -340,7 +341,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         return [lesson for lesson in found if self._teaches(lesson, size)]
 
     def _teaches(self, lesson: Lesson, size: int) -> bool:
-        """Whether the histogram, which has to be able to tell it, would change."""
+        """Whether the histogram, which has to be able to say it, would change."""
         try:
             asked = self.state.asked(lesson.where)
         except InvalidQuery:
@@ -371,7 +372,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         return super().recorded(body)
 
     def _lesson(self, where: str, low: float, high: float) -> Plan[WeightedAnswer]:
-        """What a statement about a share does to the histogram, on top of the state that it was based on."""
+        """What a statement about a proportion does to the histogram, on top of the state that it was based on."""
 
         def run(data: Data) -> Result:
             held = self.law.kept.load(data.secret or b"")
@@ -402,7 +403,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     ) -> Plan[WeightedAnswer]:
         """One share, checked against the rows.
 
-        What a hard answer does to the histogram follows from what was published; it is stored in the same transaction,
+        What a hard answer does to the histogram follows from what was published. It is stored in the same transaction,
         on top of the state that the run was based on.
         """
         law, size = self.law, asked.size
@@ -451,7 +452,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
 
 def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, float]:
-    """The shares of this many rows between which an answer, or two ends, tell that the truth lies.
+    """The proportions of this many rows between which the truth lies, by an answer or two ends.
 
     Errors: `InvalidParameter` for an answer without an interval, or ends that are no shares.
 
@@ -469,7 +470,7 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
 
 
 def _opened(said: "PMW", spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
-    """The plan of an opening that tells this: nothing is read but the public size, and what is public of the histogram
+    """The plan of an opening that says this: nothing is read but the public size, and what is public of the histogram
     from which this one starts."""
     begun = _begun(said, spine, law)
 
@@ -534,7 +535,7 @@ def _size_now(said: "PMW", spine: Spine) -> int:
 
 # Public histograms whose hard answers are charged one by one, or paid for once: opening one, and going on with it.
 
-# Between these the largest call of which so many fit is looked for; smaller ones are no use to anybody.
+# Between these the largest call of which this many fit is looked for; smaller ones are no use to anybody.
 LARGEST_EPSILON, SMALLEST_EPSILON = 10.0, 1e-12
 _TOLD: Final = (
     "hits=60 (for the whole budget), price= (the fraction of the budget for one), tests=1000 (all within alpha/3), or "
@@ -551,38 +552,39 @@ _OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value", "wa
     meanings={"rows": "A public number near that of the rows, where that is secret."},
 )
 class PMW(Opening[HistogramRun]):
-    """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
+    """Answer any number of queries about proportions of rows from a public histogram; pay only where it is off.
 
-    Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is how far answers may be off.
-    How accurately hard is told from easy is said in one way: `hits`, this many hard answers fit into the whole budget;
-    `price`, the share of the whole budget that one may take; `tests` alone, the least cost at which this many queries
-    are reported rightly within alpha/3, with probability `sure` (0.95); or `epsilon`, that of a call. The first three
-    are `SharpTest`, with an unbiased value for the part `value` (a quarter) of the cost; with `tests` the threshold
-    lies half way between false alarms and misses. They need a session with a delta and the Renyi filter, but for
-    `hits`, which under other filters is the largest call by Laplace noise of which this many fit. A call of that form
-    is epsilon-DP with the NotPrior target "hard".
+    Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is the largest error of
+    answers. How accurately hard is distinguished from easy is chosen in one of four ways. `hits` is the number of hard
+    answers that fit into the whole budget. `price` is the fraction of the whole budget that one may take. `tests` alone
+    takes the least cost at which that many queries are answered rightly within alpha/3, with probability `sure` (0.95).
+    `epsilon` is that of a call. The first three are `SharpTest`, with an unbiased value for the part `value` (a
+    quarter) of the cost. With `tests` the threshold lies half way between false alarms and misses. They need a session
+    with a delta and the Renyi filter. Under other filters `hits` is possible: it takes the largest call by Laplace
+    noise of which that number fits. A call of that form is epsilon-DP with the NotPrior target "hard".
 
-    Where the number of rows is secret, `rows` states a public number near it, such as that of a release: shares are of
-    this many rows then, for good. Guarantee: the same, whatever it is; accuracy is that of counts of rows, within alpha
-    times `rows`. `warm_start` is the call of another histogram of the same cells, in whatever blocks: this one starts
-    as it is now, mixed with the part `mixing` of the uniform one. That is free, since all of it was published.
+    Where the number of rows is secret, `rows` states a public number near it, such as that of a release. Proportions
+    are then of that many rows, for good. Guarantee: the same, whatever it is; accuracy is that of counts of rows,
+    within alpha times `rows`. `warm_start` is the call of another histogram of the same cells, in whatever blocks. This
+    one starts as that one is now, mixed with the part `mixing` of the uniform one. That is free, since all of it was
+    published.
 
     Sizes are those at the opening. With `follow_size` calls get smaller as the table grows, so that more hits fit;
     otherwise answers get more accurate. `update` and `mixing` are those of
     `chary.mechanisms.weights`; "published" and 1 reproduce [GROW].
 
-    Guarantee if `prepaid`: epsilon-DP, or rho-zCDP (for sessions with a delta; more accurate), for all answers
-    together, however far the table grows; all is paid now, for ever. Hard queries are found by rounds of sparse vector
-    with one hit each ([GROW] Algorithm 3); as many may begin as the theorem allows hard answers, more as the table
-    grows, and then the histogram answers alone. `rounds` foresees this many at the start instead, which is far more
+    Guarantee if `prepaid`: epsilon-DP, or rho-zCDP (for sessions with a delta, more accurate), for all answers
+    together, however far the table grows. All is paid now, for ever. Hard queries are found by rounds of sparse vector
+    with one hit each ([GROW] Algorithm 3). As many may begin as the theorem allows hard answers, more as the table
+    grows, and then the histogram answers alone. `rounds` fixes their number at the start instead, which is far more
     accurate where fewer suffice. A larger `exponent`, below 1, favours late rounds over early ones. With
     `constants="published"`, and `update` and `mixing` as above, all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
     `chary.accounting.weights` has calculators of the accuracy.
 
-    Errors: `InvalidQuery` where the number of rows is secret and not stated, where a row is no unit of its own, and
-    for columns of other types; `InvalidParameter` for published constants that do not keep the budget, a warm start
-    from other cells, and what belongs to the other form; `NotWithheld` for a warm start from no histogram; `NotPriced`
-    under another filter; `BudgetExceeded`.
+    Errors: `InvalidQuery` where the number of rows is secret and not stated, where a row is no unit of its own, and for
+    columns of other types. `InvalidParameter` for published constants that do not keep the budget, a warm start from
+    other cells, and what belongs to the other form. `NotWithheld` for a warm start from no histogram. `NotPriced` under
+    another filter. `BudgetExceeded`.
     """
 
     _: KW_ONLY

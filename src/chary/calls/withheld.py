@@ -25,20 +25,20 @@ class Widen(Call[Any]):
     """Publish what an earlier call withheld if it meets another condition; no data are read, also after a restart.
 
     The condition is a threshold `above`, lower than before, for the value that a `ReleaseIf` with `epsilon` withheld,
-    or for the scores of a `Select` with `room`. Or it is `when`, for the outcome of a `PublishIf`, or for each [score,
-    solution] of a `Select`. Candidates come in the order they were listed. What was published before is reported no
-    more, and what still does not meet the condition stays withheld.
+    or for the scores of a `Select` with `room`. Or it is `when`, for the outcome of a `PublishIf`, or for each
+    [score, solution] of a `Select`. Candidates come in the order they were listed. What was published before is
+    reported no more, and what still does not meet the condition stays withheld.
 
     Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet this
-    condition and none before: that call and all that widen it hit at most once together, a selection once for each
-    candidate. What is published now is charged like a hit of that call, and free where that call was charged hit or
+    condition and none before. That call and all that widen it hit at most once together, a selection once for each
+    candidate. What is published now is charged like a hit of that call. It is free where that call was charged hit or
     miss, which paid for the outcome. When the budget cannot pay for all candidates that may hit it halts at the last
     one that fits; later ones stay withheld.
 
-    Errors: `NotWithheld` when that call withholds nothing; `InvalidParameter` unless one of `above` and `when` is
-    given, for one that does not fit that call, and for a threshold of a release that is not below the last one tried.
-    A condition that raises makes the outcome a hit that failed, which is withheld no more: `AlgorithmFailed`, charged,
-    or a candidate that `failed`.
+    Errors: `NotWithheld` when that call withholds nothing. `InvalidParameter` unless one of `above` and `when` is
+    given and fits that call, and for a threshold of a release that is not below the last one tried. A
+    condition that raises makes the outcome a hit that failed, which is withheld no more: `AlgorithmFailed`, charged, or
+    a candidate that `failed`.
     """
 
     # A condition is code, which no command line can say.

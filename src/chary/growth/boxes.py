@@ -21,9 +21,9 @@ from chary.mechanisms import Additive, HalvedQuantiles
 from chary.mechanisms.small_database import Measure, SmallDatabases
 from chary.numbers import Number, flag, probability, set_fields, whole, work_out
 
-# Black boxes for schedules: static private algorithms with the accuracy law of each.
+# Black boxes for schedules: static private algorithms with the accuracy bound of each.
 
-# The law of a box is one of its number of rows, which therefore must be public.
+# The accuracy bound of a box is one of its number of rows, which therefore must be public.
 _ROWS = NeighborRelation(Neighbors.REPLACE, None)
 
 
@@ -68,10 +68,10 @@ class AlgorithmBox(schedules.BlackBox):
 class CountsBox(schedules.BlackBox):
     """The noisy counts of all keys of a count or a histogram: discrete Laplace, or with `gaussian` discrete Gaussian.
 
-    Law: the largest error of any count, as a fraction of all rows, with p = 1. Laplace: c is the L1 change D1 between
-    neighbours (2 with keys: a row leaves one and enters another). Gaussian, for schedules by rho: `c = D2 sqrt 2` with
-    the L2 change D2, and the root of the logarithm. There are twice as many choices as keys, since a noise exceeds t
-    either way with probability at most `2 e^(-t/scale)`, or `2 e^(-t^2/(2 sigma^2))`.
+    Accuracy bound: the largest error of any count, as a fraction of all rows, with p = 1. Laplace: c is the L1 change
+    D1 between neighbours (2 with keys: a row leaves one and enters another). Gaussian, for schedules by rho: `c = D2
+    sqrt 2` with the L2 change D2, and the root of the logarithm. There are twice as many choices as keys, since a noise
+    exceeds t either way with probability at most `2 e^(-t/scale)`, or `2 e^(-t^2/(2 sigma^2))`.
 
     >>> from chary import count
     >>> CountsBox(count().by("ward", ["a", "b"])).law.factor
@@ -107,8 +107,8 @@ class CountsBox(schedules.BlackBox):
 class QuantilesBox(schedules.BlackBox):
     """Quantiles of a column on the public grid between two bounds, by inverse sensitivity.
 
-    Law: the largest error of a rank, as a fraction of all rows, with p = 1 and c = 2 for one quantile; for several,
-    which are halved in r rounds, the errors along a path add up to at most c = 2 r (2 r - 1).
+    Accuracy bound: the largest error of a rank, as a fraction of all rows, with p = 1 and c = 2 for one quantile.
+    Several are halved in r rounds, and the errors along a path add up to at most c = 2 r (2 r - 1).
 
     >>> QuantilesBox("age", [0.5], bounds=(0, 120)).law.body()
     {'power': '1', 'factor': '2', 'choices': '121', 'log_power': '1'}
@@ -152,10 +152,10 @@ class MWEMBox(schedules.BlackBox):
     `run.state.latest.answer` is a `SyntheticHistogram`. With `gaussian`, for schedules by rho, a run is
     epsilon^2/2-zCDP, where noise grows with the root of the number of rounds.
 
-    Law: the largest error of any of the queries, with p = 1; its base is `sqrt(ln N/(2T))` for N cells and T rounds,
-    and its factor that of `chary.accounting.synthesis.mwem_law`. It takes for granted that every row
-    lies in a cell of the universe, and it is for the worst data: errors are mostly far smaller. It is meant for runs
-    of an epsilon of at most 1,024 times the number of rounds, or with `gaussian` its root.
+    Accuracy bound: the largest error of any of the queries, with p = 1; its base is `sqrt(ln N/(2T))` for N cells and T
+    rounds, and its factor that of `chary.accounting.synthesis.mwem_law`. It assumes that every row lies in a cell of
+    the universe, and it is for the worst data: errors are mostly far smaller. It is meant for runs of an epsilon of at
+    most 1,024 times the number of rounds, or with `gaussian` its root.
 
     Errors: those of `chary.calls.MWEM`.
 
@@ -204,13 +204,13 @@ class MWEMBox(schedules.BlackBox):
 class SmallDatabaseBox(schedules.BlackBox):
     """A small synthetic database for a list of queries, made anew by each run; see `chary.calls.SmallDatabase`.
 
-    `schema` is `session.schema`: the types by which conditions are read. `run.state.latest.answer` is a
+    `schema` is `session.schema`: the types with which conditions are read. `run.state.latest.answer` is a
     `SyntheticDatabase`.
 
-    Law: the largest error of any query, with p = 1, c = 2, as many choices as there are candidates, and the coarseness
-    of this many rows as its base. `concentrated`, for schedules by rho, where a run need only be epsilon^2/2-zCDP: the
-    exponential mechanism of 2 epsilon is, so that c = 1. It takes for granted that every row lies in a cell of the
-    universe. Errors: those of `chary.calls.SmallDatabase`.
+    Accuracy bound: the largest error of any query, with p = 1, c = 2, as many choices as there are candidates, and the
+    coarseness of this many rows as its base. `concentrated`, for schedules by rho, where a run need only be
+    epsilon^2/2-zCDP: the exponential mechanism of 2 epsilon is, so that c = 1. It assumes that every row lies in a cell
+    of the universe. Errors: those of `chary.calls.SmallDatabase`.
 
     >>> box = SmallDatabaseBox({"smoker": [True, False]}, ["smoker"], rows=20, schema={"smoker": "boolean"})
     >>> box.law.body()["choices"], round(box.law.error(size=10_000, epsilon="0.1", beta="0.05"), 3)
@@ -267,10 +267,10 @@ class SmallDatabaseBox(schedules.BlackBox):
 class ChangingBox(schedules.BlackBox):
     """One black box until a run, and another from that run on: `ChangingBox({0: first, 4: later})`.
 
-    Privacy is that of any schedule: each run has its own share of the budget, whatever it runs with it. Which box
-    serves which run is public and fixed at the opening; every one is checked then. `law` holds for all of them: its
-    factor, choices and base are the largest of theirs, so the growth that is chosen suits the worst; `state.table()`
-    tells the errors of each. Their accuracy bounds must have the same powers.
+    Privacy is that of any schedule: each run has its own fraction of the budget, whatever it runs with it. Which box
+    serves which run is public and fixed at the opening; every one is checked then. `law` holds for all of them. Its
+    factor, choices and base are the largest of theirs, so the growth that is chosen suits the worst. `state.table()`
+    shows the errors of each. Their accuracy bounds must have the same powers.
 
     Errors: `InvalidParameter` for no box for the first run, run 0, for what is no black box, and for other powers.
 
@@ -294,7 +294,7 @@ class ChangingBox(schedules.BlackBox):
         laws = [box.law for _, box in self.boxes]
         if len({(law.power, law.log_power, law.size_log, law.fall) for law in laws}) > 1:
             raise InvalidParameter(
-                "the laws of these black boxes have other powers: one schedule cannot serve all of them"
+                "the accuracy bounds of these black boxes have other powers: one schedule cannot serve all of them"
             )
 
     @property

@@ -54,7 +54,7 @@ def draw_counts(results: Sequence[schedules.ScheduledRun | continual.RunningCoun
     """
     target, told = check_picture(path), [(place_of(result), counts_of(result)) for result in results]
     if not told:
-        raise InvalidParameter("nothing was told yet: ask the run first")
+        raise InvalidParameter("nothing was reported yet: ask the run first")
     last = told[-1][1]
     names = sorted(last, key=lambda name: -last[name].value)[:_KEYS]
     with styled():

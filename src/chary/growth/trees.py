@@ -1,4 +1,4 @@
-"""A tree of public histograms over blocks: shares of the rows of any range of blocks, from a few of its nodes."""
+"""A tree of public histograms over blocks: proportions of the rows of any range of blocks, from a few of its nodes."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

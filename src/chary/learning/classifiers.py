@@ -57,7 +57,7 @@ def rehearse(estimator: Any, features: int, classes: int) -> Model:
         model = fitted(estimator, rows, choices, 0)
         chosen = _predicted(model, rows)
     except Exception as error:
-        raise InvalidParameter(f"the estimator fails on made-up rows: {type(error).__name__}") from error
+        raise InvalidParameter(f"the estimator fails on synthetic rows: {type(error).__name__}") from error
     if not _valid(chosen, len(rows)) or not np.isin(chosen, choices).all():
         raise InvalidParameter("the estimator must be a classifier: it must choose one of the classes it was shown")
     return model
@@ -67,7 +67,7 @@ def learn(estimator: Any, rows: Points, choices: Choices, default: int, seed: in
     """A model that always exists, whatever the rows.
 
     No rows give the constant `default`; rows of one class, or rows on which training or predicting fails, give the most
-    frequent class. Rows that are `UNLABELLED` do not count. Warnings are silenced, since they tell about the rows.
+    frequent class. Rows that are `UNLABELLED` do not count. Warnings are silenced, since they say about the rows.
     """
     known = choices[choices != UNLABELLED]
     fallback = Constant(int(np.bincount(known).argmax()) if len(known) else default)

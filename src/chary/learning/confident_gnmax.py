@@ -131,7 +131,7 @@ def checked_votes(votes: ArrayLike) -> Counts:
     """Counts of votes, a row for each point and a column for each class; `InvalidParameter` for anything else."""
     counts = np.asarray(votes)
     if counts.ndim != 2 or counts.shape[1] < 2 or counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
-        raise InvalidParameter("votes must be a table of whole numbers: a row for each point, a column for each class")
+        raise InvalidParameter("votes must be a table of integers: a row for each point, a column for each class")
     return counts.astype(np.int64)
 
 

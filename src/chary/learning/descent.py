@@ -15,7 +15,7 @@ from chary.learning.optimum import Problem
 from chary.mechanisms import Gaussian
 from chary.noise import Source
 
-# Sums of gradients that float64 computes exactly, because everything in them is a whole number.
+# Sums of gradients that float64 computes exactly, because everything in them is an integer.
 
 Integers = NDArray[np.int64]
 
@@ -36,11 +36,11 @@ class IntegerGradients:
     """The gradients of rows, each an integer vector that depends on its row and the weights alone, and their sum.
 
     Guarantee: a replaced row moves the sum by at most `2 * longest` (L2). Rows are rounded towards 0 to integers of
-    `2**row_bits` to the radius, weights to integers of `2**weight_bits` to the longest, so a prediction is an exact
-    integer; its slope is rounded to an integer of `2**slope_bits` to the steepest, so the gradient of a row is no
-    longer than `longest`, and the sum is exact in blocks. Assumes that NumPy's functions of equal numbers are equal,
-    and row and weight bits of 52 at most together. Errors: `InvalidParameter` for more rows than 64 bits hold the sum
-    of.
+    `2**row_bits` to the radius, weights to integers of `2**weight_bits` to the longest. So a prediction is an exact
+    integer. Its slope is rounded to an integer of `2**slope_bits` to the steepest, so the gradient of a row is no
+    longer than `longest`, and the sum is exact in blocks. This assumes that NumPy's functions of equal numbers are
+    equal, and that there are 52 row and weight bits together at most. Errors: `InvalidParameter` for more rows than 64
+    bits hold the sum of.
 
     >>> from chary.learning.losses import Logistic
     >>> made = IntegerGradients(Problem(Logistic(), Fraction(1), Fraction(1, 100), size=2, features=1))
@@ -55,7 +55,7 @@ class IntegerGradients:
 
     def __post_init__(self) -> None:
         if self.problem.size * self.longest > LARGEST_SUM:
-            raise InvalidParameter("so many rows cannot be summed up exactly")
+            raise InvalidParameter("this many rows cannot be summed up exactly")
 
     @property
     def longest(self) -> int:
@@ -120,8 +120,8 @@ class NoisySum:
     """The exact sum of integer gradients with discrete Gaussian noise, as a mean gradient.
 
     Guarantee: rho-zCDP when one row is replaced, whatever the rounding. Where rho is so small that the noise would not
-    fit into 64 bits, the sum is first rounded down to multiples of `2**shift`: rounding moves each of the d coordinates
-    by less than one of those steps, so two sums that were D apart are at most `D / 2**shift + sqrt(d)` steps apart.
+    fit into 64 bits, the sum is first rounded down to multiples of `2**shift`. Rounding moves each of the d coordinates
+    by less than one of those steps. So two sums that were D apart are at most `D / 2**shift + sqrt(d)` steps apart.
     Errors: `InvalidParameter` for a rho below `LEAST_RHO`, 2**-50, with which even the fewest bits kept do not fit.
 
     >>> from chary.learning.losses import Logistic
@@ -136,7 +136,7 @@ class NoisySum:
 
     def __post_init__(self) -> None:
         if self.rho < LEAST_RHO:
-            raise InvalidParameter("rho is too small for so many steps: each needs at least 1e-15 of it, so give more")
+            raise InvalidParameter("rho is too small for these steps: each needs at least 1e-15 of it, so give more")
 
     @cached_property
     def shift(self) -> int:
@@ -257,9 +257,9 @@ class BallDescent:
     of it. As many steps are taken as the public size and rho deserve, at most `most_steps`. The excess risk has the
     bound of `descent_law`, proven in docs/theory/ermg.md.
 
-    Step k has a weight a, which rises to a third of the number of steps and stays; A is the sum of weights so far. It
-    queries the gradient at `y = x + (a/A) (z - x)`, moves z along it by `rate a` and back into the ball, and x to
-    `x + (a/A) (z - x)`: Lan's stochastic acceleration (2012), here with weights and a rate for known noise.
+    Step k has a weight a, which rises to a third of the number of steps and stays; A is the sum of weights so far. The
+    step queries the gradient at `y = x + (a/A) (z - x)`. It moves z along it by `rate a` and back into the ball, and x
+    to `x + (a/A) (z - x)`. This is Lan's stochastic acceleration (2012), here with weights and a rate for known noise.
 
     >>> from chary.learning.losses import Logistic
     >>> problem = Problem(Logistic(), Fraction(1), Fraction(1, 10**6), size=100_000, features=5, length=Fraction(3))

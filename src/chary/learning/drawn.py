@@ -16,11 +16,11 @@ from chary.learning.optimum import Problem
 from chary.mechanisms import Exponential
 from chary.noise import Source
 
-# A loss is a whole number of 2**-20 of the most that it can be from that of no weights.
+# A loss is an integer of 2**-20 of the most that it can be from that of no weights.
 LOSS_BITS: Final = 20
-# Rows are whole numbers of 2**-20 of the radius.
+# Rows are integers of 2**-20 of the radius.
 ROW_BITS: Final = 20
-# Each point's loss is that of every row, so many points take long; more dimensions than that leave few to an axis.
+# Each point's loss is that of every row, this many points take long; more dimensions than that leave few to an axis.
 MOST_POINTS: Final = 1 << 20
 # Numbers of a block of rows beside all points, in float64.
 BLOCK: Final = 1 << 22
@@ -30,13 +30,13 @@ BLOCK: Final = 1 << 22
 class DrawnWeights:
     """Weights drawn with probability exactly proportional to `exp(-epsilon n F(w) / (4 L W))` from lattice points.
 
-    F is the mean loss and `lam/2 |w|^2`, L its steepness, W the radius of the ball (`problem.norm`); the lattice has
+    F is the mean loss and `lam/2 |w|^2`, L its steepness, W the radius of the ball (`problem.norm`). The lattice has
     `points` points from the middle to the edge on each axis.
 
-    Guarantee: epsilon-DP when one row is replaced, whatever its loss. What counts of a row at w is its loss there less
-    that at 0, as an integer of steps of `L W / 2**20`, clipped to `[-2**20, 2**20]`, so a row moves the sum by at
-    most `2**21`; no number counts as 0. Rows and points are integers, so a prediction is exact and depends on its
-    row and point alone, not on its place among others. Assumes that NumPy's functions of equal numbers are equal.
+    Guarantee: epsilon-DP when one row is replaced, whatever its loss. A row at w counts its loss there less that at 0,
+    as an integer of steps of `L W / 2**20`, clipped to `[-2**20, 2**20]`. So a row moves the sum by at most `2**21`; a
+    loss that is no number counts as 0. Rows and points are integers. So a prediction is exact and depends on its row
+    and point alone, not on its place among others. This assumes that NumPy's functions of equal numbers are equal.
     Errors: `InvalidParameter` for more than a million points.
 
     >>> from chary.learning.losses import Logistic

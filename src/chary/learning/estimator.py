@@ -85,9 +85,10 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     """A scikit-learn `Pipeline` whose guarantee is that of its last step, since nothing before it learns from the rows.
 
     Errors: `InvalidParameter`, before any row is read, for a step before the last that is fitted to the rows, such as
-    `StandardScaler`: what it learnt would be published unprotected, and one row would move all others. Steps that say
-    that they need no fitting pass: `PublicFeatures`, `Normalizer`, `Binarizer`, `FunctionTransformer`, whose function
-    must treat rows one by one; and `FrozenEstimator` of a step that was fitted to public rows, which nobody checks.
+    `StandardScaler`. What it learnt would be published unprotected, and one row would move all others. Steps that
+    declare that they need no fitting pass: `PublicFeatures`, `Normalizer`, `Binarizer`, and `FunctionTransformer`,
+    whose function must treat rows one by one. `FrozenEstimator` of a step that was fitted to public rows passes, too;
+    nobody checks that they are public.
 
     >>> from sklearn.preprocessing import StandardScaler
     >>> from chary.learning import PrivateLogisticRegression

@@ -248,7 +248,7 @@ def take(table: Any, column: Column) -> Any:
 
 def array_of(table: Any) -> NDArray[Any]:
     """Rows of values in two dimensions, each value as it is; `InvalidParameter` for anything else."""
-    # Without the type, one text among whole numbers would make texts of all of them: a row would move every other.
+    # Without the type, one text among integers would make strings of all of them: a row would move every other.
     rows = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
     if rows.ndim != 2 or np.iscomplexobj(rows):
         raise InvalidParameter(f"X must be a table. {NO_TABLE}")
@@ -287,7 +287,7 @@ def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
     """One row of numbers for each row of a table, whatever it holds.
 
     - a column's name (or number): its numbers, 0 for what is none;
-    - `Span`: the number between its bounds, scaled to [-1, 1]; 0 for what is none;
+    - `Span`: the number between its bounds, scaled to [-1, 1], or 0 for what is none;
     - `Cuts`, `Categorical`: a 1 in the column of its cell, nothing for a missing or unforeseen value.
 
     So a row of k features that are none of the first kind is at most sqrt(k) long. Errors: `InvalidParameter` for what
@@ -383,7 +383,7 @@ class RowTransform:
     def _of(self, row: Floats) -> Floats:
         found = np.asarray(self.function(row), dtype=np.float64)
         if found.shape != (self.outputs,) or not np.isfinite(found).all():
-            raise InvalidParameter("so many finite numbers")
+            raise InvalidParameter("this many finite numbers")
         return found
 
 

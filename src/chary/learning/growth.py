@@ -82,11 +82,12 @@ def train_falling(
 
 # Empirical risk minimisation on growing data: a model that is trained again as rows arrive (ERMG, [GROW] 3.2.1).
 
-# The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
+# The accuracy bound counts the audited optimum's tolerance in units of the noise, which are smallest at the largest
+# epsilon.
 MOST_EPSILON: Final = 1000
 # The same where lam falls with epsilon: the tolerance grows as lam falls.
 MOST_FALLING: Final = 1
-# Earlier laws had no numbers for more.
+# Earlier accuracy bounds had no numbers for more.
 EARLIER_COLUMNS: Final = 10_000
 
 
@@ -97,18 +98,18 @@ class TrainingBox(schedules.BlackBox):
     `model` says how: one with `epsilon=` is perturbed, epsilon-DP, for schedules with epsilon= or rho=; one with `rho=`
     is `epsilon^2/2`-zCDP, for schedules with rho=. Its own epsilon or rho does not matter.
 
-    Distribution: the excess of the mean loss over the training rows, clipped as in training, above that of the best
-    weights no longer than the model's `length`; without a `length`, the excess of the regularised objective. Proven for
-    the perturbed optimum (p = 2; with Gaussian noise, `steps=0`, too) and for descent in a ball (p = 1; `rho=` and
-    `length=`), for epsilon up to 1000 and datasets of up to `rows_at_most` rows. Descent with momentum has no proven
-    distribution: it needs a `declared` one, for which you assert.
+    Accuracy bound: the excess of the mean loss over the training rows, clipped as in training, above that of the best
+    weights no longer than the model's `length`. Without a `length` it is the excess of the regularised objective. It is
+    proven for the perturbed optimum (p = 2; with Gaussian noise, `steps=0`, too) and for descent in a ball (p = 1, with
+    `rho=` and `length=`). It holds for epsilon up to 1000 and datasets of up to `rows_at_most` rows. Descent with
+    momentum has no proven accuracy bound: it needs a `declared` one, which you assert.
 
     `falling`, a pair (lam, at): the optimum of a run has `lam (at/(epsilon n))^(2/3)` added to the model's lam, which
-    then may be tiny. Its distribution has p = 2/3 and holds for runs whose epsilon times rows is `at` or more, and
-    whose epsilon is at most 1; it needs a smooth loss and the model's `length`.
+    then may be tiny. Its accuracy bound has p = 2/3. It holds for runs whose epsilon times rows is `at` or more, and
+    whose epsilon is at most 1. It needs a smooth loss and the model's `length`.
 
-    Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared distribution, and for
-    features, label and number of rows with which it cannot be trained.
+    Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared accuracy bound. The
+    same for features, label and number of rows with which it cannot be trained.
 
     >>> from chary.learning import PrivateLogisticRegression, Span
     >>> model = PrivateLogisticRegression(rho=1, lam="1e-5", radius=1, length=2, steps=500, classes=["no", "yes"])
@@ -244,7 +245,7 @@ class Improving:
         return self.model.predict(design_matrix(rows, self.box.features))
 
     def score(self, rows: Any, labels: Any) -> float:
-        """How well: the share of right classes, or for numbers the coefficient of determination."""
+        """How well: the proportion of right classes, or for numbers the coefficient of determination."""
         return float(self.model.score(design_matrix(rows, self.box.features), np.asarray(labels)))
 
     def curve(self) -> list[TrainingRun]:
@@ -259,7 +260,8 @@ class Improving:
         return TrainingRun(result.run, result.size, float(result.epsilon), promised)
 
 
-# The law of a perturbed optimum whose regularisation falls: p = 2/3, whatever the chance (docs/theory/ermg.md).
+# The accuracy bound of a perturbed optimum whose regularisation falls: p = 2/3, whatever the probability
+# (docs/theory/ermg.md).
 
 # What is added to a logarithm is stored as a power of e, which has to stay a number; ten times less is best.
 MOST_PENALTY: Final = 400

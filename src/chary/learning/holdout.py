@@ -22,10 +22,10 @@ from chary.mechanisms import Laplace
 from chary.numbers import Number, positive, probability, whole
 from chary.session import Session
 
-# A reusable holdout: means of functions are told as the training rows have them, for as long as the holdout agrees.
+# A reusable holdout: means of functions are reported as the training rows have them, for as long as the holdout agrees.
 
 Function = Callable[[pa.Table], Any]
-# What one row counts is rounded to 1/1000, and so is a mean that is told.
+# What one row counts is rounded to 1/1000, and so is a mean that is reported.
 GRID: Final = 1000
 AGREES: Final = "agrees"
 _PREFIX: Final = "holdout "
@@ -46,23 +46,24 @@ class HeldOut:
 class ReusableHoldout:
     """Answers adaptive questions about the mean of a function on rows that are held out, without wearing them out.
 
-    The analyst may look at the `training` rows at will. A question is a function of rows with values in [0, 1]; it is
-    reported the training mean, unless the holdout's mean with noise is farther off than `tolerance`: then that noisy
-    mean. Only such disagreements are charged; an analyst who does not overfit can ask for ever. Here the training rows
-    pay for the holdout, as in Thresholdout, but with no noise on the threshold and a hit that brings its value.
+    The analyst may look at the `training` rows at will. A question is a function of rows with values in [0, 1]. The
+    answer is the training mean, unless the holdout's mean with noise is farther off than `tolerance`: then it is that
+    noisy mean. Only such disagreements are charged; an analyst who does not overfit can ask for ever. Here the training
+    rows stand in for the holdout, as in Thresholdout, but with no noise on the threshold and a hit that brings its
+    value.
 
     Guarantee for the holdout rows: each question is one epsilon-DP call with the NotPrior target "disagrees" (theory
-    1.2), through the session, whose budget covers all of them together and everything else that is asked of it. It
-    needs of the analyst what an `Algorithm` needs: a function's value for a row follows from that row and from what is
-    public (so no ranks, no means over rows, and no error that depends on a row). Values are clipped and rounded to
-    1/1000; what is no number counts 0. The name identifies the function: one name, one function.
+    1.2). It goes through the session, whose budget covers all of them together and everything else that is asked of it.
+    It needs of the analyst what an `Algorithm` needs: a function's value for a row follows from that row and from what
+    is public. So it uses no ranks, no means over rows, and raises no error that depends on a row. Values are clipped
+    and rounded to 1/1000; what is no number counts 0. The name identifies the function: one name, one function.
 
-    Guarantee for the population: see `within_population`. After `hits` disagreements it answers nothing more; unless
-    `epsilon` is said, it is as large as leaves room for this many in what is left of the budget now.
+    Guarantee for the population: see `within_population`. After `hits` disagreements it answers nothing more. Without
+    `epsilon`, it is the largest with which that many hits fit into what is left of the budget now.
 
-    Errors: `InvalidQuery` unless each row is a unit that is replaced, so that the number of rows is public;
-    `InvalidParameter` where the session's filter cannot make agreement free at this epsilon (open it with `grain=`);
-    `BudgetExceeded` after the last disagreement, or when the session's budget has no room; `AlgorithmFailed`, charged
+    Errors: `InvalidQuery` unless each row is a unit that is replaced, so that the number of rows is public.
+    `InvalidParameter` where the session's filter cannot make agreement free at this epsilon (open it with `grain=`).
+    `BudgetExceeded` after the last disagreement, or when the session's budget is exhausted. `AlgorithmFailed`, charged
     as a disagreement, for a function that raises or has no value for each row.
 
     Source: theory section 4; Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, "The reusable holdout".
@@ -145,15 +146,15 @@ class ReusableHoldout:
         """
         side = (1 - probability(confidence, "confidence")) / (2 * whole(functions, "functions"))
         reach = self._noise.law().reach_up(side)
-        # Half a step for each row, and half a step for what is told.
+        # Half a step for each row, and half a step for what is reported.
         return float(self.tolerance) + reach / (GRID * self.size) + 1 / GRID
 
     def within_population(self, functions: int, confidence: Number = "0.95") -> float:
         """How far this many answers are from the means of the population that the holdout was drawn from, all at once.
 
-        By the length of the description, not by privacy: what the analyst knows of the holdout is which questions
-        disagreed, `hits` of them at most, and one of 1,002 outcomes of each. So whatever the way questions are chosen,
-        no more than `functions` times as many can come up as there are such transcripts, N; each mean on n rows is
+        The bound follows from the length of the description, not from privacy. The analyst knows of the holdout which
+        questions disagreed, `hits` of them at most, and one of 1,002 outcomes of each. Let N be the number of such
+        transcripts. However questions are chosen, no more than `functions` times N can come up. Each mean on n rows is
         within `sqrt(ln(2 N functions / beta) / (2n))` of its expectation (Hoeffding). Half of the risk is the noise's.
         It holds if the analyst learns of the holdout by these answers alone. Above 1 it says nothing.
         """

@@ -51,17 +51,18 @@ TYPICAL_ROWS: Final = 1 << 20
 class PrivateLinear(PrivateEstimator):
     """What private linear models share: weights that minimise `mean(loss) + lam/2 |w|^2`, released once.
 
-    Guarantee: `coef_` and `intercept_` are (epsilon, delta)-DP, or with `rho` in place of both rho-zCDP, when one row
-    with its label is replaced by any other; the number of rows is public. With `epsilon` alone the audited optimum gets
-    noise of density `exp(-epsilon |b| / sensitivity)`. With a delta or a rho:
+    Guarantee: `coef_` and `intercept_` are (epsilon, delta)-DP, or with `rho` in place of both rho-zCDP. This is when
+    one row with its label is replaced by any other; the number of rows is public. With `epsilon` alone the audited
+    optimum gets noise of density `exp(-epsilon |b| / sensitivity)`. With a delta or a rho:
 
     - by default, gradient descent of `steps` steps gets discrete Gaussian noise in each of them;
-    - with `length`, a public bound on the weights (L2, the intercept among them), accelerated descent in that ball of
-      at most `steps` steps (`BallDescent`), the excess risk of which has a proven bound;
+    - with `length`, a public bound on the weights (L2, including the intercept), accelerated descent in that ball of at
+      most `steps` steps (`BallDescent`). Its excess risk has a proven bound;
     - with `steps=0`, the audited optimum gets Gaussian noise.
 
-    With `epsilon` alone, a `length` and `points`, weights are drawn from a lattice in the ball of that radius, with
-    this many points from its middle to its edge on each axis (`DrawnWeights`): for few columns, of any loss.
+    With `epsilon` alone, a `length` and `points`, weights are drawn from a lattice in the ball of that radius
+    (`DrawnWeights`). On each axis it has `points` points from its middle to its edge. This is for few columns, of any
+    loss.
 
     - `radius`: a public bound on the rows' length (L2). Longer rows are CLIPPED to it, in training and predicting.
     - `lam`: the regularisation; it applies to the intercept, a column of ones, too. More of it needs less noise.
@@ -351,10 +352,10 @@ class PrivateLogisticRegression(PrivateClassifier):
 class PrivateSVC(PrivateClassifier):
     """A linear support vector classifier with differential privacy. scikit-learn's `C` is `1 / (n lam)`.
 
-    Guarantee, parameters and errors: see `PrivateLinear`. `loss` is "smoothed_hinge" (Huber's), "squared_hinge", that
-    of scikit-learn's `LinearSVC`, which needs far more noise: its slope is bounded at an optimum only; or "hinge", the
-    true one with its corner rounded off within `smoothing` (at most 1/2), which no loss exceeds by more than a quarter
-    of `smoothing`. `TrainingBox` promises the risk of the true hinge.
+    Guarantee, parameters and errors: see `PrivateLinear`. `loss` is "smoothed_hinge" (Huber's), "squared_hinge" or
+    "hinge". "squared_hinge" is that of scikit-learn's `LinearSVC`, which needs far more noise: its slope is bounded at
+    an optimum only. "hinge" is the true one with its corner rounded off within `smoothing` (at most 1/2); no loss
+    exceeds it by more than a quarter of `smoothing`. `TrainingBox` promises the risk of the true hinge.
 
     >>> model = PrivateSVC(epsilon=1, lam="0.001", radius=1, classes=[0, 1], delta=1e-6)
     >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 5000)
@@ -416,9 +417,9 @@ class PrivateRidge(PrivateRegressor):
 class PrivateQuantileRegressor(PrivateRegressor):
     """Quantile regression with differential privacy; `level` 1/2 is median regression, by least absolute errors.
 
-    Guarantee, parameters and errors: see `PrivateLinear`. A share `level` of labels lies below what is predicted.
+    Guarantee, parameters and errors: see `PrivateLinear`. A proportion `level` of labels lies below what is predicted.
     `label_bound`: a public bound on the size of labels; larger ones are CLIPPED to it. `smoothing`: how far the loss's
-    corner is rounded off, in the unit of labels, at most `label_bound`; no loss falls short of the true one by more
+    corner is rounded off, in the unit of labels, at most `label_bound`. No loss falls short of the true one by more
     than a quarter of it. Scores are coefficients of determination, as in scikit-learn.
 
     >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 500)
@@ -480,15 +481,15 @@ class LinearAlgorithm(Algorithm):
     """Training as a call of a session, (epsilon, delta)-DP or rho-zCDP, as the model, under the session's relation.
 
     How much a row counts for depends on the number of rows, so that must be public. It is under `replace` where each
-    row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each
-    `unit`, the session's column of units, one row is drawn; of more rows than `size`, this many at random; fewer are
+    row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each `unit`,
+    the session's column of units, one row is drawn. Of more rows than `size`, `size` are drawn at random; fewer are
     filled up with rows of zeros. One unit more or less is then one row replaced.
 
     No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
 
-    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
-    classes or categories none of which can occur in a column of its type: yes and no in a column of a CSV that is
-    declared BOOLEAN are Booleans; and for strings and dates where a feature needs numbers.
+    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it. The
+    same for classes or categories none of which can occur in a column of its type. For example, yes and no in a column
+    of a CSV that is declared BOOLEAN are Booleans. The same for strings and dates where a feature needs numbers.
     """
 
     unit: str | None = None

@@ -19,16 +19,16 @@ Floats = NDArray[np.float64]
 
 # The largest p/(1 + e^p) is W(1/e) = 0.278464..., rounded up.
 LAMBERT_UP: Final = Fraction("0.27847")
-# exp(-700) is no longer told from 0 beside 1, and a normal float.
+# exp(-700) is no longer distinguished from 0 beside 1, and a normal float.
 FAR: Final = 700.0
 
 
 class Loss(ABC):
     """A convex loss l(p, t) of the prediction p = w.x for a row whose target is t.
 
-    The objective is `mean(l) + lam/2 |w|^2`. Its optimum w* fulfils `lam |w*|^2 = mean(-l'(p) p)` and
-    `lam |w*| <= radius * mean |l'(p)|`, which is where the bounds on its length come from; they hold for all rows of
-    length at most `radius`, so they are public.
+    The objective is `mean(l) + lam/2 |w|^2`. Its optimum w* fulfils `lam |w*|^2 = mean(-l'(p) p)` and `lam |w*| <=
+    radius * mean |l'(p)|`, which is where the bounds on its length come from. They hold for all rows of length at most
+    `radius`, so they are public.
     """
 
     curvature: Fraction
@@ -281,7 +281,7 @@ class Quantile(Kinked):
 
 # A loss of one's own, by its slope alone: what was declared of it is enforced where privacy rests on it.
 
-# So many predictions and targets are tried before any row is: enough to find a wrong sign, bound or unit.
+# This many predictions and targets are tried before any row is: enough to find a wrong sign, bound or unit.
 TRIED: Final = 65
 # What functions of equal numbers may differ by, one by one and together.
 EQUAL: Final = 1e-9
@@ -345,7 +345,7 @@ class OwnLoss(Loss):
     def slopes(self, predictions: Floats, targets: Floats) -> Floats:
         try:
             found = brought(lambda: self._called(predictions, targets), self.name)
-        except AlgorithmFailed:  # to stop at one row would tell that it is there
+        except AlgorithmFailed:  # to stop at one row would say that it is there
             pairs = zip(predictions, targets, strict=True)
             found = np.array([self._single(prediction, target) for prediction, target in pairs], dtype=np.float64)
         # A NaN would reach the sum of all rows, and no noise hides that.

@@ -27,10 +27,10 @@ class MedianSlope:
 
     Guarantee, where each row is a unit under `neighbors` (other sessions refuse the distances): one row changes no
     distance by more than 1. Of each matching, a row that is replaced changes one slope, which moves the excess of
-    slopes on one side over the other by 2; one that comes or goes changes one slope and adds or removes another, by 3
-    in all, once the matchings of the two tables are paired so that the last row takes the place of the one that left
-    (both are uniform). The distance is the excess over that many times the matchings. A missing value counts as 0; two
-    rows with one x count as infinitely steep.
+    slopes on one side over the other by 2. A row that is added or removed changes one slope and adds or removes
+    another, by 3 in all. This is once the matchings of the two tables are paired so that the last row takes the place
+    of the one that left (both are uniform). The distance is the excess over that many times the matchings. A missing
+    value counts as 0; two rows with one x count as infinitely steep.
 
     Source: Asi, Duchi 2020 (the mechanism); Alabi, McMillan, Sarathy, Smith, Vadhan 2022 (matchings).
 

@@ -25,8 +25,8 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """A naive Bayes classifier of columns with public cells, trained on counts with discrete Laplace noise.
 
     Guarantee: when each privacy unit has at most one row, what `fit` learns is epsilon-DP under `neighbors`. A row adds
-    one to the count of its class and, for each of F features, one to the count of its cell within its class: F + 1
-    counts change by one under add/remove, twice as many at most under replace, and all of them get discrete Laplace
+    one to the count of its class and, for each of F features, one to the count of its cell within its class. So F + 1
+    counts change by one under add/remove, and twice as many at most under replace. All of them get discrete Laplace
     noise of that number over epsilon. Clipping at 0, smoothing and predicting are post-processing.
 
     - `features`: the columns (`Span`, `Cuts`, `Categorical`); `use`: the names of those that count, None for all.
@@ -144,7 +144,7 @@ class CountingBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     def check(self) -> None:
         checked_classes(self.classes)
         if np.array(self.classes).tolist() != list(self.classes):
-            raise InvalidParameter("classes must be of one kind: all strings or all whole numbers")
+            raise InvalidParameter("classes must be of one kind: all strings or all integers")
         names = [feature.column for feature in self.features]
         if len(set(names)) < len(names) or not set(self.use or ()) <= set(names) or not self._used():
             raise InvalidParameter("features have a column each, and `use` names at least one of those columns")

@@ -77,8 +77,8 @@ class Problem:
         """How far a gradient in float64 can be from the exact one, for weights no longer than `BEYOND * norm`.
 
         A dot product of k terms errs by less than `1.01 k u |x| |w|` whatever the order of summation (Higham 2002,
-        section 3.1). So a prediction errs by d of these, its slope by the curvature times that and 16 roundings, the
-        mean of slopes times rows by a block's terms and the number of blocks; the result is doubled.
+        section 3.1). So a prediction errs by d of these, and its slope by the curvature times that and 16 roundings.
+        The mean of slopes times rows errs by a block's terms and the number of blocks. The result is doubled.
         """
         length = BEYOND * self.norm
         steepest = self.loss.slope_up(length * self.radius)
@@ -91,8 +91,9 @@ class Problem:
     def tolerance(self) -> Fraction:
         """eta: how long the gradient may be at the weights that are taken for the optimum.
 
-        A millionth of what one row can add to it, or what plain gradient descent certainly reaches: with gradients
-        that err by e it ends where the gradient is no longer than `e * smoothness / lam`.
+        It is the larger of two numbers. One is a millionth of what one row can add to it. The other is what plain
+        gradient descent certainly reaches: with gradients that err by e it ends where the gradient is no longer than `e
+        * smoothness / lam`.
         """
         return max(self.lipschitz / (REFINEMENT * self.size), (4 + 4 * self.smoothness / self.lam) * self.float_error)
 
@@ -101,8 +102,8 @@ class Problem:
         """How far (L2) the audited optimum can move when one row is replaced: `D / (lam n) + 2 eta / lam`.
 
         D bounds how far the gradients of two rows are apart, 2 L or less. At the optimum of one database the gradient
-        of the other is at most D / n long, because all but one row are equal, and where a lam-strongly convex function
-        has a gradient g its optimum is at most `|g| / lam` away. The same brings eta / lam for each of the two.
+        of the other is at most D / n long, because all but one row are equal. Where a lam-strongly convex function has
+        a gradient g its optimum is at most `|g| / lam` away. The same brings eta / lam for each of the two.
         """
         return (self.loss.apart_up(self.norm, self.radius) / self.size + 2 * self.tolerance) / self.lam
 
@@ -151,11 +152,11 @@ class Objective:
 def audited_optimum(objective: Objective, newton_steps: int = NEWTON_STEPS) -> Floats:
     """Weights whose exact gradient is no longer than `objective.problem.tolerance`, whatever the rows.
 
-    Newton's method, its steps halved until the gradient shrinks, is tried first; what it finds is taken only if it
-    passes the test. Else gradient descent from 0 with the step 1/smoothness passes it: in exact arithmetic it halves
-    the distance to the optimum at least every `smoothness / lam` steps, rounding errors e move its limit by e / lam,
-    and the tolerance leaves room for that. Its iterates are no longer than twice the optimum and e / lam. So the
-    loop ends on every input. How long it takes depends on the rows.
+    Newton's method, its steps halved until the gradient shrinks, is tried first. What it finds is taken only if it
+    passes the test. Else gradient descent from 0 with the step 1/smoothness passes it. In exact arithmetic it halves
+    the distance to the optimum at least every `smoothness / lam` steps. Rounding errors e move its limit by e / lam,
+    and the tolerance allows for that. Its iterates are no longer than twice the optimum and e / lam. So the loop ends
+    on every input. How long it takes depends on the rows.
     """
     weights = _newton(objective, newton_steps)
     if passes(objective, weights):
@@ -220,13 +221,13 @@ def cells(center: Sequence[Fraction], scale: Fraction, grid: Fraction, source: S
     """`floor((center + b) / grid)` in each coordinate, for one draw b with density proportional to `exp(-|b|/scale)`.
 
     Guarantee: epsilon-DP when the center is a function of the data that moves by at most `epsilon * scale` (L2). The
-    real vector `center + b` is epsilon-DP, because the density changes by a factor of `exp(|shift| / scale)` at most;
-    the cells are a function of it, so the grid costs nothing, however coarse. No rounding takes part: a cell is
+    real vector `center + b` is epsilon-DP, because the density changes by a factor of `exp(|shift| / scale)` at most.
+    The cells are a function of it, so the grid costs nothing, however coarse. No rounding takes part. A cell is
     published when all real numbers that begin with the bits drawn so far lie in it, and else more bits are drawn.
 
-    With d coordinates, `b = scale |u| z` for d + 1 normal deviates u and d others z: exp(-r) is the mixture of the
-    densities of `N(0, v I)` over `v ~ chi-squared` of d + 1 degrees of freedom, since
-    `exp(-r) = integral of exp(-r^2/(2v)) v^(-1/2) exp(-v/2) dv / sqrt(2 pi)` and `v^(-1/2) = v^(-d/2) v^((d+1)/2 - 1)`.
+    With d coordinates, `b = scale |u| z` for d + 1 normal deviates u and d others z. For exp(-r) is the mixture of the
+    densities of `N(0, v I)` over `v ~ chi-squared` of d + 1 degrees of freedom. This follows from `exp(-r) = integral
+    of exp(-r^2/(2v)) v^(-1/2) exp(-v/2) dv / sqrt(2 pi)` and `v^(-1/2) = v^(-d/2) v^((d+1)/2 - 1)`.
 
     >>> from chary.noise import OperatingSystem
     >>> cells([Fraction(1, 3)] * 4, Fraction(1, 2**80), Fraction(1, 8), OperatingSystem())

@@ -43,7 +43,7 @@ def number_units(units: ArrayLike | None, rows: int) -> Numbers:
     if names.dtype == object and all(isinstance(name, str) for name in names.flat):
         names = names.astype(str)
     if names.shape != (rows,) or names.dtype.kind not in "iuUS":
-        raise InvalidParameter("units must hold one name for each row, all whole numbers or all strings, none missing")
+        raise InvalidParameter("units must hold one name for each row, all integers or all strings, none missing")
     numbers: Numbers = np.unique(names, return_inverse=True)[1]
     return numbers.astype(np.int64)
 
@@ -51,9 +51,9 @@ def number_units(units: ArrayLike | None, rows: int) -> Numbers:
 def draw_shards(units: Numbers, shards: int, source: Source | None = None) -> Numbers:
     """The shard of each row, uniform and independent for each unit: shards of unequal size, some perhaps empty.
 
-    Guarantee, under add/remove and under replace: given the draws of all other units, which have the same distribution
-    with and without a unit, the rows of that unit are the only ones that differ, and all lie in one shard. So
-    neighbours can be coupled such that all shards but one are equal, row by row and in the same order.
+    Guarantee, under add/remove and under replace: condition on the draws of all other units, which have the same
+    distribution with and without a unit. Then the rows of that unit are the only ones that differ, and all lie in one
+    shard. So neighbours can be coupled such that all shards but one are equal, row by row and in the same order.
 
     `units` are numbers 0, 1, ... as `number_units` gives them. Errors: `InvalidParameter` for fewer than 1 shard.
 
@@ -67,9 +67,9 @@ def draw_shards(units: Numbers, shards: int, source: Source | None = None) -> Nu
 def equal_shards(units: Numbers, shards: int, source: Source | None = None) -> Numbers:
     """The shard of each row, of sizes that differ by one unit at most: for the relation "replace" only.
 
-    Guarantee, under replace: the units are a uniformly random arrangement in shards of public sizes, and the unit that
-    comes takes the place of the one that goes, so all shards but one are equal. Under add/remove this is false: the
-    size of a shard would depend on how many units there are.
+    Guarantee, under replace: the units are a uniformly random arrangement in shards of public sizes. The unit that is
+    added takes the place of the one that is removed, so all shards but one are equal. Under add/remove this is false:
+    the size of a shard would depend on how many units there are.
 
     Errors: `InvalidParameter` for fewer than 1 shard.
 
@@ -103,10 +103,10 @@ Result = TypeVar("Result")
 class Teachers:
     """An ensemble of classifiers, each trained on a shard of its own; secret, and so are its votes.
 
-    Guarantee: one privacy unit changes at most one teacher (see `draw_shards`), so for any point at most two of the
+    Guarantee: one privacy unit changes at most one teacher (see `draw_shards`). So for any point at most two of the
     counts that `votes` returns change, one going down by one and one going up by one. Every teacher votes for exactly
-    one class on every point: a teacher without rows for a public default, one whose training fails for the most
-    frequent class of its shard. Errors, warnings and `repr` show nothing of the rows.
+    one class on every point. A teacher without rows votes for a public default, and one whose training fails for the
+    most frequent class of its shard. Errors, warnings and `repr` show nothing of the rows.
 
     >>> from sklearn.naive_bayes import GaussianNB
     >>> rows, labels = [[0.0], [0.1], [1.0], [1.1]] * 50, ["low", "low", "high", "high"] * 50
@@ -178,7 +178,7 @@ class Teachers:
     def votes(self, points: ArrayLike, *, jobs: int | None = None, progress: bool = False) -> NDArray[np.int64]:
         """The exact counts of votes, secret: one row for each point, one column for each class.
 
-        Every row adds up to the number of teachers. The points are public: errors may tell about them.
+        Every row adds up to the number of teachers. The points are public: errors may say about them.
 
         Errors: `InvalidParameter` for points that are no table of as many columns as the training rows, or that the
         estimator does not accept (missing values, say).
@@ -224,7 +224,7 @@ def _run(
 ) -> Iterator[Result]:
     """The results in order, behind a progress bar on standard error when there is a title; arrays stay in memory."""
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
-        raise InvalidParameter("jobs must be None or a whole number other than 0")
+        raise InvalidParameter("jobs must be None or an integer other than 0")
     results = Parallel(n_jobs=jobs, max_nbytes=None, return_as="generator")(work)
     console = Console(stderr=True)
     yield from track(results, title or "", total=total, console=console, transient=True, disable=title is None)
@@ -260,7 +260,7 @@ class Student:
         return [self.classes[choice] for choice in self.choose(points)]
 
     def accuracy(self, points: ArrayLike, labels: classifiers.Labels) -> float:
-        """The share of points it labels right. With a private test set this is an exact figure about private rows.
+        """The proportion of points it labels right. With a private test set this is an exact figure about private rows.
 
         Errors: `InvalidParameter` for labels outside the classes, as many as points, at least one.
         """
@@ -287,8 +287,8 @@ def train_student(
     that class. `unlabelled` are more public points for an estimator that learns from such, as those of
     `sklearn.semi_supervised` do. `seed` is for estimators whose random state was left open.
 
-    Errors: `InvalidParameter` for labels outside the classes, or not as many as points, for an estimator that does not
-    work, and for points that it does not accept, such as missing values.
+    Errors: `InvalidParameter` for labels outside the classes, or not as many as points. The same for an estimator that
+    does not work, and for points that it does not accept, such as missing values.
     """
     declared = classifiers.checked_classes(classes)
     table, choices = classifiers.matrix(points, "points"), classifiers.encode(labels, declared)

@@ -109,8 +109,8 @@ class ClearLabels(_Sized):
 class AgreedLabels(_Sized):
     """First a noisy test whether some class has at least `above` votes, then, if so, `ClearLabels`.
 
-    The test costs when it does not come out as expected: expect "high" where most points find agreement, which makes
-    their labels free altogether; expect "low" where few do, and every point that does is paid.
+    The test is charged when it does not come out as expected. Expect "high" where most points find agreement, which
+    makes their labels free altogether. Expect "low" where few do, and every point that does is paid.
     """
 
     above: int
@@ -190,7 +190,7 @@ class TeacherVotes(Votes):
         counts = confident_gnmax.checked_votes(votes)
         names = [name for name in classifiers.checked_classes(classes) if isinstance(name, (str, int))]
         if not len(names) == len(classes) == counts.shape[1] or any(isinstance(name, bool) for name in names):
-            raise InvalidParameter("votes need a column for each class, and classes that are strings or whole numbers")
+            raise InvalidParameter("votes need a column for each class, and classes that are strings or integers")
         teachers = set(counts.sum(axis=1).tolist())
         if len(teachers) > 1 or min(teachers, default=2) < 2:
             raise InvalidParameter("every teacher must vote once on every question, and there must be two at least")
@@ -221,9 +221,9 @@ def label_points(
     lack of budget, the labels so far are returned and `halted` is True; any other error is raised.
 
     `guess`, for a strategy that is `guided`, gives a label for each question (all, by number) from the labels released
-    so far; it is asked before the first call and whenever the number of answers has doubled, from 8 on. `request` is
-    the beginning of idempotency keys: run again on the same questions after an interruption, what was answered is read
-    from the ledger, free.
+    so far. It is asked before the first call and whenever the number of answers has doubled, from 8 on. `request` is
+    the beginning of idempotency keys. Run again on the same questions after an interruption, and earlier answers are
+    read from the ledger, free.
 
     Errors: `InvalidQuery` for points that are no questions; `InvalidParameter` for points listed twice, a guided
     strategy without `guess`, or a guess that leaves points out. All but the last are raised before anything is asked.
@@ -282,7 +282,7 @@ def spread_points(points: ArrayLike, count: int, *, seed: int = 0) -> list[int]:
     """
     table = classifiers.matrix(points, "points")
     if not np.isfinite(table).all() or len(np.unique(table, axis=0)) < whole(count, "count"):
-        raise InvalidParameter("there are not so many different points, or some hold no finite numbers")
+        raise InvalidParameter("there are not this many different points, or some hold no finite numbers")
     clusters = KMeans(count, n_init=4, random_state=seed).fit(table)
     distances = clusters.transform(table)
     members = [np.flatnonzero(clusters.labels_ == cluster) for cluster in range(count)]
@@ -334,7 +334,8 @@ class LabelReport:
 
 
 def label_accuracy(released: Mapping[int, Hashable], truth: Sequence[Hashable]) -> float | None:
-    """The share of the released labels that are true; `released` maps positions in `truth` to labels; None if empty.
+    """The proportion of the released labels that are true, or None if there are none; `released` maps positions in
+    `truth` to labels.
 
     >>> label_accuracy({0: "yes", 2: "no"}, ["yes", "no", "yes"])
     0.5

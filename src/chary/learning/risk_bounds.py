@@ -21,7 +21,8 @@ from chary.numbers import Number, exact, failing, positive, probability, whole
 
 # A few float operations and SciPy's quantile, upwards. Any lam is private: a grid only costs accuracy.
 RISK_MARGIN: Final = 1e-9
-# How the chance is divided only costs tightness: v hardly varies where there are many columns, lam's part is small.
+# How the probability is divided only costs tightness: v hardly varies where there are many columns, lam's part is
+# small.
 PENALTY_SHARE: Final = 0.1
 VARIANCE_SHARES: Final = (0.05, 0.1, 0.2, 0.4)
 LAMS: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
@@ -30,12 +31,12 @@ LAMS: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
 def excess_risk_up(problem: optimum.Problem, *, epsilon: Number, chance: Number, length: Number = 0) -> float:
     """The excess risk of the perturbed optimum (`delta=0`), exceeded with at most this probability.
 
-    Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few
-    columns: that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many: b is normal with a variance v
-    that is chi-squared of d + 1 degrees; of all A of this trace the rise is greatest, in the convex order, where all
-    rows are equal, so it is with a probability of p at most above the mean of the worst p of a chi-squared number
-    (docs/theory/ermg.md). v, that number and lam's part each take a part of the probability. A cell's middle and the
-    audited optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights
+    Moved by b from its optimum, the objective rises by `b^T A b / 2` at most, `A = c mean(x x^T) + lam`. Few columns:
+    that is at most `smoothness/2 |b|^2`, and |b| is a Gamma(d) number. Many columns: b is normal with a variance v that
+    is chi-squared of d + 1 degrees. Of all A of this trace the rise is greatest, in the convex order, where all rows
+    are equal. So with a probability of p at most it is above the mean of the worst p of a chi-squared number. The proof
+    is in docs/theory/ermg.md. v, that number and lam's part each take a part of the probability. A cell's middle and
+    the audited optimum come on top. With `length` it is the bound for the mean loss itself, against the best weights
     that are no longer than this, and so is larger by `lam/2 length^2`. Errors: `InvalidParameter`.
 
     >>> from chary.learning.optimum import Problem
@@ -91,7 +92,7 @@ def choose_lam(problem: optimum.Problem, *, epsilon: Number, chance: Number, len
     return min(found, key=lambda lam: found[lam])
 
 
-# The law of a training as a black box: which theorem a model falls under, and what rounding adds to it.
+# The accuracy bound of a training as a black box: which theorem a model falls under, and what rounding adds to it.
 
 
 class Perturbed(NamedTuple):
@@ -146,7 +147,7 @@ def _tight(law: Law) -> float:
 
 
 def _sloped(problem: optimum.Problem, noise: Perturbed, *, pure: bool) -> Law:
-    """The mean loss with its corners: it is steep nowhere, however sharply the smooth one bends there."""
+    """The mean loss with its corners: it is steep nowhere, however much the smooth one bends there."""
     steep, base = float(problem.lipschitz), noise.base + float(problem.loss.bias)
     told = {"moved": noise.moved, "slope": steep, "slack": noise.slack, "base": base}
     return linear_slope_law(pure=pure, dimension=problem.features, **told)
@@ -155,7 +156,7 @@ def _sloped(problem: optimum.Problem, noise: Perturbed, *, pure: bool) -> Law:
 def _drawn(problem: optimum.Problem, points: int) -> Law:
     """Weights drawn from a lattice: the exponential mechanism's `4 L W ln(N/beta)/(epsilon n)` above its best point.
 
-    Rounding the best weights towards 0 leads to a point within a cell's diagonal; losses are rounded to steps, and rows
+    Rounding the best weights towards 0 leads to a point within a cell's diagonal. Losses are rounded to steps, and rows
     towards 0, which moves a prediction by as much at both ends.
     """
     made, root = drawn.DrawnWeights(problem, points), math.sqrt(problem.features)
@@ -169,7 +170,7 @@ def _drawn(problem: optimum.Problem, points: int) -> Law:
 def _descent(problem: optimum.Problem, steps: int) -> Law:
     if problem.length is None:
         raise InvalidParameter(
-            "descent with momentum has no proven law: give the model a length= (or steps=0), or the box a declared law"
+            "no accuracy bound is proven for momentum: give the model length= (or steps=0), or the box declared="
         )
     base = descent_rounding(problem) + float(problem.lam * problem.length**2) / 2 + float(problem.loss.bias)
     steep, smooth, norm = (float(bound) for bound in (problem.lipschitz, problem.smoothness, problem.norm))
@@ -178,7 +179,7 @@ def _descent(problem: optimum.Problem, steps: int) -> Law:
     )
 
 
-# Laws of a linear model's optimum that gets noise: the number of columns matters little (docs/theory/ermg.md).
+# Accuracy bounds of a linear model's optimum with noise: the number of columns matters little (docs/theory/ermg.md).
 #
 # The objective is `mean(l(x.w)) + lam/2 |w|^2` with rows x no longer than R: moved by b from its optimum it rises by
 # `b^T A b / 2` at most, where `A = c mean(x x^T) + lam` has the trace `c R^2 + d lam` at most. Noise has no direction,
@@ -273,9 +274,9 @@ def exp_up(value: float) -> Decimal:
         return decimal(Fraction(value)).exp()
 
 
-# Laws that boxes had in earlier versions: ledgers hold them, and their schedules go on.
+# Accuracy bounds that boxes had in earlier versions: ledgers hold them, and their schedules go on.
 
-# What descent was when it had this law: at least so many steps, none longer than 1/(4 M).
+# What descent was when it had this accuracy bound: at least this many steps, none longer than 1/(4 M).
 LEAST: Final = 64
 DAMPED: Final = 4
 
@@ -301,9 +302,10 @@ def _terms(dimension: int, steps: int) -> tuple[float, float, float]:
     return first, root, rest
 
 
-# Laws with their numbers rounded up to few digits, so that a law is the same on every machine.
+# Accuracy bounds with their numbers rounded up to few digits, so that an accuracy bound is the same on every machine.
 
-# Laws hold at every chance; at this one, which a late run of a schedule has, they are as tight as the exact tail.
+# Accuracy bounds hold at every probability; at this one, which a late run of a schedule has, they are as tight as the
+# exact tail.
 TIGHT: Final = Fraction(1, 10**9)
 # A few float operations, upwards, and twelve digits.
 MARGIN: Final = 1e-6
@@ -336,8 +338,8 @@ FINE_LAMS: Final = np.geomspace(1e-12, 1e6, 721)
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Convex losses of `dimension` weights in a ball of this `diameter`, `lipschitz` and `smoothness` bounding the
-    first and second derivative; `lam`-strongly convex with their least mean inside, if it is given.
+    """Convex losses of `dimension` weights in a ball of this `diameter`. `lipschitz` and `smoothness` bound the first
+    and second derivative. They are `lam`-strongly convex with their least mean inside, if it is given.
 
     The losses are such everywhere: weights that get noise may leave the ball, which is what they are compared with.
     [GROW] Theorem 12 has diameter and Lipschitz constant 1 and, without the smoothness, no constants.
@@ -440,7 +442,7 @@ def _lam(assumed: Assumptions) -> float:
     return float(exact(assumed.lam or 0, "lam"))
 
 
-# Laws of an optimum that gets noise, for any convex smooth objective (docs/theory/ermg.md).
+# Accuracy bounds of an optimum that gets noise, for any convex smooth objective (docs/theory/ermg.md).
 #
 # Each is a `Law`: with probability 1 - beta the excess is at most `base + c (ln(m/beta)^q/(epsilon n))^p`, for every
 # epsilon, size and beta up to 1/2. c and m are a tangent to the exact tail, which touches it where beta is `TIGHT`.
@@ -498,7 +500,7 @@ def _choices(shape: float, a: Fraction, more: float) -> Decimal:
         return (Decimal(shape) * decimal(a / (a - 1)).ln() + Decimal(more)).exp()
 
 
-# The law of descent in a ball, proven in docs/theory/ermg.md for its rate, its weights and its noise.
+# The accuracy bound of descent in a ball, proven in docs/theory/ermg.md for its rate, its weights and its noise.
 
 # A hundredth apart, or a fifth: neighbours differ by far more than float64 errs, so every machine finds the same.
 TILTS: Final = [*(1.2**-step for step in range(26, 90)), *(step / 100 for step in range(1, 100))]

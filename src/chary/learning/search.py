@@ -29,8 +29,8 @@ from chary.session import Session
 
 # One private training run: split the units by coins, train on one part, count right answers on the other.
 
-# The most that `uniform_integers` draws from: two of n keys are equal with a chance below n**2 / 2**63. An equal pair
-# would be ordered by its place, which costs evenness and no privacy.
+# The most that `uniform_integers` draws from: two of n keys are equal with a probability below n**2 / 2**63. An equal
+# pair would be ordered by its place, which costs evenness and no privacy.
 KEYS = 2**62
 
 
@@ -38,8 +38,8 @@ class PrivateLearner(Protocol):
     """A scikit-learn classifier (`get_params`, `set_params`) of Arrow tables whose training is private.
 
     It has the parameters `epsilon`, `neighbors` and `unsafe_noise`. Guarantee needed of it: what `fit` learns, raising
-    included, is epsilon-DP under the relation when each unit has one row, with all randomness from the source; a row's
-    prediction depends on what was learnt and on that row, not on the rows next to it. `CountingBayes` is one.
+    included, is epsilon-DP under the relation when each unit has one row, with all randomness from the source. A row's
+    prediction depends on what was learnt and on that row, not on the other rows. `CountingBayes` is one.
     """
 
     @property
@@ -89,13 +89,12 @@ class Candidate:
     distribution, and given the model the score is epsilon-DP. The coin has the same distribution for every unit (theory
     1.1, mixture).
 
-    The score is the number of right answers beyond a share of `baseline`, right (1 - baseline) - wrong baseline, with
-    discrete Laplace noise. How many units validate is random; that moves the score less the closer `baseline` is to the
-    accuracy (0 counts right answers, 1 counts wrong ones).
+    The score is the number of right answers beyond a proportion of `baseline`, right (1 - baseline) - wrong baseline,
+    with discrete Laplace noise. How many units validate is random; that moves the score less the closer `baseline` is
+    to the accuracy (0 counts right answers, 1 counts wrong ones).
 
-    Errors: `InvalidParameter` for a baseline outside [0, 1], a share outside (0, 1), a learner that reads the label, or
-    a series of counts.
-    """
+    Errors: `InvalidParameter` for a baseline outside [0, 1], a proportion outside (0, 1), a learner that reads the
+    label, or a series of counts."""
 
     learner: PrivateLearner
     name: str
@@ -142,7 +141,7 @@ class Candidate:
         return self.learner.body() | split
 
     def run(self, rows: pa.Table, source: Source) -> list[Any]:
-        """The score and what was learnt. Warnings are silenced, since they tell about the rows."""
+        """The score and what was learnt. Warnings are silenced, since they say about the rows."""
         kept = one_row_each(rows, self.neighbor_relation.unit, source)
         validates = bernoulli(source, Enclosure.rational(self.validation), len(kept))
         trained, judged = kept.filter(~validates), kept.filter(validates)
@@ -241,7 +240,7 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class SearchQuote:
-    """What a search costs, as shares of the budget: for each model that is published, and without any."""
+    """What a search costs, as proportions of the budget: for each model that is published, and without any."""
 
     candidates: int
     if_published: float
@@ -252,11 +251,11 @@ class PrivateSearch:
     """Try all hyper-parameters of a grid, and publish the best trained models.
 
     Guarantee: each candidate is epsilon-DP (see `Candidate`). With `k`, the best k are published with their noisy
-    scores, one `Extendable` hit each, whatever the size of the grid ([TCT] Algorithm 3); with `above` as well, only
-    those of them whose score reaches it, perhaps none, free. With `k=None`, all that reach `above`, one hit each.
-    Under a pure filter, or when epsilon is too large for the filter's order, every candidate is paid (see `quote`).
-    With `runs`, random candidates run, this many in the mean, and the best one is published: one release of 3 epsilon
-    (see `random_stopping`). That is the better choice where few models are ever published, see
+    scores, one `Extendable` hit each, whatever the size of the grid ([TCT] Algorithm 3). With `above` as well, only
+    those of them whose score reaches it are published; if there are none, it is free. With `k=None`, all that reach
+    `above`, one hit each. Under a pure filter, or when epsilon is too large for the filter's order, every candidate is
+    paid (see `quote`). With `runs`, random candidates run, this many in the mean, and the best one is published: one
+    release of 3 epsilon (see `random_stopping`). That is the better choice where few models are ever published, see
     docs/howto/learning.md#hyper-parameters.
 
     - `learner`: a `PrivateLearner`, such as `CountingBayes`; its own epsilon, relation and noise are replaced.
@@ -401,13 +400,12 @@ def _text(value: Any) -> str:
 
 
 def random_stopping(algorithms: Sequence[Algorithm], *, runs: int, name: str = "random stopping") -> Algorithm:
-    """One algorithm that runs a random one of several again and again, stops after each run with probability 1/runs,
-    and returns the best: {"name", "score", "solution"}, of equal scores the first.
+    """One algorithm that runs a random one of several again and again, and stops after each run with probability
+    1/runs. It returns the best: {"name", "score", "solution"}, of equal scores the first.
 
     Guarantee: if each algorithm's [score, solution] is epsilon-DP, the whole is 3 epsilon-DP (pure), whatever `runs`,
-    which is how many there are in the mean. The number that ran is secret: with it, more is revealed, so anyone who
-    sees how long it takes must not be the adversary. Proof, with c = 1/runs: one run has an epsilon-DP distribution p,
-    and
+    which is how many there are in the mean. The number that ran is secret: with it, more is revealed, so the adversary
+    must not see how long it takes. Proof, with c = 1/runs: one run has an epsilon-DP distribution p, and
 
         P(y is published) = c p(y) / ((c + (1-c) P(a run ranks as high as y)) (c + (1-c) P(a run ranks higher))),
 

@@ -130,7 +130,7 @@ def test_the_least_rho_is_one_whose_noise_can_be_drawn(bits, columns):
     noise = NoisySum(gradients, LEAST_RHO).noise
     assert noise.draw(Seeded(1), 3).dtype == np.int64
     assert noise.event().rho == LEAST_RHO
-    with pytest.raises(InvalidParameter, match="too small for so many steps"):
+    with pytest.raises(InvalidParameter, match="too small for these steps"):
         NoisySum(gradients, LEAST_RHO * Fraction(99, 100))
 
 

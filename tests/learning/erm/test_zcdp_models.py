@@ -107,7 +107,7 @@ def test_wrong_sizes_of_a_model_are_refused(given):
 @pytest.mark.parametrize(
     ("model", "given", "match"),
     [
-        ({"rho": "1e-12", "steps": 5000}, {}, "too small for so many steps"),
+        ({"rho": "1e-12", "steps": 5000}, {}, "too small for these steps"),
         ({"rho": 1, "length": 3}, {"size": 1 << 26}, "summed up"),
         ({"rho": 1, "lam": "4e-7"}, {"features": [Categorical("sex", list(range(10**6)))]}, "lam is too small"),
         ({"rho": 1}, {"label": None}, "label="),

@@ -44,7 +44,7 @@ def value_limit(epsilon: Number, shares: Sequence[float]) -> float:
     """The largest probability of guessing one of several values, of which any two are epsilon-indistinguishable.
 
     `shares` are the probabilities of the values before the release; they add up to 1. The limit is the largest over m
-    of the share of the m likeliest values divided by 1 + (m - 1) e^-epsilon.
+    of the proportion of the m likeliest values divided by 1 + (m - 1) e^-epsilon.
 
     >>> round(value_limit(1, [0.5, 0.5]), 4), value_limit(1, [0.9, 0.1]), round(value_limit(1, [0.25] * 4), 4)
     (0.7311, 0.9, 0.4754)
@@ -106,8 +106,8 @@ def sizes(epsilon: Number, delta: Number) -> tuple[float, float]:
 Progress = Callable[[int, int], None]
 Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-# Any small rho tells the price of a unit of it, which is linear. A thousandth less than the quotient, and whole steps
-# downwards, keep the roundings of so many prices within the budget.
+# Any small rho says the price of a unit of it, which is linear. A thousandth less than the quotient, and whole steps
+# downwards, keep the roundings of this many costs within the budget.
 PROBE = Fraction(1, 1000)
 MARGIN = Fraction(999, 1000)
 STEPS = 10**12

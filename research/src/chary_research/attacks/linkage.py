@@ -29,15 +29,15 @@ Person = tuple[Value, ...]
 class Linkage:
     """What an attacker learned who has a register of names and public columns.
 
-    - `rows` used; `incomplete`: rows left out because a column was missing in them. `quasi`: the public columns;
-      `sensitive`: the column that only the release holds; `values`: how many values it has.
+    - `rows` used; `incomplete`: rows left out because a column was missing in them. `quasi`: the public columns.
+      `sensitive`: the column that only the release holds. `values`: how many values it has.
     - `unique`: how many rows are the only ones of their kind by the first 1, 2, ... public columns.
     - `reidentified`: names that matched exactly one row of the release without names; `right`: those whose row it was.
     - `revealed`: people whose sensitive value is certain, since all rows that match theirs hold the same one.
-    - `private_accuracy`: the share of the re-identified people whose value the same attacker guesses from a session of
-      budget `epsilon`, asked for the count of each of them with each value; `baseline`: the share he gets by always
-      saying the commonest value; `limit`: the most that any attacker can get, who knows how common each value is and
-      everybody else's row. None if nobody was re-identified.
+    - `private_accuracy`: the proportion of the re-identified people whose value the same attacker guesses from a
+      session of budget `epsilon`, asked for the count of each of them with each value. `baseline`: the proportion he
+      gets by always saying the commonest value. `limit`: the most that any attacker can get who knows how common each
+      value is and everybody else's row. None if nobody was re-identified.
     """
 
     rows: int
@@ -93,7 +93,7 @@ def linkage(
 
     The result is about the rows themselves: where they are secret so is the result, which no budget protects.
 
-    Errors: `InvalidQuery` for unknown columns; `InvalidParameter` for no quasi-identifiers, a column of fractional
+    Errors: `InvalidQuery` for unknown columns. `InvalidParameter` for no quasi-identifiers, a column of fractional
     numbers (round it to whole ones), fewer than two complete rows or a sensitive column with one value.
 
     >>> from chary.demo.panel import of_year, people
@@ -144,7 +144,7 @@ def _named(quasi: Sequence[str], sensitive: str) -> tuple[str, ...]:
 def _check_types(schema: Mapping[str, str], names: Sequence[str]) -> None:
     for name in names:
         if schema[name] not in KEY_TYPES:
-            raise InvalidParameter(f"column {name!r} is {schema[name]}: round it to whole numbers, or leave it out")
+            raise InvalidParameter(f"column {name!r} is {schema[name]}: round it to integers, or leave it out")
 
 
 def _complete(everybody: pa.Table) -> pa.Table:
@@ -161,7 +161,7 @@ def _people(table: pa.Table, columns: Sequence[str]) -> list[Person]:
 
 
 def _only(people: Sequence[Person]) -> dict[Person, int]:
-    """Who is the only one of a kind, and where; a missing value makes nobody of a row."""
+    """The people who are the only one of a kind, and where; a missing value makes nobody of a row."""
     often = Counter(people)
     return {person: place for place, person in enumerate(people) if often[person] == 1 and None not in person}
 
@@ -191,7 +191,8 @@ def _guesses(
     """For each person the value that is likeliest, given how common it is and the session's noisy counts.
 
     A count of 1 rather than 0 is e^(epsilon/2) times likelier if its noisy value is at least 1, and less likely by the
-    same factor if not: noise for replaced rows has half of epsilon for each of the two counts that a row can change.
+    same factor if not. For noise for replaced rows has half of epsilon for each of the two counts that a row can
+    change.
     """
     names, values = asked
     if len(truth) * len(values) > MOST_QUESTIONS:

@@ -25,10 +25,10 @@ NEARBY = 8
 
 @dataclass(frozen=True)
 class LowBits:
-    """How often an attacker told from one noisy count whether it was `count` or one more, both equally likely.
+    """How often an attacker distinguished from one noisy count whether it was `count` or one more, both equally likely.
 
-    - `naive_accuracy`: against `naive_laplace`, noise of the right scale in floating-point numbers; `certain`: the
-      share of its answers that the other count could not have given at all.
+    - `naive_accuracy`: against `naive_laplace`, noise of the right scale in floating-point numbers. `certain`: the
+      proportion of its answers that the other count could not have given at all.
     - `accuracy`: against a session that released the count, between `low` and `high` with 99.9 % confidence.
     - `limit`: the largest probability of a right guess, `guess_limit(epsilon)`.
     """
@@ -56,12 +56,12 @@ def low_bits(
     seed: int | None = 0,
     on_progress: Progress | None = None,
 ) -> LowBits:
-    """Tell a count of `people` from one more by the last bits of a noisy answer.
+    """Distinguish a count of `people` from one more by the last bits of a noisy answer.
 
-    The attacker tries which of both counts can give the answer at all: some uniform number must lead to exactly these
-    64 bits. If only one can, he is certain; else he takes the nearer one, the best guess against exact noise. The same
-    attacker meets a session that releases the count for its whole epsilon: chary's noise is an integer drawn by
-    integer arithmetic, every count can give every answer, and he is back at the limit.
+    The attacker tries which of both counts can give the answer at all. Some uniform number must lead to exactly these
+    64 bits. If only one can, he is certain. Else he takes the nearer one, the best guess against exact noise. The same
+    attacker meets a session that releases the count for its whole epsilon. chary's noise is an integer drawn by integer
+    arithmetic, so every count can give every answer, and he is back at the limit.
 
     Errors: `InvalidParameter` for an epsilon that no budget has, fewer than no people, or no sessions.
 

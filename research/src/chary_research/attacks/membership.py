@@ -14,7 +14,7 @@ from chary.filters import Budget
 from chary.numbers import Number, probability, whole
 from chary_research.attacks import limits
 
-# One outsider in twenty: the usual point at which attacks are compared. The curve is told at every hundredth.
+# One outsider in twenty: the usual point at which attacks are compared. The curve is reported at every hundredth.
 FPR = 0.05
 GRID = 101
 # Scores take an array of floats of that size: 160 megabytes.
@@ -26,13 +26,13 @@ Scores = tuple[limits.Floats, limits.Floats]
 
 @dataclass(frozen=True)
 class Power:
-    """How well members are told from outsiders.
+    """How well members are distinguished from outsiders.
 
-    - `tpr`: the share of members found at the threshold that at most 5 % of the outsiders pass.
-    - `auc`: the probability that a member scores higher than an outsider; 0.5 is probability.
-    - `advantage`: the largest difference between the two shares at any threshold; 0 is probability. Measured, it is the
+    - `tpr`: the proportion of members found at the threshold that at most 5 % of the outsiders pass.
+    - `auc`: the probability that a member scores higher than an outsider; 0.5 is guessing.
+    - `advantage`: the largest difference between the two shares at any threshold; 0 is guessing. Measured, it is the
       best of many thresholds, so a little too large.
-    - `roc`: the share of members found at false-positive rates of 0, 0.01, ..., 1.
+    - `roc`: the proportion of members found at false-positive rates of 0, 0.01, ..., 1.
     """
 
     tpr: float
@@ -77,9 +77,9 @@ class Power:
 class Membership:
     """How well an attacker who knows people's attributes found out who was in the data.
 
-    - `rows` in each data set, `attributes` of each person, `sessions` simulated, each with new people and a budget of
+    - `rows` in each data set, `attributes` of each person, `sessions` simulated. Each has new people and a budget of
       (`epsilon`, `delta`) of its own, spent on one release of all means.
-    - `raw`: against exact means; `private`: against the session's; `limit`: the most against any such session.
+    - `raw`: against exact means. `private`: against the session's. `limit`: the most against any such session.
     - `expected_tpr`: what theory expects of `raw.tpr` for independent attributes.
     """
 
@@ -110,15 +110,16 @@ def membership(
 ) -> Membership:
     """Trace people in a mean: the score of a person x is the inner product of x - p and mean - p, p the known shares.
 
-    `attributes` is a number of independent yes-or-no attributes with shares between 0.1 and 0.9, or a Boolean matrix,
-    people by attributes, from which members and as many outsiders are drawn; the shares are those of all the others.
-    Every session draws anew and is opened for replaced people: the number of members is public. The session releases
-    how many members have each attribute (Laplace noise; Gaussian noise if there is a `delta`).
+    `attributes` is a number of independent yes-or-no attributes with proportions between 0.1 and 0.9. Or it is a
+    Boolean matrix, people by attributes, from which members and as many outsiders are drawn; the proportions are those
+    of all the others. Every session draws anew and is opened for replaced people: the number of members is public. The
+    session releases how many members have each attribute (Laplace noise; Gaussian noise if there is a `delta`).
 
     A result on people of your own is about them: where they are secret so is the result, which no budget protects.
 
-    Errors: `InvalidParameter` for an epsilon or delta that no budget has, fewer than two rows, no attributes or
-    sessions, more than 20 million members' attributes, or a matrix with fewer than three times `rows` people.
+    Errors: `InvalidParameter` for an epsilon or delta that no budget has, fewer than two rows, and no attributes or
+    sessions. The same for more than 20 million members' attributes, or a matrix with fewer than three times `rows`
+    people.
 
     >>> found = membership(epsilon=1, rows=50, attributes=500, sessions=4)
     >>> found.raw.auc > 0.95, found.private.auc < 0.7
@@ -148,9 +149,9 @@ def membership(
 def tracing_power(*, attributes: int, rows: int, fpr: float = FPR, evenness: float = 1) -> float:
     """The true-positive rate against an exact mean of many independent attributes.
 
-    It is Phi(evenness sqrt(attributes/rows) - z), z being the quantile that `fpr` of the normal distribution exceeds;
-    `evenness` is the mean of p (1 - p) over the attributes by the root of its mean square, 1 where all shares p are
-    alike.
+    It is Phi(evenness sqrt(attributes/rows) - z), z being the quantile that `fpr` of the normal distribution exceeds.
+    `evenness` is the mean of p (1 - p) over the attributes by the root of its mean square, 1 where all proportions p
+    are alike.
 
     >>> [round(tracing_power(attributes=d, rows=100), 3) for d in (1, 100, 1000)]
     [0.061, 0.26, 0.935]
@@ -161,7 +162,7 @@ def tracing_power(*, attributes: int, rows: int, fpr: float = FPR, evenness: flo
 
 @dataclass(frozen=True)
 class _People:
-    """Whom one session holds, as many others, and the shares that everybody knows."""
+    """Whom one session holds, as many others, and the proportions that everybody knows."""
 
     members: limits.Bits
     outsiders: limits.Bits
@@ -225,7 +226,7 @@ class _Round:
 
 
 def _above(scores: limits.Floats, thresholds: limits.Floats) -> limits.Floats:
-    """The share of the scores above each threshold."""
+    """The proportion of the scores above each threshold."""
     passing = len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
     return np.asarray(passing / len(scores))
 

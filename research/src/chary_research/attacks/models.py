@@ -84,7 +84,7 @@ def private(epsilon: Number, delta: Number, rng: np.random.Generator, seed: int 
 
 
 def confidences(model: Any, rows: Floats, labels: Whole) -> Floats:
-    """How sure a trained model is of each label."""
+    """A trained model's confidence in each label."""
     shown = np.clip(model.predict_proba(rows), LEAST, 1 - LEAST)
     place = np.searchsorted(model.classes_, labels) if hasattr(model, "classes_") else labels
     return np.asarray(shown[np.arange(len(labels)), place])
@@ -116,7 +116,7 @@ class Shadows:
 
     - `rows` in the training data of each of `models`, as many outsiders next to them, and `shadows` models that the
       attacker trains on people of his own.
-    - `raw`: against a classifier that memorises; `private`: against one that is (`epsilon`, `delta`)-DP; `limit`: the
+    - `raw`: against a classifier that memorises. `private`: against one that is (`epsilon`, `delta`)-DP. `limit`: the
       most against any such release where neighbours replace a row.
     """
 
@@ -146,12 +146,13 @@ def shadows(
     seed: int | None = 0,
     on_progress: Progress | None = None,
 ) -> Shadows:
-    """Trace people in the training data of a model that shows how sure it is of each label.
+    """Trace people in the training data of a model that shows its confidence in each label.
 
-    The attacker trains `shadows` models of the same kind on people of his own, none of whom is a member or an outsider,
-    and learns from them how sure a model is of somebody it has never seen. The score of a person is the log-odds of the
-    model's confidence in the true label, less the mean of those of the shadows. `raw` is a scikit-learn classifier with
-    `predict_proba` (a decision tree unless said); the private one is `chary.learning.PrivateLogisticRegression`.
+    The attacker trains `shadows` models of the same kind on people of his own, none of whom is a member or an outsider.
+    From them he learns the confidence of a model in somebody it has never seen. The score of a person is the log-odds
+    of the model's confidence in the true label, less the mean of those of the shadows. `raw` is a scikit-learn
+    classifier with `predict_proba` (default: a decision tree). The private one is
+    `chary.learning.PrivateLogisticRegression`.
 
     Errors: `InvalidParameter` for sizes that no budget has, or fewer than three times `rows` people.
 
@@ -202,7 +203,7 @@ def _pooled(scores: list[tuple[Floats, Floats]]) -> Power:
     return Power.measured(members, outsiders)
 
 
-# Model inversion: a classifier's confidences tell a secret column of those it was trained on (Fredrikson 2014).
+# Model inversion: a classifier's confidences say a secret column of those it was trained on (Fredrikson 2014).
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,8 @@ class Inversion:
     - `rows` in the training data of each of `models`.
     - `raw`, `raw_outsiders`: with a classifier that memorises, of the people in its training data and of others.
     - `private`, `private_outsiders`: with one that is (`epsilon`, `delta`)-DP.
-    - `baseline`: the share of the commoner value. `limit`: the most of the people in the data if neighbours replace a
-      row, delta is 0 and the attacker knows of the bit no more than how common it is; None with a delta.
+    - `baseline`: the proportion of the commoner value. `limit`: the most of the people in the data if neighbours
+      replace a row, delta is 0 and the attacker knows of the bit only how common it is. It is None with a delta.
 
     What holds of outsiders too was learned from the population, which is no breach: the breach is `raw` less
     `raw_outsiders`.
@@ -246,7 +247,7 @@ def inversion(
     seed: int | None = 0,
     on_progress: Progress | None = None,
 ) -> Inversion:
-    """Guess the sensitive column from a model that shows how sure it is of each label.
+    """Guess the sensitive column from a model that shows its confidence in each label.
 
     The attacker knows all other columns and the label y of a person, how common each value v is, and the model. He says
     the v with the largest product of v's share and the model's confidence in y given v. Each model is trained on random
@@ -291,7 +292,7 @@ def inversion(
 
 
 def _right(model: Any, people: Cases, share: float) -> float:
-    """The share of the people whose sensitive bit is guessed."""
+    """The proportion of the people whose sensitive bit is guessed."""
     weights = [
         prior * confidences(model, people.with_sensitive(value), people.labels)
         for value, prior in enumerate((1 - share, share))
@@ -304,7 +305,7 @@ def _right(model: Any, people: Cases, share: float) -> float:
 
 
 def draw_inversion(found: Inversion, path: Path | str) -> None:
-    """The share of sensitive bits named, of those in the training data and of others."""
+    """The proportion of sensitive bits named, of those in the training data and of others."""
     target = check_picture(path)
     figure = Figure(figsize=(7, 4.8), layout="constrained")
     axes = figure.subplots()
@@ -329,6 +330,6 @@ def draw_shadows(found: Shadows, path: Path | str) -> None:
     axes.plot(rates, found.private.roc, color="tab:blue", label="private classifier")
     axes.plot(rates, found.limit.roc, "k--", label=f"limit, epsilon {found.epsilon:g}")
     axes.plot(rates, rates, ":", color="tab:gray", label="chance")
-    axes.set(title="Who was in the training data", xlabel="false-positive rate", ylabel="true-positive rate")
+    axes.set(title="People in the training data", xlabel="false-positive rate", ylabel="true-positive rate")
     axes.legend()
     figure.savefig(target, dpi=120)

@@ -65,7 +65,7 @@ def draw_membership(results: Sequence[Membership], path: Path | str) -> None:
 
 
 def draw_reconstruction(results: Sequence[Reconstruction], path: Path | str) -> None:
-    """The share of bits found, by epsilon, next to exact and rounded counts and the limit."""
+    """The proportion of bits found, by epsilon, compared with exact and rounded counts and the limit."""
     lines = {
         "exact counts": ("tab:red", [found.exact for found in results]),
         "rounded counts": ("tab:orange", [found.rounded for found in results]),

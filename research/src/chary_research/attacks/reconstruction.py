@@ -33,10 +33,10 @@ class Differencing:
     """How often an attacker guessed one person's bit, which was 0 or 1 with probability 1/2.
 
     - `people` in the table; `sessions` simulated, each with a budget of (`epsilon`, `delta`) of its own.
-    - `repeats`: how often each count was asked, for equal parts of the budget that together are all of it; the attacker
-      took the mean. `informed`: he knew everybody else's bits and asked for one count instead of two.
-    - `raw_accuracy`: the share of sessions in which exact counts gave the bit.
-    - `accuracy`: the share in which the session's answers did, between `low` and `high` with 99.9 % confidence.
+    - `repeats`: how often each count was asked, for equal parts of the budget that together are all of it; the
+      attacker took the mean. `informed`: he knew everybody else's bits and asked for one count instead of two.
+    - `raw_accuracy`: the proportion of sessions in which exact counts gave the bit.
+    - `accuracy`: the proportion in which the session's answers did, between `low` and `high` with 99.9 % confidence.
     - `limit`: the largest probability of a right guess, `guess_limit(epsilon, delta)`; `p_value`: the probability that
       an attacker who attains the limit makes at least this many right guesses.
     """
@@ -73,8 +73,8 @@ def differencing(
     """Guess one person's secret bit from "how many have it?" and "how many but person 0 have it?".
 
     Exact counts give it away. Against sessions, the attacker asks both counts `repeats` times for the whole budget
-    (Laplace noise; Gaussian noise if there is a `delta`) and says 1 if the mean difference is at least 1/2. The people
-    are made up. `informed` is the attacker of the definition: he knows all bits but one; with one count, pure epsilon
+    (Laplace noise; Gaussian noise if there is a `delta`). He says 1 if the mean difference is at least 1/2. The people
+    are synthetic. `informed` is the attacker of the definition: he knows all bits but one. With one count, pure epsilon
     and `repeats=1` he attains the limit, so the noise is no larger than it must be.
 
     With a `seed` all is reproducible, noise included. Errors: `InvalidParameter` for an epsilon or delta that no budget
@@ -189,9 +189,9 @@ class Reconstruction:
     """How many of the people's bits an attacker found from counts of random groups of them.
 
     - `people`, `counts` asked in each of `sessions`, each with an `epsilon` of its own, spent on all counts at once.
-    - `exact`: the share of bits found from exact counts; `rounded`: from counts that are off by up to `off` to either
-      side, at random.
-    - `private`: from a session's counts. `baseline`: the share that the commoner bit has.
+    - `exact`: the proportion of bits found from exact counts; `rounded`: from counts that are off by up to `off` to
+      either side, at random.
+    - `private`: from a session's counts. `baseline`: the proportion that the commoner bit has.
     - `limit`: the most that an attacker can find on average who knows no more than how common each bit is:
       `value_limit(epsilon, [baseline, 1 - baseline])`.
     """
@@ -224,16 +224,16 @@ def reconstruction(
 ) -> Reconstruction:
     """Ask how many of a random half of the people have the bit, many times, and solve for the bits.
 
-    `people` is how many, with bits of fair coins, or their bits. `counts` is 4 for each of them unless said; `off` is
-    the largest error of rounded counts, a quarter of the root of the number of people unless said. The attacker looks
-    for numbers between 0 and 1 whose counts are nearest to those told, by the sum of the distances (a linear program),
-    and rounds them. Every session draws new groups and releases all counts with Laplace noise for its whole epsilon;
-    people may be replaced, their number is public.
+    `people` is how many, with bits of fair coins, or their bits. `counts` is by default 4 for each of them. `off` is
+    the largest error of rounded counts, by default a quarter of the root of the number of people. The attacker looks
+    for numbers between 0 and 1 whose counts are nearest to those published, by the sum of the distances (a linear
+    program), and rounds them. Every session draws new groups and releases all counts with Laplace noise for its whole
+    epsilon; people may be replaced, their number is public.
 
     A result on people of your own is about them: where their bits are secret so is the result.
 
-    Errors: `InvalidParameter` for an epsilon that no budget has, fewer than two people, bits that are no Boolean array,
-    no counts or sessions, or more than two million people times counts.
+    Errors: `InvalidParameter` for an epsilon that no budget has, fewer than two people and bits that are no Boolean
+    array. The same for no counts or sessions, or more than two million people times counts.
 
     >>> found = reconstruction(epsilon=1, people=40, sessions=2)
     >>> found.exact, found.rounded > 0.9, found.private < 0.8, round(found.limit, 2)
@@ -269,7 +269,7 @@ def reconstruction(
 
 
 def reconstructed(groups: limits.Bits, told: limits.Floats) -> limits.Bits:
-    """The bits whose counts over the groups (counts by people) are nearest to those told.
+    """The bits whose counts over the groups (counts by people) are nearest to those published.
 
     >>> reconstructed(np.array([[True, False], [True, True]]), np.array([1.0, 1.0])).tolist()
     [True, False]

@@ -45,7 +45,7 @@ def pair(power: Power) -> tuple[str, str]:
 
 
 def short(share: float) -> str:
-    """A share, to a tenth of a per cent."""
+    """A proportion, to a tenth of a per cent."""
     return f"{share:.3f}"
 
 
@@ -171,7 +171,7 @@ def _whole(text: str) -> int:
         return whole(int(text), "--attributes")
     except ValueError:
         pass
-    raise InvalidParameter(f"--attributes takes whole numbers from 1 on, such as 10,100,1000, not {text!r}")
+    raise InvalidParameter(f"--attributes takes integers from 1 on, such as 10,100,1000, not {text!r}")
 
 
 # `chary attack reconstruction` and `low-bits`: what noisy counts give away if the noise is too small or not exact.
@@ -216,7 +216,7 @@ def low_bits(
     seed: Seed = 0,
     plot: Plot = None,
 ) -> Found:
-    """Tell a count from one more by the last bits of noise in floating-point numbers."""
+    """Distinguish a count from one more by the last bits of noise in floating-point numbers."""
     if plot is not None:
         check_picture(plot)
     sizes = budget_epsilon.split(",")
@@ -293,5 +293,5 @@ def _limit(limit: float | None) -> str:
 
 
 def _attacks() -> Any:
-    """The room of these attacks, which needs scikit-learn."""
+    """The module of these attacks, which needs scikit-learn."""
     return import_module("chary_research.attacks.models")

@@ -16,9 +16,9 @@ from chary_research.experiments.experiment import ENVIRONMENT
 
 # A trend that does not hold is no wrong usage, no refusal and nothing unforeseen.
 TREND_BROKEN: Final = 4
-Names = Annotated[list[str] | None, typer.Argument(help="Names of experiments, as --list tells them.")]
-Listed = Annotated[bool, typer.Option("--list", help="Tell all experiments and what they need; run none.")]
-Every = Annotated[bool, typer.Option("--all", help="Run all; those whose data are absent are skipped and told.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Names of experiments, as --list shows them.")]
+Listed = Annotated[bool, typer.Option("--list", help="List all experiments and what they need; run none.")]
+Every = Annotated[bool, typer.Option("--all", help="Run all; those whose data are absent are skipped and listed.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and repetitions: minutes instead of hours.")]
 Out = Annotated[Path, typer.Option(help="Where CSV files, pictures and finished pieces go.")]
 Jobs = Annotated[int, typer.Option(min=0, help="Processes that measure side by side; 0 is one for each processor.")]

@@ -57,7 +57,7 @@ class DailySeries:
         return -int(-exact(share, "threshold") * self.top // 1)
 
     def above(self, share: Number) -> NDArray[np.bool_]:
-        """Which days are at or above a share of the range: the answer without noise."""
+        """Which days are at or above a proportion of the range: the answer without noise."""
         found: NDArray[np.bool_] = self.values >= self.bar(share)
         return found
 
@@ -69,7 +69,7 @@ def bikes(data: DataFolder) -> DailySeries:
 
 
 def london(data: DataFolder) -> DailySeries:
-    """Use of 5,564 London households, each clipped at 10 kWh a day, as a share of 5,564 times 10 kWh.
+    """Use of 5,564 London households, each clipped at 10 kWh a day, as a proportion of 5,564 times 10 kWh.
 
     A household that was not read counts as 0, so one moves each day by 1/5564 at most. The last day, of which one
     half-hour is there, is left out.
@@ -80,7 +80,7 @@ def london(data: DataFolder) -> DailySeries:
 
 
 def solar(data: DataFolder) -> DailySeries:
-    """Use of 300 customers in New South Wales on 365 days, as a share of the largest mean: the paper's NEAR data.
+    """Use of 300 customers in New South Wales on 365 days, as a proportion of the largest mean: the paper's NEAR data.
 
     What the paper cites for NEAR (Ratnam, Weller, Kellett and Murray 2017) describes Ausgrid's 300 homes. Only means
     over all customers are to be had here, so nobody could be clipped: that one customer moves a day by 1/300 is
@@ -95,7 +95,7 @@ SERIES: Final[dict[str, Callable[[DataFolder], DailySeries]]] = {"bikes": bikes,
 
 
 def scored(told: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
-    """The F1 score: twice the days rightly told over all that were reported and all that should be; 0 where nothing
+    """The F1 score: twice the days rightly reported over all that were reported and all that should be; 0 where nothing
     was.
 
     >>> scored(np.array([True, True, False]), np.array([True, False, False]))
@@ -115,7 +115,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class GaussianRuns:
-    """Above threshold with Gaussian noise on a series, both noises as shares of its range.
+    """Above threshold with Gaussian noise on a series, both noises as proportions of its range.
 
     >>> from chary.noise import Seeded
     >>> runs = GaussianRuns(DailySeries("made up", np.array([0, 900, 100]), 1000, 1), threshold="0.5", noise="0.01")
@@ -219,21 +219,21 @@ def as_published(runs: GaussianRuns) -> gaussian_runs.StoppingRule:
 
 # Pure stopping has no delta; the others keep (1, 1e-6), but for the one as published, whose deltas add to more.
 RULES: Final[dict[str, Rule]] = {
-    "pure stopping (ours)": _ruled("pure", Fraction(0)),
-    "Renyi price (ours)": _ruled("renyi", DELTA),
+    "pure stopping (this work)": _ruled("pure", Fraction(0)),
+    "Renyi cost (this work)": _ruled("renyi", DELTA),
     "self-reporting, as published": as_published,
     "self-reporting, deltas added": _ruled("self-reporting", DELTA),
-    "filter, published prices": _ruled("whitehouse", DELTA),
+    "filter, published costs": _ruled("whitehouse", DELTA),
 }
 
 
-# Budgets of which the least that pays for so many runs is what they cost.
+# Budgets of which the least that pays for this many runs is what they cost.
 _BUDGETS: Final = tuple(Fraction(f"{budget:.4f}") for budget in np.geomspace(0.01, 1, 24))
 
 
 def epsilon_of(runs: GaussianRuns, name: str) -> Callable[[UsedUp], float]:
-    """What a year cost by this rule: the losses that are reported, or of runs that are counted the least budget, of 24
-    from 0.01 to 1, which pays for as many."""
+    """What a year cost by this rule: the losses that are reported. For runs that are counted it is the least budget, of
+    24 from 0.01 to 1, which pays for as many."""
     rule = RULES[name]
     whole = rule(runs)
     if not isinstance(whole, gaussian_runs.CountedRuns):
@@ -262,7 +262,7 @@ def standard_error(figures: Floats) -> float:
     return float(np.std(figures, ddof=1) / math.sqrt(len(figures)))
 
 
-# What else flags days under the same promise: target charging, sharp tests, the tuned sparse vector.
+# What else flags days under the same promise: target charging, optimal threshold tests, the tuned sparse vector.
 
 Method = Callable[[DailySeries, int, int, Source, Fraction], Flags]
 
@@ -290,7 +290,7 @@ def sparse_vector(series: DailySeries, bar: int, hits: int, source: Source, epsi
 
 METHODS: Final[dict[str, Method]] = {
     "target charging": target_charging,
-    "sharp tests": sharp_tests,
+    "optimal threshold tests": sharp_tests,
     "sparse vector": sparse_vector,
 }
 
@@ -428,20 +428,23 @@ class AlarmFigure(Experiment):
         parts = [found.where(threshold=threshold) for threshold in self.thresholds]
         best = {name: np.array([self._best(part, name) for part in parts]) for name in RULES}
         best |= {name: np.array([self._best(part, name, BUDGETS[-1]) for part in parts]) for name in METHODS}
-        fifth = np.array([self._best(part, "sharp tests", "0.2") for part in parts])
-        least = np.min([best["target charging"], best["sharp tests"]], axis=0)
+        fifth = np.array([self._best(part, "optimal threshold tests", "0.2") for part in parts])
+        least = np.min([best["target charging"], best["optimal threshold tests"]], axis=0)
         gaussian = np.max([best[name] for name in RULES], axis=0)
-        # The same runs are cut off by all rules, so little is left to chance.
+        # The same runs are cut off by all rules, so little is left to probability.
         room = 0.005
         return [
             Trend("pure stopping scores at least what self-reporting does", np.all(best[OURS] >= best[ADDED] - room)),
-            Trend("self-reporting beats the filter with published prices", self._beats(best, ADDED, FILTERED)),
-            Trend("so does our Renyi price", self._beats(best, RENYI, FILTERED)),
+            Trend("self-reporting beats the filter with published costs", self._beats(best, ADDED, FILTERED)),
+            Trend("so does our Renyi cost", self._beats(best, RENYI, FILTERED)),
             Trend("no rule makes a difference where noise is large", self._alike(found)),
-            Trend("target charging and sharp tests beat all runs with Gaussian noise", np.all(least > gaussian + 0.02)),
+            Trend(
+                "target charging and optimal threshold tests beat all runs with Gaussian noise",
+                np.all(least > gaussian + 0.02),
+            ),
             Trend("so does the tuned sparse vector", np.all(best["sparse vector"] > gaussian)),
-            Trend("sharp tests beat them with a fifth of the budget", np.all(fifth > gaussian)),
-            Trend("no run of losses or prices costs more than the budget", self._within(found)),
+            Trend("optimal threshold tests beat them with a fifth of the budget", np.all(fifth > gaussian)),
+            Trend("no run of losses or costs costs more than the budget", self._within(found)),
             Trend("no rule passes its budget, but for those of self-reporting", self._kept(found)),
         ]
 
@@ -505,7 +508,7 @@ class AlarmSpending(Experiment):
     """The mean of what was spent by each day, for each stopping rule."""
 
     name = "alarm-spending"
-    shows = "Alarms at epsilon 1: what was used up by each day, by stopping rule."
+    shows = "Alarms at epsilon 1: what was exhausted by each day, by stopping rule."
     source = "[GAUSS] Figures 18 and 20"
     needs = (BIKES, LONDON)
     size = (11.0, 3.8)
@@ -542,7 +545,7 @@ class AlarmSpending(Experiment):
                     axes.plot(line["day"], line["spent"], label=label, **style, **more)
             noises = " (with dots ".join(part.distinct("noise"))
             axes.set(title=f"{series}, threshold {_SHOWN[series][0]}, noise {noises})", xlabel="day", ylim=(0, 1.02))
-        panes[0].set_ylabel("share of the budget used up")
+        panes[0].set_ylabel("fraction of the budget exhausted")
         legend_below(figure, panes[0])
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
@@ -555,13 +558,13 @@ class AlarmSpending(Experiment):
         early = [[self._half(found, series, NARROW, rule) for rule in (OURS, FILTERED)] for series in _SHOWN]
         late = [[self._line(found, s, _SHOWN[s][1], rule)[-1] for rule in (RENYI, OURS)] for s in _SHOWN]
         return [
-            Trend("nothing that was used up comes back", all(np.all(np.diff(line) > -1e-9) for line in lines)),
-            Trend("pure stopping, our Renyi price and the filter keep their budget", self._kept(found)),
+            Trend("nothing that was exhausted comes back", all(np.all(np.diff(line) > -1e-9) for line in lines)),
+            Trend("pure stopping, our Renyi cost and the filter keep their budget", self._kept(found)),
             Trend(
-                "with less noise the filter with published prices ends first", all(own < other for own, other in early)
+                "with less noise the filter with published costs ends first", all(own < other for own, other in early)
             ),
             Trend(
-                "with more noise our Renyi price uses up less than a third of the losses",
+                "with more noise our Renyi cost uses less than a third of the losses",
                 all(3 * a < b for a, b in late),
             ),
             Trend("with more noise a year costs less", self._less(found)),

@@ -71,8 +71,9 @@ class Batch:
 class Years:
     """Weekly batches, the first Monday, and the groups, which are public.
 
-    Three alerts watch them, each in the last `weeks`: units with at least `much`, the same by group, and the sum of
-    amounts of up to `most`, of `rows` a unit. `bars` are the thresholds of each, where it fires and where it clears.
+    Three alerts watch them, each in the last `weeks`. They are units with at least `much`, the same by group, and the
+    sum of amounts of up to `most`, of `rows` a unit. `bars` are the thresholds of each, where it fires and where it
+    clears.
     """
 
     batches: Sequence[Batch]
@@ -125,7 +126,7 @@ _SITES: Final = (1, 2, 3, 4, 5, 6)
 def clinic() -> Years:
     """Three years of the RAND panel: the doctor visits of 5,600 people, each put on a day, more of them in winter.
 
-    In which week and on which day a visit was is made up, the same each time; how many a person had, and how much was
+    In which week and on which day a visit was is synthetic, the same each time. How many a person had, and how much was
     paid for them, is as in the study.
     """
     drawn, panel = np.random.default_rng(1), people()
@@ -168,7 +169,7 @@ def london(homes: Path, households: Path) -> Years:
     return Years(found, monday, 1, range(len(_ACORN)), 20, 50, 7, bars)
 
 
-# The states that an alert without noise would tell, and what one with noise told beside them.
+# The states that an alert without noise would say, and what one with noise told beside them.
 
 
 def exact_states(truths: Integers, above: int, clear_below: int) -> Flags:
@@ -186,7 +187,8 @@ def exact_states(truths: Integers, above: int, clear_below: int) -> Flags:
 
 @dataclass
 class Told:
-    """What one alert told in all weeks that it could pay for: states, changes, and whether values were in intervals."""
+    """What one alert published in all weeks that it could pay for: states, changes, and whether values were in
+    intervals."""
 
     states: list[Flags] = field(default_factory=list)
     changes: list[Flags] = field(default_factory=list)
@@ -282,7 +284,8 @@ def watched(years: Years, name: str, hits: int, seeds: Sequence[int]) -> tuple[l
 
 @dataclass(frozen=True)
 class Lived:
-    """What a session told of an alert, what it charged for it, and whether its ledger tells the same of each week."""
+    """What a session published of an alert, what it charged for it, and whether its ledger says the same of each
+    week."""
 
     told: Told
     share: float
@@ -315,7 +318,7 @@ def lived(years: Years, hits: int, seed: int) -> dict[str, Lived]:
 
 
 HITS, LIVED_HITS, FEW_HITS = 20, 40, 4
-# So many standard errors are passed once in a million.
+# This many standard errors are passed once in a million.
 _SURE: Final = 5.0
 
 
@@ -423,17 +426,19 @@ class AlertYears(Experiment):
         values = alone["values"]
         far = (alone["far_firings"] - _SURE * np.sqrt(alone["far_firings"] + 1)) / np.maximum(alone["far_tests"], 1)
         return [
-            Trend("states turn where a change was told, and a ledger tells the same", np.all(told["in_turn"] == 1)),
+            Trend("states turn where a change was reported, and a ledger says the same", np.all(told["in_turn"] == 1)),
             Trend("a week with changes is one hit", np.allclose(live["paid"], live["changed_weeks"], rtol=1e-6)),
-            Trend("there are as many false firings as the law foretells", self._foretold(alone, "firings")),
+            Trend("there are as many false firings as the distribution foretells", self._foretold(alone, "firings")),
             Trend("and as many false clearings", self._foretold(alone, "clearings")),
             Trend("fewer than one a year at truths that the quote names", np.all(far * alone["tests_a_year"] < 1)),
             Trend(
                 "values lie in their 95 % intervals",
                 np.all(alone["covered"] >= 0.95 - _SURE * np.sqrt(0.05 * 0.95 / values)),
             ),
-            Trend("a change is told within a week of an alert without noise, on average", np.all(alone["wait"] < 1)),
-            Trend("nearly all changes are told", np.all(alone["told"] > 0.95)),
+            Trend(
+                "a change is reported within a week of an alert without noise, on average", np.all(alone["wait"] < 1)
+            ),
+            Trend("nearly all changes are reported", np.all(alone["told"] > 0.95)),
             Trend("a budget of four changes ends with the fourth", np.all(few["changes"] <= few["hits"])),
         ]
 
@@ -461,7 +466,7 @@ class LondonHomes(AlertYears):
     """London homes."""
 
     name = "alert-years-london"
-    shows = "Three alerts on 118 weeks of London homes: changes beside the truth, and beside their quotes."
+    shows = "Three alerts on 118 weeks of London homes: changes compared with the truth and with their quotes."
     source = ClinicAlerts.source
     needs = (HOMES, HOUSEHOLDS)
 

@@ -54,7 +54,7 @@ class LinkageAttack(Experiment):
     def trends(self, found: Measurements) -> Sequence[Trend]:
         room = 5 * np.sqrt(0.25 / found["people"] / found["repeats"])
         return [
-            Trend("whoever is the only one of a kind is found again", np.all(found["right"] == found["people"])),
+            Trend("people who are the only one of a kind are found again", np.all(found["right"] == found["people"])),
             Trend("more than a third of the people are", np.all(found["people"] > found["rows"] / 3)),
             Trend("against a session nobody passes the limit", np.all(found["session"] <= found["limit"] + room)),
             Trend(
@@ -111,7 +111,7 @@ class DifferencingAttack(Experiment):
 
 
 class MembershipAttack(Experiment):
-    """Who is in the data, from a mean of many attributes."""
+    """Membership in the data, from a mean of many attributes."""
 
     name = "attack-membership"
     shows = "Membership: who is in the data, traced in a mean of many attributes."
@@ -158,7 +158,7 @@ class ReconstructionAttack(Experiment):
     """Everybody's bit from counts of random groups, by the number of counts."""
 
     name = "attack-reconstruction"
-    shows = "Reconstruction: everybody's bit from counts of random groups, by how many are told."
+    shows = "Reconstruction: everybody's bit from counts of random groups, by how many are reported."
     source = "[INTRO], too many counts that are too exact"
     size = (6.0, 3.4)
     people: Final = 80
@@ -178,7 +178,7 @@ class ReconstructionAttack(Experiment):
         axes.plot(found["counts"], 100 * found["rounded"], "o-", color=_ROUGH, label=f"off by up to {found['off'][0]}")
         axes.plot(found["counts"], 100 * found["private"], "o-", color=_SESSION, label="session, epsilon 1")
         axes.plot(found["counts"], 100 * found["limit"], "k--", label="limit, on average")
-        axes.set(xlabel=f"counts told of {self.people} people", ylabel="% of the bits right", ylim=(40, 103))
+        axes.set(xlabel=f"counts published of {self.people} people", ylabel="% of the bits right", ylim=(40, 103))
         log_ticks(axes, found["counts"].tolist())
         legend_below(figure, axes)
 
@@ -193,10 +193,10 @@ class ReconstructionAttack(Experiment):
 
 
 class LowBitsAttack(Experiment):
-    """A count under noise in floating-point numbers, told from one more by the last bits."""
+    """A count under noise in floating-point numbers, distinguished from one more by the last bits."""
 
     name = "attack-low-bits"
-    shows = "Low bits: a count told from one more under noise in floats, and under chary's."
+    shows = "Low bits: a count distinguished from one more under noise in floats, and under chary's."
     source = "[INTRO], finite precision"
     size = (6.0, 3.4)
 
@@ -236,7 +236,7 @@ class ClassifierAttacks(Experiment):
     """Inversion and shadow models on the built-in people, by the number of rows of the training data."""
 
     name = "attack-classifiers"
-    shows = "Classifiers: a secret column, and who was in the data, from a model that shows how sure it is."
+    shows = "Classifiers: a secret column, and who was in the data, from a model that shows its confidence."
     source = "[TCT] Figure 1; [INTRO]"
     extra = ("learning", "sklearn")
     size = (10.0, 3.4)
@@ -274,14 +274,14 @@ class ClassifierAttacks(Experiment):
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         inversion, shadows = (found.where(attack=attack) for attack in ("inversion", "shadows"))
-        # Ranks of so many pairs of people.
+        # Ranks of this many pairs of people.
         room = 6 * np.sqrt(1 / 12 / shadows["rows"] / shadows["models"])
         return [
             Trend(
                 "a tree gives its own people away rather than others",
                 np.all(inversion["raw"] > inversion["others"] + 0.05),
             ),
-            Trend("a tree tells its own people from others", np.all(shadows["raw"] > 0.6)),
+            Trend("a tree distinguishes its own people from others", np.all(shadows["raw"] > 0.6)),
             Trend("a private model keeps the limit", np.all(shadows["private"] <= shadows["limit"] + room)),
             Trend("and gives less away than the tree", np.all(shadows["private"] < shadows["raw"])),
         ]

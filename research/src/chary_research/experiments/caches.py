@@ -76,7 +76,7 @@ LINES: Final[dict[str, dict[str, Any]]] = {
     TAUGHT: {"color": COLOURS["sharp"], "linestyle": ":"},
     LIMIT: {"color": TOLD, "linestyle": "-."},
 }
-# The improvements, alone and in sum, all with hard answers of one price: Laplace tests whose misses are free, which
+# The improvements, alone and in sum, all with hard answers of one cost: Laplace tests whose misses are free, which
 # update as published or project; then optimal tests, and what is added to either.
 _LAPLACE: Final[dict[str, Any]] = {"laplace": True, "matches": False}
 _OPTIMAL: Final[dict[str, Any]] = {"matches": False}
@@ -162,7 +162,7 @@ class TurboCaches(Experiment):
         checks = {asked} if settings["by"] in STEPS else set(np.geomspace(10, asked, CHECKS).astype(int).tolist())
         for place, number in enumerate(stream, 1):
             answer = answering.ask(number)
-            # What is told again is not wrong anew.
+            # What is reported again is not wrong anew.
             if (number, answer) not in seen:
                 seen.add((number, answer))
                 off.append(abs(answer - answering.truth(number)))

@@ -111,7 +111,7 @@ class DataFolder:
             return np.array([float(row[column]) for row in rows])
 
     def digest(self, names: Sequence[str]) -> str:
-        """What tells other files from these."""
+        """What distinguishes other files from these."""
         known = hashlib.sha256()
         for name in names:
             known.update(hashlib.sha256(self.file(name).read_bytes()).digest())
@@ -159,7 +159,7 @@ def _shown(value: Any) -> str:
 class Experiment(ABC):
     """A figure that can be made again.
 
-    - `name`: by which it is asked for; `shows`: one line; `source`: which figure, table or bound it is.
+    - `name`: the name to ask for it with. `shows`: one line. `source`: which figure, table or bound it is.
     - `needs`: files of the data folder without which it cannot run.
     - `extra`: of chary, and a library that it brings, without which it cannot run.
     - `size`: of its picture, in inches.

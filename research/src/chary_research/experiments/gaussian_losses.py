@@ -42,7 +42,7 @@ def run_terms(noise: str, threshold: str, units: int) -> dict[str, Any]:
 
 @cache
 def stopping_time(noise: str, threshold: str, share: float) -> int:
-    """The step by which this share of all runs has halted where every value is 0, for which they run longest.
+    """The step until which this proportion of all runs has halted where every value is 0, for which they run longest.
 
     >>> [stopping_time(noise, "0.5", 0.5) for noise in ("0.2", "0.25", "0.3")]
     [9, 6, 4]
@@ -85,7 +85,7 @@ class SavedByHalting(Experiment):
             axes.set(title=f"threshold {threshold}", xlabel="threshold noise", ylim=(3, _LAST))
         panes[0].set_ylabel("halted at step")
         legend_below(figure, panes[0])
-        figure.colorbar(drawn, ax=panes, label="beforehand - halted (blue: ours is less)")
+        figure.colorbar(drawn, ax=panes, label="beforehand - halted (blue: this work is less)")
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         early = [row for row in found if row["step"] <= row["median_stop"]]
@@ -198,7 +198,7 @@ class MaximumByQueries(Experiment):
         few = found.where(noise="0.1", queries=16)[0]
         return [
             Trend(
-                "16 queries lose 0.204 pure and 0.125 all told, 1024 lose 0.253 and 1.215, noise 0.1",
+                "16 queries lose 0.204 pure and 0.125 all published, 1024 lose 0.253 and 1.215, noise 0.1",
                 told == [0.204, 0.125, 0.253, 1.215],
             ),
             Trend("64 times as many queries less than double the pure epsilon", max(grown) < 2),
@@ -245,7 +245,7 @@ class MaximumSaved(Experiment):
                 axes.set(ylabel="queries" if axes in panes[:, 0] else None, yscale="log")
             column[0].set_title(f"sensitivity 1/{units:,}")
             column[1].set_xlabel("noise")
-        for row, mesh, told in zip(panes, drawn, ("all told - pure", "log2 of all told / pure"), strict=True):
+        for row, mesh, told in zip(panes, drawn, ("all published - pure", "log2 of all published / pure"), strict=True):
             figure.colorbar(mesh, ax=row, label=f"{told} (blue: pure is less)")
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
@@ -296,7 +296,7 @@ class MonteCarloLosses(Experiment):
     """How far estimates by random draws spread around the loss, next to its bound by quadrature."""
 
     name = "monte-carlo"
-    shows = "Losses estimated by random draws: how far they spread, beside quadrature."
+    shows = "Losses estimated by random draws: how far they spread, compared with quadrature."
     source = "[GAUSS] Figures 3 and 6"
     size = (10.0, 3.4)
     noises: Final = ("0.1", "0.2", "0.3", "0.5")

@@ -23,14 +23,14 @@ from chary_research.reuse import random_labels
 
 Floats = NDArray[np.float64]
 
-# The smoker of [INTRO]: here, whoever is known to have many chronic diseases, and would not tell how often they see a
+# The smoker of [INTRO]: here, whoever is known to have many chronic diseases, and would not say how often they see a
 # doctor. The study publishes one number: how many of such people do so four times a year or more.
 
 OPENLY: Final = 30
 OFTEN: Final = 4
-# The chance that is left out where noise has no end.
+# The probability that is left out where noise has no end.
 TAIL: Final = 1e-12
-# What an observer believes beforehand weighs as much as so many people seen.
+# What an observer believes beforehand weighs as much as this many people seen.
 WEIGHT: Final = 2
 QUESTIONS: Final = 10
 

@@ -1,4 +1,4 @@
-"""How pictures of experiments look: a colour a method, words below the curves, steps that tell what was measured."""
+"""How pictures of experiments look: a colour a method, words below the curves, steps that say what was measured."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -19,7 +19,7 @@ from chary_research.joint_quantiles import JointExponential, each_epsilon
 Places = NDArray[np.int64]
 Chooser = Callable[[], Places]
 
-# As in the paper: so many rows of each data set, quantiles at equal distances, and how many values lie between an
+# As in the paper: this many rows of each data set, quantiles at equal distances, and how many values lie between an
 # estimate and what is right.
 SIZE: Final = 1000
 DELTA: Final = 1e-6
@@ -160,7 +160,8 @@ def choosers(
         return lambda: np.array(sorted(one.step(order, source)[0] for one in made))
 
     def jointly() -> Places:
-        # A law on a continuous range has no place for values that are equal: they are told apart within their step.
+        # A distribution on a continuous range has no place for values that are equal: they are told apart within their
+        # step.
         apart = np.sort(values + random.uniform(0, 1, values.size))
         drawn = JointExponential(apart, float(size), tuple(map(float, at)), most + 1.0).draw(random)
         return np.floor(drawn).astype(np.int64).clip(0, most)

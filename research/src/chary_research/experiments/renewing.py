@@ -94,7 +94,7 @@ MANY_HOMES, FEW_HOMES = 1_000, 300
 
 
 def homes(data: DataFolder, number: int) -> Panel:
-    """The three years of Ausgrid's customers over and over, of which only means are to be had: each of this many homes
+    """The three years of Ausgrid's customers over and over, of which only means are to be had. Each of this many homes
     uses its own multiple of them, and each year is warmer or colder. A month counts with 25 kWh a day or more."""
     drawn = np.random.default_rng(2)
     days = data.column(SOLAR, "mean_gross_kwh_per_customer")[: 3 * 365].reshape(3, 365)
@@ -122,7 +122,7 @@ class Ended:
 
 
 def asked(panel: Panel, budget: str, months: int, seed: int) -> Ended:
-    """What a session tells at the end of each month."""
+    """What a session says at the end of each month."""
     blocks = Blocks("day", every="month", since=f"{FIRST}-01") if budget == RENEWED else None
     options: dict[str, Any] = {"privacy_unit": "unit", "budget": _BUDGET, "ledger": ":memory:", "blocks": blocks}
     with open(panel.table(), **options, unsafe_noise=Seeded(seed)) as session:
@@ -204,7 +204,7 @@ class RenewingAlerts(Experiment):
             Trend("budgets that renew never end", np.all(renewed["last_answered"] > renewed["months"] - A_YEAR)),
             Trend("one budget ends, and with its last hit", self._ended(one)),
             Trend("no month is refused where few changes come in a year", np.all(many["answered"] == many["months"])),
-            Trend("nearly all changes are told there", np.all(many["told"] > 0.9)),
+            Trend("nearly all changes are reported there", np.all(many["told"] > 0.9)),
             Trend("more than under one budget everywhere", few["told"].mean() > one["told"].mean()),
         ]
 

@@ -76,7 +76,7 @@ EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _
 
 
 def experiment(name: str) -> Experiment:
-    """An experiment by its name; `InvalidParameter` for another name, which tells all names.
+    """An experiment by its name; `InvalidParameter` for another name, which lists all names.
 
     >>> experiment("loss-by-threshold").source
     '[GAUSS] Figure 2'
@@ -96,7 +96,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of an experiment: its rows, the files they are in, its trends, the processor seconds that its
+    """What came of an experiment: its rows, the files they are in, its trends, the CPU time that its
     pieces took.
 
     `measured` pieces of `pieces` were measured now; the others were there from an earlier run.
@@ -142,8 +142,8 @@ def reproduce(
     """Measure all pieces that are not in the folder yet, and write NAME.csv and NAME.png there.
 
     A piece that is found is used if its settings, its data, the module of its experiment and chary's version are the
-    same; it is written whole or not at all, so a run may be stopped at any time and goes on where it was. A `pool` of
-    `workers` measures several at a time. `on_progress` is told how many pieces are there, and of how many. Errors:
+    same. It is written whole or not at all, so a run may be stopped at any time and continues where it was. A `pool` of
+    `workers` measures several at a time. `on_progress` gets how many pieces are there, and of how many. Errors:
     `InvalidInput` that names the file, or the extra, that is not there, before anything is measured.
 
     >>> import tempfile

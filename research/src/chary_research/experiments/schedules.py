@@ -22,7 +22,7 @@ from chary_research.experiments.pictures import COLOURS, TOLD, legend_below, log
 from chary_research.published import published_growth
 
 KEYS: Final = 20
-# The stream grows from n to so many n rows, and all that arrive have one key: answers go stale as fast as they can.
+# The stream grows from n to this many n rows, and all that arrive have one key: answers go stale as fast as they can.
 FACTOR: Final = 20
 BETA: Final = "0.05"
 DELTA: Final = "1e-6"
@@ -42,7 +42,7 @@ def box(noise: str) -> CountsBox:
 
 
 def worst(counts: CountsBox, runs: ScheduleRuns, streams: int, source: Source) -> Floats:
-    """The largest error of each stream, a share of the rows: at each run, and just before the next one."""
+    """The largest error of each stream, a proportion of the rows: at each run, and just before the next one."""
     found, run, end = np.zeros(streams), 0, FACTOR * runs.size(0)
     while (size := runs.size(run)) < end:
         truth = rows_by_key(runs.size(0), size)
@@ -55,7 +55,7 @@ def worst(counts: CountsBox, runs: ScheduleRuns, streams: int, source: Source) -
 
 
 def at_size(counts: CountsBox, runs: ScheduleRuns, size: int, streams: int, source: Source) -> Floats:
-    """The largest error of the run at this size in each stream, a share of the rows."""
+    """The largest error of the run at this size in each stream, a proportion of the rows."""
     truth = rows_by_key(runs.size(0), size)
     told = _told(counts, runs, size - runs.size(0), truth, streams, source)
     largest: Floats = np.abs(told - truth).max(axis=1) / size
@@ -142,7 +142,7 @@ class ScheduleStreams(Experiment):
         epochs, every = found.where(runs="epochs"), found.where(runs="every size")
         ten = epochs.where(start=10_000)["promised"]
         falls = [np.all(np.diff(epochs.where(noise=noise)["promised"]) < 0) for noise in NOISES]
-        # So many streams above are beyond a chance of 1 in a million where one in twenty is allowed.
+        # This many streams above are beyond a probability of 1 in a million where one in twenty is allowed.
         most = 0.05 * epochs["streams"] + 5 * np.sqrt(0.05 * epochs["streams"])
         return [
             Trend("no more streams exceed the promise than it allows", np.all(epochs["above"] <= most)),

@@ -73,7 +73,7 @@ def condition_of(ranges: Condition) -> str:
 
 
 def share_of(ranges: Condition, rows: pa.Table) -> float:
-    """The share of the rows for which all hold; shown only because these data are public."""
+    """The proportion of the rows for which all hold; shown only because these data are public."""
     return float(np.logical_and.reduce([each.holds(rows) for each in ranges]).mean())
 
 
@@ -110,7 +110,7 @@ class SmallTables(Experiment):
     """The largest error of six queries, by epsilon and by the number of rows."""
 
     name = "growing-small-database"
-    shows = "SmallDB: the largest error of six queries, told and measured, once and on growing rows."
+    shows = "SmallDB: the largest error of six queries, promised and measured, once and on growing rows."
     source = "[GROW] Theorems 7 and 9"
     size = (10.0, 3.6)
     epsilons: Final = ("0.003", "0.01", "0.03", "0.1", "0.3", "1")
@@ -182,10 +182,10 @@ CONFIDENCE: Final = "0.95"
 
 
 class WeightsPromises(Experiment):
-    """The accuracy of 200 queries by the number of rows, told and measured."""
+    """The accuracy of 200 queries by the number of rows, promised and measured."""
 
     name = "growing-weights"
-    shows = "Multiplicative weights: accuracy of 200 queries by the number of rows, told and measured."
+    shows = "Multiplicative weights: accuracy of 200 queries by the number of rows, promised and measured."
     source = "[GROW] Theorems 14 and 17"
     size = (7.5, 3.8)
     queries: Final = 200

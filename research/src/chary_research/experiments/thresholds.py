@@ -28,7 +28,7 @@ BOUNDS: Final = {
     "tail": "exact tail, composed optimally",
     "renyi": "one Renyi order",
     "exact": "exact curve",
-    "plain": "as many plain calls: the floor",
+    "plain": "as many plain calls: the least",
 }
 # The exact tail and one Renyi order nearly coincide: pale and wide below.
 _STYLES: Final[dict[str, dict[str, Any]]] = {
@@ -132,7 +132,7 @@ class TotalsByHits(Experiment):
 
 # Accuracy of sparse vector, on fixed and on growing tables: as published, exactly, and measured.
 
-# How far from its bar every value must lie for all answers of a sparse vector to be right, run by run.
+# How far from its threshold every value must lie for all answers of a sparse vector to be right, run by run.
 
 _BAR = 10**6
 Machine = SparseVectorMachine | OneSidedMachine
@@ -195,17 +195,17 @@ def machine(form: str, hits: int, tests: int) -> Machine:
 
 
 def exact_error(made: Machine, tests: int) -> int:
-    """The error that the library tells: an upper bound on what is measured, with 95 % confidence."""
+    """The error that the library says: an upper bound on what is measured, with 95 % confidence."""
     if isinstance(made, OneSidedMachine):
         return sparse_vector.one_sided_error_up(made.sizes, tests=tests, confidence=SURE)
     return sparse_vector.error_up(made.sizes, tests=tests, confidence=SURE)
 
 
 class ThresholdErrors(Experiment):
-    """How far off a threshold may be: told by the notes, told exactly, measured."""
+    """How far off a threshold may be: by the notes, exactly, measured."""
 
     name = "threshold-errors"
-    shows = "Sparse vector: the error that the notes tell, the exact one, and what is measured."
+    shows = "Sparse vector: the error that the notes say, the exact one, and what is measured."
     source = "[SVT] Theorems 4 and 10"
     size = (11.0, 3.4)
     forms: Final = ("published", "tuned", "one-sided")
@@ -239,7 +239,7 @@ class ThresholdErrors(Experiment):
         for axes, hits in zip(panes, (1, 10), strict=True):
             part = found.where(hits=hits)
             told = part.where(form="published")
-            axes.plot(told["tests"], told["told"], "k-", label="told by the notes")
+            axes.plot(told["tests"], told["told"], "k-", label="by the notes")
             for form in self.forms:
                 line = part.where(form=form)
                 colour = COLOURS[form]
@@ -252,12 +252,12 @@ class ThresholdErrors(Experiment):
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         published, tuned, ours = (found.where(form=form) for form in self.forms)
-        # So many runs that are wrong 1 time in 20 are beyond this number less than once in a million.
+        # This many runs that are wrong 1 time in 20 are beyond this number less than once in a million.
         most = [0.05 * row["runs"] + 5 * np.sqrt(0.05 * row["runs"]) for row in found]
         one = [part.where(hits=1) for part in (tuned, ours)]
         return [
             Trend("no more runs are wrong than the exact error allows", np.all(found["wrong"] <= most)),
-            Trend("the notes tell at least twice the exact error", np.all(published["told"] > 2 * published["exact"])),
+            Trend("the notes say at least twice the exact error", np.all(published["told"] > 2 * published["exact"])),
             Trend("the tuned form errs at most 0.6 times as much", np.all(tuned["exact"] < 0.6 * published["exact"])),
             Trend(
                 "one-sided noise is as good as the tuned form for one hit", np.all(one[1]["exact"] <= one[0]["exact"])
@@ -342,5 +342,5 @@ class RoundDistances(Experiment):
             ),
             Trend("tuned noise errs at most 0.9 times as much", np.all(tuned["exact"] < 0.9 * published["exact"])),
             Trend("errors fall as the table grows", all(falls)),
-            Trend("faster with the exponent 1, where rounds keep their price", all(slower)),
+            Trend("faster with the exponent 1, where rounds keep their cost", all(slower)),
         ]

@@ -97,7 +97,7 @@ class TrainingRisks(Experiment):
                 ours = [learning.growing_risk_up(unit, start=10**4, size=size, **common) for size in sizes]
             else:
                 ours = [learning.static_risk_up(unit, size=size, **common) for size in sizes]
-            axes.plot(sizes, ours, "-", color=colour, label=f"{kind}: ours")
+            axes.plot(sizes, ours, "-", color=colour, label=f"{kind}: this work")
             axes.plot(sizes, shapes, "--", color=colour, label=f"{kind}: Table 1, no constants")
         axes.set(title="promised, 10 weights", xlabel="rows", yscale="log", ylim=(1e-9, 2))
         log_ticks(axes, sizes, most=4)

@@ -29,7 +29,7 @@ FARTHEST = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, 
 ADDED = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
 CELL = Tables({"place": ["a"]}, {"place": ["b"]}, unit=None, neighbors="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
-# The errors of two queries move in opposite directions, so that the choice between them tells something too.
+# The errors of two queries move in opposite directions, so that the choice between them says something too.
 EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, neighbors="replace")
 IN_A, IN_B = "place = 'a'", "place = 'b'"
 KEYED = count().by("place", PLACES, max_groups_per_unit=1)
@@ -104,7 +104,7 @@ REPLACED = Tables(
     neighbors="replace",
 )
 TWO_OR_ONE = Tables({"unit": [0, 1]}, {"unit": [0]})
-# Whole sessions of two algorithms, which tell a bit each.
+# Whole sessions of two algorithms, which say a bit each.
 SESSIONS = 1500
 CONDITIONS = [f"place = '{place}'" for place in PLACES]
 
@@ -146,12 +146,12 @@ def one_bit(k: int, name: str, scores: tuple[int, int]) -> calls.Algorithm:
 
 
 def bits(k: int, *scores: tuple[int, int]) -> list[calls.Algorithm]:
-    """Two of them tell two different bits of noise, and one unit changes both."""
+    """Two of them say two different bits of noise, and one unit changes both."""
     return [one_bit(k, name, scores[place % len(scores)]) for place, name in enumerate(["first", "second"])]
 
 
 def in_turn(k: int) -> Script:
-    """Which of two were chosen, one after the other, each as often as one unit tells."""
+    """Which of two were chosen, one after the other, each as often as one unit says."""
     asked = calls.Greedy(bits(k, (2, 1)), above=2)
 
     def script(session: Session) -> Any:

@@ -6,7 +6,7 @@ from chary import calls
 from chary.audit.transcripts import Tables, WorstCase, renyi
 from chary.data import count
 
-# Worst-case neighbours of calls that tell numbers.
+# Worst-case neighbours of calls that say numbers.
 
 PLACES = ["a", "b", "c"]
 # One unit more, whose only row is in one place.
@@ -64,7 +64,7 @@ NUMBERS = [
     ),
 ]
 
-# Worst-case neighbours of many numbers that are told together, and of the reports of every unit.
+# Worst-case neighbours of many numbers that are reported together, and of the reports of every unit.
 
 TWO_PLACES = ["a", "b"]
 CELLS = ["a", "b", "c", "d"]

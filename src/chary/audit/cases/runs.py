@@ -35,7 +35,7 @@ A, B = count(IN_A), count(IN_B)
 KEYS = 5
 # At this noise, as at half of it, a halt at the fourth key is nearly what the budget can pay.
 HALTING, RUN_NOISE = 3, 0.81
-# So often that what misses tell is told.
+# So often that what misses say is reported.
 ASKED = 24
 
 
@@ -165,21 +165,21 @@ RUNS = [
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), priced=True),
 ]
 
-# The worst case of a sketch: one register and the one element that falls into it, by exact laws.
+# The worst case of a sketch: one register and the one element that falls into it, by exact distributions.
 
 REGISTERS: Final = 16
-# With 15 phantoms and a least value of 4 a register tells ln(16/15) of an element, nearly all of this; with 7 and 3,
-# of twice this, ln(8/7).
+# With 15 dummy elements and a least value of 4 a register says ln(16/15) of an element, nearly all of this; with 7 and
+# 3, of twice this, ln(8/7).
 EPSILON: Final = 0.0668
 ELEMENT: Final = 1
-# Registers from here on are one outcome: a value is there with chance 1/128.
+# Registers from here on are one outcome: a value is there with probability 1/128.
 HIGHEST: Final = 8
 ONE_OR_NONE = Tables({"unit": [ELEMENT]}, {"unit": pa.array([], pa.int64())})
 
 
 class OneRegister:
-    """A source of words for a sketch of this key, of which only what is drawn for one of its registers comes from
-    another source; all other registers draw their least value."""
+    """A source of words for a sketch of this key. Only what is drawn for one of its registers comes from another
+    source; all other registers draw their least value."""
 
     def __init__(self, followed: Any, key: Words, register: int) -> None:
         self._followed, self._key, self._register = followed, key, register
@@ -198,15 +198,14 @@ class OneRegister:
 
 
 def register_law(begun: Begun, step: Step) -> Outcomes:
-    """The distribution of the register of the element once a question was asked, all registers from `HIGHEST` on
-    being one.
+    """The distribution of the register of the element once a question was asked, all registers from `HIGHEST` on being
+    one.
 
     Its value is geometric, since the hash is a random function: each value has a key under which the element has it.
-    All registers are independent, and the element falls into any. So all of them having one value is as much
-    likelier or rarer for the element as one register having it: what is found here the registers show together,
-    which may be published all (docs/theory/growing.md), and of their least value it is whether anything is published
-    at a low threshold.
-    """
+    All registers are independent, and the element falls into any. So all of them having one value is as much likelier
+    or rarer for the element as one register having it. What is found here holds for all registers together, which may
+    be published all (docs/theory/growing.md). It also holds for their least value, which decides whether anything is
+    published at a low threshold."""
     law: Outcomes = defaultdict(float)
     for value in range(1, HIGHEST + 1):
         key, register = _key_of(value)

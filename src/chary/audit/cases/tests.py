@@ -107,7 +107,7 @@ THRESHOLDS = [
         quick=True,
     ),
     WorstCase(
-        "sharp test: a hit",
+        "optimal threshold test: a hit",
         lambda k: calls.ThresholdTest(count(), above=6, hits=4),
         COUNTED.opened,
         renyi(),
@@ -116,7 +116,11 @@ THRESHOLDS = [
     WorstCase("test of keys", lambda k: calls.ThresholdTest(KEYED, above=2, epsilon=k), BOTH.opened),
     # What a hit costs is that of one key: others, which neighbours do not tell apart, would be charged besides.
     WorstCase(
-        "sharp test of keys", lambda k: calls.ThresholdTest(ALONE, above=2, hits=4), LONGER.opened, renyi(), priced=True
+        "optimal threshold test of keys",
+        lambda k: calls.ThresholdTest(ALONE, above=2, hits=4),
+        LONGER.opened,
+        renyi(),
+        priced=True,
     ),
     WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("widen", revised, COUNTED.opened),
@@ -176,8 +180,8 @@ THRESHOLDS = [
 
 # Worst-case neighbours of sparse vectors: misses that move up, and a hit that moves down.
 
-# Below the bar is a key where the one unit is not, and where it is one is at the bar: it is in the last key, or in all
-# before it. Another unit is in every key.
+# Below the threshold is a key where the one unit is not, and where it is one is at the threshold: it is in the last
+# key, or in all before it. Another unit is in every key.
 MISSED, AT = 2, 2
 EACH = list(range(MISSED + 1))
 CROSSING = Tables(
@@ -189,8 +193,8 @@ CROSSED_KEYS = count().by("place", EACH, max_groups_per_unit=len(EACH))
 # One unit that is in one of two keys.
 MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, neighbors="replace")
 PAIRED = count().by("place", range(2), max_groups_per_unit=1)
-# A histogram that answers a quarter of the rows everywhere (a cell is for places that are not listed); up to so many of
-# 151 are as near to that as alpha says.
+# A histogram that answers a quarter of the rows everywhere (a cell is for places that are not listed); up to this many
+# of 151 are as near to that as alpha says.
 EASY = 57
 WIDE: dict[str, Any] = {"universe": {"place": ["a", "b", "c"]}, "alpha": "0.2"}
 TIPPED = Tables(
@@ -202,8 +206,8 @@ TIPPED = Tables(
 
 
 def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
-    """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
-    hits is what uses up the noise of the threshold and that of a test."""
+    """Which of some keys is above, where one unit moves the first ones up and the last one down. If they miss and it
+    hits, that uses the noise of the threshold and that of a test."""
     opening = calls.SparseVector(above=AT, hits=1, epsilon=2 * k, mechanism=form, **options)
     return Chained(opening, (lambda run: run.plan(CROSSED_KEYS),))
 
@@ -216,16 +220,16 @@ def last_is_high(told: Any) -> bool:
 
 
 def one_sided(k: int, *, values: bool = False) -> Chained:
-    """Which of two keys is above with one-sided noise, the threshold lowered to where both are: that the first is not
-    and the second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
+    """Which of two keys is above with one-sided noise, the threshold lowered to where both are. That the first is not
+    above and the second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
     lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
     opening = calls.SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
     return Chained(opening, (lambda run: run.plan(PAIRED),))
 
 
 def sparse_weights(k: int) -> Chained:
-    """One round, which says how much it may spend of a budget that is kept for rounds of more rows: of the first
-    questions the count comes up beyond the most that is easy, of the last it comes down to it."""
+    """One round, which says how much it may spend of a budget that is kept for rounds of more rows. The count of the
+    first questions comes up beyond the most that is easy; that of the last comes down to it."""
     asked = [partial(_weighed, place) for place in ["a"] * MISSED + ["c"]]
     return Chained(calls.PMW(prepaid=True, **WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
