@@ -154,8 +154,8 @@ class Accounts:
 
     A call fits if its delta fits and its main part does or, where there is a basic account, its epsilons do. One that
     fits by its epsilons alone ends the main account for good: from then on every call must fit into the basic one.
-    Proof of the promise: docs/theory/charging.md, two accounts. `own` is what an analyst may still take of main and delta
-    under a cap, which holds as well. Since it counts no epsilons, the main account alone admits their calls.
+    Proof of the promise: docs/theory/charging.md, two accounts. `own` is what an analyst may still take of main and
+    delta under a cap, which holds as well. Since it counts no epsilons, the main account alone admits their calls.
 
     >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
     >>> both.fits(Amount(2), LIMIT), both.fits(Amount(3), 40), both.fits(Amount(3), 41), both.ended_by(Amount(3))

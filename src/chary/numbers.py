@@ -91,7 +91,7 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     >>> whole(0, "hits")
     Traceback (most recent call last):
     ...
-    chary.errors.InvalidParameter: hits must be a whole number of at least 1, got 0
+    chary.errors.InvalidParameter: hits must be an integer of at least 1, got 0
     """
     if type(value) is int and least <= value <= LARGEST_WHOLE:
         return value

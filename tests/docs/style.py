@@ -196,6 +196,7 @@ def message(text, node):
     """A string of code, if it is said to somebody."""
     words = re.findall(r"(?<!\S)[A-Za-z][a-z]*(?=[\s.,;:?!)]|$)", text)
     if len(words) >= WORDS_OF_A_MESSAGE and not NO_PROSE.search(text):
+        text = re.sub(r"\b[a-z_]+=(?!=)", "X", text)  # an argument keeps its name
         yield from markdown(re.sub(r"^( {4,}|\t+)", "", text, flags=re.MULTILINE), node.lineno)
 
 

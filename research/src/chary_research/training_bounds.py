@@ -18,7 +18,6 @@ def sampled_law(*, dimension: int, lipschitz: Number = 1, diameter: Number = 1, 
     a number that is stochastically at most Gamma(d), for every convex F: p = 1, the rate `d/(epsilon n)`. `lam` is for
     lam-strongly convex F. First, noise on the optimum narrows the ball down to where the optimum is, except with half
     of beta, with half of epsilon each. Then p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/theory/ermg.md.
-    beta, with half of epsilon each: p = 2, `32 L^2/lam` times two such numbers. Proofs: docs/theory/ermg.md.
 
     Errors: `InvalidParameter` for what is not positive, and for more than some 10,000 columns.
 

@@ -332,8 +332,8 @@ class Classify(sharpness.HowSharply[answers.Classified]):
     answers in one direction (counts, histograms and sums of one sign under add/remove) its noise is half.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) it is a `SharpTest` whose hit is an unclear answer: two
-    draws that differ (docs/theory/thresholds.md). `within` is a distance: from the threshold, beyond one of two, or in the
-    lead. From it on all are reported clearly. Two sides are reported half of the time at their thresholds, or where
+    draws that differ (docs/theory/thresholds.md). `within` is a distance: from the threshold, beyond one of two, or in
+    the lead. From it on all are reported clearly. Two sides are reported half of the time at their thresholds, or where
     they meet if that is nearer. While the lead is small, such a choice may report any group as clear, even one far
     behind (each of k with probability 1/k^2 at a tie). The exponential mechanism favours the larger ones even then.
 

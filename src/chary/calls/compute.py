@@ -49,8 +49,8 @@ class RunAlgorithm(Call[answers.Outcome]):
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
     Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, a prior or target of an
-    algorithm with a rho, and a q above the limit of its distributions. `AlgorithmFailed`, charged, when it raises or
-    returns what is no finite JSON value.
+    algorithm with a rho, and a q above its limit. `AlgorithmFailed`, charged, when it raises or returns
+    what is no finite JSON value.
     """
 
     algorithm: fields.Brought

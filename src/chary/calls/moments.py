@@ -411,8 +411,8 @@ class LinearRegression(Call[Regression]):
             scale = made.squares(np.eye(len(asked.bounds) + 1), [0, 1]).spread / asked.steps**2
             least = plain(float(f"{scale:.3g}"))
             return (
-                f"a coefficient has a standard error of about {least}/(n v) from the noise, and that of the sample, "
-                "for n rows in which the other columns leave its column the variance v (in halves of the ranges)"
+                f"a coefficient has a standard error of about {least}/(n v) from the noise, and that of the sample. "
+                "That is for n rows whose other columns leave its column the variance v (in halves of the ranges)"
             )
 
         return _of_moments(self, spine, asked, made, present, foretold)

@@ -128,7 +128,7 @@ class OnChange(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
     With `hits`, `price` or `within` (as for `ThresholdTest`) a new answer is published when it is `step` or more from
-    the last one. It has noise of its own, for the part `value` of the price of a change. With `epsilon` it is a noisy
+    the last one. It has noise of its own, for the part `value` of the cost of a change. With `epsilon` it is a noisy
     value rounded to a multiple of `step`. Without rounding, noise would change every answer: take a step of several
     error bars. An `Algorithm` brings its own epsilon.
 

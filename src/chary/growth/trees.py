@@ -179,7 +179,7 @@ class HistogramTree:
 
         Both ends are included; the default is all blocks that may be read and are over. As in `PMW`, an easy answer is
         free, and a hard one is charged in the blocks of its node. Under `request` each node returns its earlier answer.
-        Errors: those of a question to `PMW`; `InvalidQuery` for a block that is not over; `BudgetExceeded`, before any
+        Errors: those of a question to `PMW`. `InvalidQuery` for a block that is not over. `BudgetExceeded`, before any
         block is charged, where one cannot pay for its size, or for a hard answer with `must_verify`.
         """
         names = self._names(since, until)

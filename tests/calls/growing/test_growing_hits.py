@@ -120,7 +120,7 @@ def test_what_cannot_be_asked_is_refused_and_free(rows):
     with pytest.raises(InvalidParameter, match="proportion of the rows"):
         run.ask(count(), above=30)
     for query in (mean("age", bounds=(0, 100)), count().by("clinic", ["north"])):
-        with pytest.raises(InvalidQuery, match="one key at a time"):
+        with pytest.raises(InvalidQuery, match="one group at a time"):
             run.ask(query)
     assert len(session.history) == 1
 

@@ -58,9 +58,9 @@ def low_bits(
 ) -> LowBits:
     """Distinguish a count of `people` from one more by the last bits of a noisy answer.
 
-    The attacker tries which of both counts can give the answer at all. Some uniform number must lead to exactly these
+    The attacker tries which of both counts can give the answer. Some uniform number must lead to exactly these
     64 bits. If only one can, he is certain. Else he takes the nearer one, the best guess against exact noise. The same
-    attacker meets a session that releases the count for its whole epsilon. chary's noise is an integer drawn by integer
+    attacker meets a session that releases the count for its whole epsilon. Its noise is an integer drawn by integer
     arithmetic, so every count can give every answer, and he is back at the limit.
 
     Errors: `InvalidParameter` for an epsilon that no budget has, fewer than no people, or no sessions.

@@ -431,7 +431,7 @@ class AlarmFigure(Experiment):
         fifth = np.array([self._best(part, "optimal threshold tests", "0.2") for part in parts])
         least = np.min([best["target charging"], best["optimal threshold tests"]], axis=0)
         gaussian = np.max([best[name] for name in RULES], axis=0)
-        # The same runs are cut off by all rules, so little is left to probability.
+        # The same runs are cut off by all rules, so little is left to chance.
         room = 0.005
         return [
             Trend("pure stopping scores at least what self-reporting does", np.all(best[OURS] >= best[ADDED] - room)),
@@ -444,7 +444,7 @@ class AlarmFigure(Experiment):
             ),
             Trend("so does the tuned sparse vector", np.all(best["sparse vector"] > gaussian)),
             Trend("optimal threshold tests beat them with a fifth of the budget", np.all(fifth > gaussian)),
-            Trend("no run of losses or costs costs more than the budget", self._within(found)),
+            Trend("no run of losses or costs takes more than the budget", self._within(found)),
             Trend("no rule passes its budget, but for those of self-reporting", self._kept(found)),
         ]
 

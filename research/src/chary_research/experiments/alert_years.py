@@ -455,7 +455,7 @@ class ClinicAlerts(AlertYears):
     """The built-in panel."""
 
     name = "alert-years"
-    shows = "Three alerts on three years of weekly visits: changes beside the truth, and beside their quotes."
+    shows = "Three alerts on three years of weekly visits: changes compared with the truth and with their quotes."
     source = "chary.calls.Alert; docs/theory/charging.md, an alert pays for transitions"
 
     def years(self, data: DataFolder) -> Years:
