@@ -368,7 +368,9 @@ class Table(Answer):
         return None
 
     def __str__(self) -> str:
-        rows = [{name: shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
+        # Hits come first where not all rows are shown.
+        told = self.rows() if len(self) <= _MOST_ROWS else sorted(self.rows(), key=lambda row: not row.get("hit", True))
+        rows = [{name: shown(value) for name, value in row.items()} for row in told[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
         more += [RAW] if self._raw else []
         return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])

@@ -46,6 +46,25 @@ def test_help_opens_no_door():
     assert run_python(code).splitlines()[-1] == "[]"
 
 
+def test_a_ledger_file_needs_no_driver_of_a_server():
+    code = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "psycopg":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Nothing())
+from chary.cli import run
+for path in COMMANDS:
+    assert run([*path, "--help"]) == 0, path
+print("all")
+"""
+    paths = [list(path) for path in COMMANDS if path[:1] == ("ledger",)]
+    assert run_python(code.replace("COMMANDS", repr(paths))).endswith("all")
+
+
 def test_every_name_in_the_first_help_is_there(call):
     _, out, _ = call("--help")
     assert all(f"│ {name} " in out for (name,) in (path for path in COMMANDS if len(path) == 1))

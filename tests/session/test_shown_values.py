@@ -8,6 +8,7 @@ from chary import Algorithm, count
 from chary.accounting import LaplaceLaw, Publication, Support
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import Release, RunAlgorithm
+from chary.calls.answers import TestedKeys as Tested
 from chary.charts import Chart, Spot
 from chary.cli.answers import figures
 from chary.noise import Seeded
@@ -66,3 +67,10 @@ def test_what_has_no_interval_prints_none(opened):
     found = figures(opened().ask(RunAlgorithm(outcome)), "call")
     assert found["interval_says"].startswith("no interval")
     assert json.loads(json.dumps(found))["low"] is None
+
+
+def test_the_hits_of_a_long_test_are_printed_before_its_misses():
+    days = tuple((day,) for day in range(100))
+    lines = str(Tested(1, ("day",), days, {(77,): 512}, 90, 30.0)).splitlines()
+    assert lines[1].split()[:3] == ["77", "yes", "512"]
+    assert [line.split()[0] for line in lines[2:5]] == ["0", "1", "2"]

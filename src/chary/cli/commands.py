@@ -248,6 +248,12 @@ class SharpOptions(CallOptions):
     ] = None
 
 
+ROWS_KEPT = (
+    "Keep at most this many rows of each unit: the largest of a sum, those farthest from the middle of the bounds of a "
+    "mean. Choose a number that few units exceed."
+)
+
+
 @dataclass(kw_only=True)
 class QueryOptions:
     """The question."""
@@ -258,7 +264,7 @@ class QueryOptions:
     mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: range to which each value is clipped.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this step.")] = "1"
-    max_rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    max_rows_per_unit: Annotated[int | None, typer.Option(help=ROWS_KEPT)] = None
     missing: Annotated[str | None, typer.Option(help="Value of rows without one, for a mean.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: the sum of each unit is clipped to this range.")] = (
         None

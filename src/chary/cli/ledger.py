@@ -16,9 +16,8 @@ from chary.core.charges import accounts_of, spent_of
 from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
 from chary.ledger import Head, Ledger, Terms, Verification, ledger_exists, open_ledger
-from chary.ledger.locations import back_up
+from chary.ledger.locations import back_up, role_statements
 from chary.ledger.locations import move as moving
-from chary.ledger.postgresql.schema import role_statements
 from chary.numbers import counted, percent, priced
 from chary.session import opening, statement
 

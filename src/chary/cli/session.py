@@ -189,10 +189,11 @@ def _open(
         return open_counts(
             source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
         )
-    if (source.unit is None) != source.each_row:
-        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    # The ledger has the unit of a table, and a table without its name is none that it knows.
     if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
         raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
+    if (source.unit is None) != source.each_row:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
     common |= {"table": source.table, "neighbors": source.neighbors, "infer_types": source.infer_types}
     common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}
@@ -221,7 +222,7 @@ def question(session: Session, source: SourceOptions, query: QueryOptions) -> Qu
 
 def _bounded(query: QueryOptions) -> Sum | Mean:
     if query.bounds is None:
-        raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
+        raise InvalidParameter("a sum or a mean needs a public range for its values: --bounds LOW,HIGH")
     low, high = _pair(query.bounds, "--bounds", "0,5000")
     common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
     common["max_rows_per_unit"] = query.max_rows_per_unit

@@ -109,4 +109,7 @@ def declare(name: str, kind: TypeClass, engine_type: str) -> str:
     """What to do about a text that was meant to be of another type: the end of a message; empty for other columns."""
     if kind is not TypeClass.STRING:
         return ""
-    return f"; if it is text because a CSV was opened without types, open it with columns={{{name!r}: {engine_type!r}}}"
+    # Cells with decimals are no BIGINT, and would be NULL.
+    also = ", or DOUBLE if it has decimals" if engine_type == "BIGINT" else ""
+    way = f"open it with columns={{{name!r}: {engine_type!r}}}{also}"
+    return f"; if it is text because a CSV was opened without types, {way}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,14 @@ def bare(target: str | Path, timeout: float = 30.0) -> tuple[Transactions, Upkee
     from chary.ledger.postgresql.store import bare_store  # noqa: PLC0415
 
     return bare_store(str(target), timeout)
+
+
+def role_statements(schema: str, analysts: Sequence[str]) -> str:
+    """SQL for the roles of analysts on a server; see `postgresql.schema.role_statements`."""
+    _driver()
+    from chary.ledger.postgresql.schema import role_statements as statements  # noqa: PLC0415
+
+    return statements(schema, analysts)
 
 
 def _driver() -> None:

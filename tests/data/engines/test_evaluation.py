@@ -1,5 +1,6 @@
 """The engine against the pure-Python oracle, for every kind of query."""
 
+import datetime
 import math
 
 import numpy as np
@@ -134,6 +135,8 @@ def test_iso_strings_are_keys_of_a_date_column():
         (count().by("n", [True]), "cannot be of type boolean"),
         (count().by("x", [1]), "is a float"),
         (count().by("d", ["2013-1-1"]), "cannot be of type string"),
+        (count().by("t", [datetime.date(2013, 1, 1)]), "give each as a datetime"),
+        (count("k >= 5"), "or DOUBLE if it has decimals"),
         (count().by("nobody", [1]), "unknown column"),
         (count("nobody = 1"), "unknown column"),
         (chary.sum("nobody", bounds=(0, 1)), "unknown column"),
@@ -147,6 +150,7 @@ def test_iso_strings_are_keys_of_a_date_column():
 )
 def test_queries_that_do_not_fit(query, says):
     columns = {"k": ["a"], "n": [1], "x": [1.5], "b": [True], "d": pa.array([1], pa.date32())}
+    columns["t"] = pa.array([1], pa.timestamp("us"))
     with pytest.raises(InvalidQuery, match=says):
         open_rows(columns).prepare(query)
 

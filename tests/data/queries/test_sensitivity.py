@@ -153,7 +153,7 @@ def test_the_refusal_shows_calls_that_work():
     assert "sum('x', bounds=(0, 1234567), max_rows_per_unit=1)" in str(caught.value)
     with pytest.raises(InvalidQuery, match="each row is one"):
         chary.sum("x", bounds=(0, 1), max_rows_per_unit=1).sensitivity(ROWS[0])
-    with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), max_rows_per_unit=1\)"):
+    with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), max_rows_per_unit=12\)"):
         mean("x", bounds=(0, 1)).parts(UNITS[0])
 
 

@@ -447,6 +447,8 @@ def _key_columns(domain: Domain, schema: Schema) -> dict[str, tuple[str, list[An
     for index, name in enumerate(domain.columns):
         kind, values = kind_of(schema, name), [row[index] for row in domain.rows]
         hint = declare(name, kind, _DECLARED.get(domain.kinds[index], "DOUBLE")) if name in schema else ""
+        if kind is TypeClass.TIMESTAMP:
+            hint = "; give each as a datetime, or store days as dates"
         columns[f"k{index}"] = (str(kind), _typed(name, kind, domain.kinds[index], values, hint))
     return columns | {POSITION: ("int64", list(range(len(domain))))}
 

@@ -256,7 +256,7 @@ def _keys(part: Written, kind: str, column: str | None, most: int) -> list[Any]:
             raise InvalidQuery(_no_ranges(part.text, column or "day"))
         return [day.isoformat() for day in _range(part.text, *days, most)]
     if kind not in (TypeClass.INTEGER, TypeClass.DATE):
-        raise InvalidQuery(f"{part.text!r}: ranges are for integers and dates")
+        raise InvalidQuery(f"{part.text!r}: ranges are for integers and dates; list the keys, or store days as dates")
     low, high = (parse_key(Written(end, False), kind) for end in (first, last))
     return _range(part.text, low, high, most)
 

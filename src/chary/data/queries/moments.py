@@ -152,8 +152,11 @@ class Mean(Keyed[AnsweredT]):
     def _check_limit(self, unit: str | None) -> None:
         if unit is not None and self.max_rows_per_unit is None:
             low, high = (written(edge) for edge in self.bounds)
-            call = f"mean({self.column!r}, bounds=({low}, {high}), max_rows_per_unit=1)"
-            raise InvalidQuery(f"one {unit} may have many rows: limit them with {call}")
+            call = f"mean({self.column!r}, bounds=({low}, {high}), max_rows_per_unit=12)"
+            raise InvalidQuery(
+                f"one {unit} may have many rows: limit them with {call}; the mean is of the kept rows alone, "
+                "so choose a limit that few exceed"
+            )
         if unit is None and self.max_rows_per_unit is not None:
             raise InvalidQuery("max_rows_per_unit is for a privacy unit with many rows; here each row is one")
 
