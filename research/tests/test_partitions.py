@@ -20,7 +20,7 @@ from chary_research.workloads import covid_tests
 KNOWN = Partitioned(covid_tests(400), 4)
 COUNTS = KNOWN.counts(3)
 GIVEN = (KNOWN, COUNTS, 0.05, 0.001, 5)
-CLEAR = {"budget": "1000000", "hits": 50}
+CLEAR = {"budget": "1000000", "hits": 50, "rows": 200}
 
 
 def test_how_far_sums_of_laplace_noises_are():
@@ -112,7 +112,9 @@ def test_a_tree_of_pmw_is_that_of_the_library(monkeypatch, update):
     options = {"privacy_unit": None, "budget": budget, "ledger": ":memory:", "blocks": rule}
     asked = list(KNOWN.stream(25, 1, 4, arriving=False))
     with chary.open(rows, **options, unsafe_noise=Seeded(1)) as session:
-        call = PMW(universe=KNOWN.workload.universe, alpha="0.047", hits=CLEAR["hits"], update=update)
+        call = PMW(
+            universe=KNOWN.workload.universe, alpha="0.047", hits=CLEAR["hits"], rows=CLEAR["rows"], update=update
+        )
         tree = HistogramTree(session, call, size=Release(chary.count(), rho=100))
         ours = PMWTree(*GIVEN, **CLEAR, alpha="0.047", update=update, size="100")
         for number, (first, last) in asked:

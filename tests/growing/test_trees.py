@@ -19,7 +19,7 @@ from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PLENTY, sessions
 
 CELLS = Universe({"age": [0, 1, 2, 3], "ill": [0, 1]}, missing=False)
-CALL = PMW(universe=CELLS, alpha="0.1", epsilon=PLENTY)
+CALL = PMW(universe=CELLS, alpha="0.1", epsilon=PLENTY, rows=100)
 SIZE = Release(count(), epsilon=PLENTY)
 RELEASED = Release(count(), epsilon=20)
 CLEAR = Budget(epsilon=1000, delta=1e-6)
@@ -247,8 +247,8 @@ def test_closed_blocks_are_asked_no_more(weekly):
 @pytest.mark.parametrize(
     ("how", "error", "told"),
     [
-        ({"call": replace(CALL, rows=5)}, InvalidParameter, "the tree says rows= and warm_start="),
-        ({"call": replace(CALL, warm_start=5)}, InvalidParameter, "the tree says rows= and warm_start="),
+        ({"call": replace(CALL, rows=None)}, InvalidParameter, "rows=10_000"),
+        ({"call": replace(CALL, warm_start=5)}, InvalidParameter, "the tree says warm_start="),
         ({"call": PMW(prepaid=True, universe=CELLS, alpha="0.1", epsilon=1)}, InvalidParameter, "not prepaid"),
         ({"call": SIZE}, InvalidParameter, "give a PMW"),
         ({"call": replace(CALL, universe={"visits": [0, 1]})}, InvalidQuery, "visits"),

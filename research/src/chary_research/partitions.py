@@ -359,7 +359,7 @@ class PMWTree(RangeAnswering):
     def _run(self, node: Span) -> PMWRun:
         if node not in self._runs:
             rows = sum(self._stated[node[0] : node[1] + 1])
-            call = at_size(PMW(universe=self.known.workload.universe, rows=rows, **self._how), node[1] - node[0] + 1)
+            call = at_size(PMW(universe=self.known.workload.universe, **self._how), rows)
             law = call.law(self.filter, NeighborRelation("add_remove", None), rows)
             run: Any = PMWRun(None, 1, {})  # type: ignore[arg-type]
             run.law, run.memory = law, HistogramMemory(law, self._schema)

@@ -1,6 +1,7 @@
 """A tree of public histograms over blocks: proportions of the rows of any range of blocks, from a few of its nodes."""
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,17 +43,25 @@ def spans(first: int, last: int) -> Iterator[Span]:
         first += length
 
 
-def at_size(call: PMW, blocks: int) -> PMW:
-    """The call of a node of m blocks, where that of one block is known. Noise in rows may be m times as large for the
-    same accuracy of proportions, so that a hard answer has a privacy cost that is m squared times smaller.
+def at_size(call: PMW, rows: int) -> PMW:
+    """The call of a node of this many rows, where `hits`, `price` or `epsilon` are those at `call.rows` rows.
 
-    >>> call = PMW(universe={"ill": [True, False]}, alpha="0.1", hits=50)
-    >>> at_size(call, 4).hits, float(at_size(PMW(universe=call.universe, alpha="0.1", price="0.02"), 2).price)
-    (800, 0.005)
+    At m times the rows, noise may be m times as large for the same accuracy of proportions. So a hard answer has a
+    privacy cost that is m squared times smaller. Hits are rounded down, which keeps the accuracy.
+
+    >>> call = PMW(universe={"ill": [True, False]}, alpha="0.1", hits=50, rows=1000)
+    >>> at_size(call, 4000).hits, at_size(call, 700).hits
+    (800, 24)
     """
-    said = {"hits": blocks**2, "price": Fraction(1, blocks**2), "epsilon": Fraction(1, blocks)}
-    known = {name: (getattr(call, name), times) for name, times in said.items()}
-    return replace(call, **{name: value * times for name, (value, times) in known.items() if value is not None})
+    if call.rows is None:
+        return replace(call, rows=rows)
+    times = Fraction(rows, call.rows)
+    said = {
+        "hits": call.hits and max(1, math.floor(call.hits * times**2)),
+        "price": call.price and call.price / times**2,
+        "epsilon": call.epsilon and call.epsilon / times,
+    }
+    return replace(call, rows=rows, **{name: value for name, value in said.items() if value is not None})
 
 
 def _places(node: Span) -> range:
@@ -120,10 +129,10 @@ class HistogramTree:
     """Proportions of the rows of ranges of blocks, by private multiplicative weights over a binary tree of blocks.
 
     A question about a range asks the fewest nodes that make it up. Each is a run of `PMW` over its blocks, opened when
-    it is first needed. `call` says its universe, alpha and accuracy. `hits=`, `price=` or `epsilon=` are those of one
-    block, and a node of m blocks has `m**2` hits for each of them. With `tests=` and `sure=` alone each node has the
-    least privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes of nodes are
-    sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
+    it is first needed. `call` says its universe, alpha and accuracy. `hits=`, `price=` or `epsilon=` are those of a
+    node of `rows=` rows, and a node of m times the rows has `m**2` times the hits. With `tests=` and `sure=` alone each
+    node has the least privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes
+    of nodes are sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
 
     Guarantee: that of the session. Each node is charged in its own blocks alone: a block pays for the nodes that
     contain it, one for each power of two. Each node is accurate as `PMW` says, and so is their mean. Blocks that are
@@ -142,7 +151,7 @@ class HistogramTree:
     >>> session = chary.open(
     ...     tests, privacy_unit=None, budget=chary.Budget(epsilon=1, delta=1e-6), ledger=":memory:", blocks=rule
     ... )
-    >>> call = chary.calls.PMW(universe={"ill": [True, False]}, alpha="0.1", hits=100)
+    >>> call = chary.calls.PMW(universe={"ill": [True, False]}, alpha="0.1", hits=100, rows=10_000)
     >>> tree = HistogramTree(session, call, size=chary.calls.Release(chary.count(), rho="0.00002"))
     >>> found = tree.ask("ill", since="2024-W02", until="2024-W07")
     >>> [node.until for node in found.nodes], found.verified, abs(found.share - 1 / 9) < 0.1
@@ -155,8 +164,10 @@ class HistogramTree:
         """Nothing is charged or read."""
         if session.spine.blocks is None:
             raise InvalidQuery('a tree is over blocks: chary.open(..., blocks=chary.Blocks("day", since="2024-W01"))')
-        if not isinstance(call, PMW) or call.prepaid or call.rows is not None or call.warm_start is not None:
-            raise InvalidParameter("give a PMW that is not prepaid; the tree says rows= and warm_start= for each node")
+        if not isinstance(call, PMW) or call.prepaid or call.warm_start is not None:
+            raise InvalidParameter("give a PMW that is not prepaid; the tree says warm_start= for each node")
+        if call.rows is None and not (call.hits is call.price is call.epsilon is None):
+            raise InvalidParameter("state the number of rows for which hits=, price= or epsilon= is meant: rows=10_000")
         if not isinstance(size, Release) or size.query != Count():
             raise InvalidParameter('size is a release of all rows, such as Release(count(), rho="0.00001")')
         self.call, self.size, self.warm = call, size, warm
@@ -255,7 +266,7 @@ class HistogramTree:
         rows = max(1, round(sum(self._sizes[place] for place in _places(node))))
         source, key = self._nearest(node) if self.warm else None, self._named(node)
         began = None if source is None else source.call
-        call = replace(at_size(self.call, len(_places(node))), rows=rows, warm_start=began)
+        call = replace(at_size(self.call, rows), warm_start=began)
         within = self._session.blocks(*self._ends(node))
         try:
             run = within.start(call, request=key)

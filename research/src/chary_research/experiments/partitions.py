@@ -26,9 +26,16 @@ BUDGET, HITS = "1.2", 144
 
 @cache
 def opened() -> dict[str, Any]:
-    """How a node of one week is opened."""
+    """How a node of `ROWS` rows is opened; the accuracy of others is the same."""
     found = Opening.found(covid_tests(ROWS), Wanted(ROWS, ALPHA, BETA), Budget(epsilon=BUDGET, delta=DELTA), HITS)
-    return {"budget": BUDGET, "hits": HITS, "value": found.value, "alpha": found.alpha, "update": "refitted"}
+    return {
+        "budget": BUDGET,
+        "rows": ROWS,
+        "hits": HITS,
+        "value": found.value,
+        "alpha": found.alpha,
+        "update": "refitted",
+    }
 
 
 def ours(*given: Any, **how: Any) -> RangeAnswering:
