@@ -56,7 +56,7 @@ def at_size(call: PMW, rows: int) -> PMW:
     if call.rows is None:
         return replace(call, rows=rows)
     times = Fraction(rows, call.rows)
-    said = {
+    said: dict[str, Any] = {
         "hits": call.hits and max(1, math.floor(call.hits * times**2)),
         "price": call.price and call.price / times**2,
         "epsilon": call.epsilon and call.epsilon / times,
