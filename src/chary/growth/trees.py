@@ -56,12 +56,14 @@ def at_size(call: PMW, rows: int) -> PMW:
     if call.rows is None:
         return replace(call, rows=rows)
     times = Fraction(rows, call.rows)
-    said: dict[str, Any] = {
-        "hits": call.hits and max(1, math.floor(call.hits * times**2)),
-        "price": call.price and call.price / times**2,
-        "epsilon": call.epsilon and call.epsilon / times,
-    }
-    return replace(call, rows=rows, **{name: value for name, value in said.items() if value is not None})
+    hits, price, epsilon = (None if each is None else Fraction(each) for each in (call.hits, call.price, call.epsilon))
+    return replace(
+        call,
+        rows=rows,
+        hits=hits and max(1, math.floor(hits * times**2)),
+        price=price and price / times**2,
+        epsilon=epsilon and epsilon / times,
+    )
 
 
 def _places(node: Span) -> range:
