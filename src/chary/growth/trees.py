@@ -56,11 +56,11 @@ def at_size(call: PMW, rows: int) -> PMW:
     if call.rows is None:
         return replace(call, rows=rows)
     times = Fraction(rows, call.rows)
-    hits, price, epsilon = (None if each is None else Fraction(each) for each in (call.hits, call.price, call.epsilon))
+    price, epsilon = (None if each is None else Fraction(each) for each in (call.price, call.epsilon))
     return replace(
         call,
         rows=rows,
-        hits=hits and max(1, math.floor(hits * times**2)),
+        hits=call.hits and max(1, math.floor(call.hits * times**2)),
         price=price and price / times**2,
         epsilon=epsilon and epsilon / times,
     )
