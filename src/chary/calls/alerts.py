@@ -265,7 +265,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
     The same where mostly false alarms are expected at the number of versions (`tests`, or 52 without it), unless
     `below_margin=True` confirms the call.
 
-    Source: [TCT] section 4; docs/theory/charging.md, an alert pays for transitions.
+    Source: [TCT] section 2.1; docs/theory/charging.md, an alert pays for transitions.
 
     >>> import chary, pyarrow as pa
     >>> public = {"privacy_unit": None, "neighbors": "replace", "budget": chary.Budget(epsilon=1, delta=1e-6)}

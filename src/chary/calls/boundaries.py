@@ -57,7 +57,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for its number of outcomes. That is a
     call of 4/3 epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs it is
     `UnanimousCall(epsilon, runs)` (this work); a run that failed agrees with none. Where both are published it is
-    `TwiceCall( epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] section 4). A delta of the algorithm is paid for each
+    `TwiceCall( epsilon)`, 2 epsilon-DP (black-box boundary, [TCT] Lemma F.1). A delta of the algorithm is paid for each
     run, in the wrapper twice (docs/theory/charging.md).
 
     Errors: `InvalidParameter` for an algorithm without outcomes or probabilities where there are no runs, and for one
@@ -326,7 +326,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
 
     Guarantee: with `epsilon` and one threshold a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(
     epsilon, 2)`: about 4/3 epsilon-DP ([TCT] Algorithm 4). With two thresholds it is one epsilon-DP call in which
-    "between" is a q-target. The nearer the thresholds, the more expensive is a hit ([TCT] section 4; discrete noise:
+    "between" is a q-target. The nearer the thresholds, the more expensive is a hit ([TCT] Lemma G.1; discrete noise:
     docs/theory/charging.md). With groups it is the epsilon-DP exponential mechanism over them, inside the boundary
     wrapper: `BoundaryCall(epsilon)`. Each group may change by the query's sensitivity. Where neighbours change all
     answers in one direction (counts, histograms and sums of one sign under add/remove) its noise is half.

@@ -442,7 +442,7 @@ def check_most(k: int, candidates: int, words: str) -> None:
         raise InvalidParameter(f"k is {k}, but there are only {candidates} {words}")
 
 
-# Greedy choice: candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
+# Greedy choice: candidates whose scores depend on what was chosen before ([TCT] section 2.2, coverage).
 
 
 @call(
@@ -610,7 +610,7 @@ class Select(sharp.Valued[Selected]):
     conditions or private algorithms.
 
     Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
-    target "published" ([TCT] section 4). One that fails reaches no threshold, and the deltas of all are paid. A counted
+    target "published" ([TCT] Lemma 2.4). One that fails reaches no threshold, and the deltas of all are paid. A counted
     candidate is tested as a group by `ReleaseIf`. By `hits`, `price` or `within` each is a `SharpTest` with a fresh
     value, and by `epsilon` an epsilon-DP call. Many against too low a threshold are refused alike (see `Threshold`).
     One unit may meet all conditions, and be in as many groups as the query says. When the budget cannot pay for that

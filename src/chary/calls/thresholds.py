@@ -518,7 +518,7 @@ class ThresholdTest(Threshold[AnsweredT]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free. Of a query with groups
     which groups are, in order and in one scan.
 
-    Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 4); otherwise
+    Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 2.1); otherwise
     `SharpTest` at the order of the session's filter. A mean is tested through the sum of its differences from the
     threshold, which needs no count. With `tests` the threshold lies half way between false alarms and misses; without,
     a value at the threshold hits with probability one half. Each group is such a call of its own. One unit can be in a

@@ -239,7 +239,7 @@ class OneSidedMachine:
         return Geometric(threshold), Geometric(test)
 
 
-# Between thresholds ([TCT] section 1): low and high are free, only the zone between them is paid.
+# Between thresholds ([TCT] section 2.6): low and high are free, only the zone between them is paid.
 
 Zone = Literal["low", "between", "high"]
 
