@@ -115,7 +115,7 @@ class AgreedTerms:
         return None if test.value_rho is None else test.value_noise(sensitivity)
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off this many tests may be together, in sensitivities."""
+        """The margin of this many tests together, in sensitivities."""
         return self.sharpness(1, Fraction(1)).within(tests, confidence)
 
 

@@ -214,8 +214,8 @@ class AlertState:
         return [told for told in self.results if told.changed]
 
     def false_alarms(self, versions: int = A_YEAR, *, truth: Number = 0) -> float | None:
-        """Expected firings at this many versions, at most, of groups whose truth is at most `truth`; None if that is
-        not below the threshold. Nothing is read."""
+        """The most firings that are expected at this many versions, of groups whose truth is at most `truth`; None if
+        that is not below the threshold. Nothing is read."""
         steps = -int(-exact(truth, "truth") // self._law.call.counted.grid)
         return self._law.expected().alarms(steps, self._law.groups * whole(versions, "versions"))
 

@@ -72,7 +72,7 @@ def published(
 
 
 def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Silence:
-    """What it says of a value of this query that a test against this many steps with these tails did not report it."""
+    """What a missing value of this query means, after a test against a threshold in steps with these tails."""
     floor, ceiling = query.known_range(neighbor_relation)
     return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
 
@@ -80,7 +80,7 @@ def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, thre
 def published_best(
     noise: Additive, query: Query, neighbor_relation: NeighborRelation, *, candidates: int, most: int
 ) -> LargestOf:
-    """How values with this noise were published: as the largest `most` of this many candidates."""
+    """How values with this noise were published: as the largest `most` of this number of `candidates`."""
     known = published(noise, query, neighbor_relation)
     return LargestOf(
         known.noise, candidates=candidates, most=most, grid=known.grid, floor=known.floor, ceiling=known.ceiling

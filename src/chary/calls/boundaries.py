@@ -286,7 +286,7 @@ class Clearly:
 
 @lru_cache(maxsize=KEPT)
 def label_draws(test: SharpTest, labels: int, steps: int) -> boundaries.LabelDraws:
-    """The draws of this many labels at this cost, of depths that one unit moves by this many steps."""
+    """The draws of this many `labels` by this test, of depths that one unit moves by at most `steps` steps."""
     return boundaries.LabelDraws(draw_table(test, labels, steps), labels)
 
 

@@ -770,7 +770,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
 
         Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
         Reserved is the most that any outcome of these steps can have lost, less what the run was charged before;
-        charged is the loss of the outcome, less the same. At most this many keys are tested as the budget can pay for.
+        charged is the loss of the outcome, less the same. At most as many groups are tested as the budget can pay for.
         A run that is charged by hits is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile
         is thrown away by the transaction, unseen.
         """

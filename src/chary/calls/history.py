@@ -94,7 +94,7 @@ class History:
         return Findings.of([Finding(call.number, found.key, found.value, found.told) for found in answer.findings])
 
     def _most(self, run: int) -> int | None:
-        """How many values a run can publish, where it was opened for this many."""
+        """The number of values that a run can publish, where its opening limits them."""
         stored = numbered(self.spine, run)
         opened = run_of(stored.kind) if stored.kind in run_kinds() and stored.dataset == self.spine.dataset else None
         if opened is None or not any(asked.publishes for asked in opened.questions):

@@ -53,7 +53,7 @@ def rho_of(price: Fraction, order: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How accurately: by `hits`, or `price`, or `within` for this many `tests` together; see `HowSharply`."""
+    """The accuracy: by `hits`, or `price`, or `within` for all `tests` together; see `HowSharply`."""
 
     hits: int | None
     price: Number | None
@@ -75,7 +75,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Sharpness:
-    """An optimal test of values that move by at most this many steps: its distribution, its threshold, and the rho of
+    """An optimal test of values of a given sensitivity in steps: its distribution, its threshold, and the rho of
     the value of a hit.
 
     `event` is the cost of a hit with its value; `bar` is added to the steps above the threshold.
@@ -102,7 +102,7 @@ class Sharpness:
         return float(hit if distance < 0 else 1 - hit)
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off this many tests may be together; the threshold is placed for as many as the call names."""
+        """The margin of this many tests together; the threshold is placed for as many as the call names."""
         table, chance = self.sampler.table, chance_of_each(confidence, tests)
         steps = max(table.false_alarm_reach(chance) + self.bar, table.miss_reach(chance) - self.bar)
         return forecast.Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)

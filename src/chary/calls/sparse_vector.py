@@ -96,7 +96,7 @@ class SparseLaw:
         return 1 if isinstance(noise, sparse_vector.OneSidedNoise) else noise.thresholds
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
-        """How far off this many tests may be, in the units of the questions; `published` for the published form."""
+        """The margin of this many tests, in the units of the questions; `published` for the published form."""
         call, published = self.call, None
         steps = self.machine.error_up(tests, confidence)
         if call.mechanism == "published":
@@ -164,7 +164,7 @@ class SparseState:
     left: int
 
     def accuracy(self, *, tests: int, confidence: Number = "0.95") -> forecast.Within:
-        """How far off it may be over this many tests from its opening on; nothing is read."""
+        """The margin of this many tests from its opening on; nothing is read."""
         return self.law.within(whole(tests, "tests"), confidence)
 
 

@@ -329,7 +329,7 @@ class Workload:
         ]
 
     def quick(self, rows: int, measure: small_database.Measure) -> bool:
-        """Whether all databases of this many rows can be gone through in a few seconds."""
+        """Whether all databases of this many rows can be examined in a few seconds."""
         light = rows <= LONGEST and self.classes.light(rows, measure, QUICK_BITS)
         return light and len(self.queries) * rows * self.grid <= QUICK and self.classes.feasible(rows, QUICK)
 

@@ -639,7 +639,7 @@ def in_order(
     at_once: int,
     kind: str | None = None,
 ) -> Plan[AnswerT]:
-    """This many tests by one distribution, of what is read, in order; neighbours differ in this many `parts`.
+    """Tests by one distribution, of what is read, in order; neighbours differ in at most `parts` of them.
 
     `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. Noise that decides
     what is a hit is no value of a call that asks for none: it is not published.

@@ -187,10 +187,10 @@ class HistogramState(ABC):
 
     @abstractmethod
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
-        """How many hard queries are left, and how accurate this many answers are now."""
+        """The number of hard queries that are left, and the accuracy of this many answers now."""
 
     def _figures(self, held: Held, size: int, queries: int, left: int | None) -> dict[str, Any]:
-        """What both forms tell, with this many hard queries left."""
+        """What both forms report, with this many hard queries left."""
         law, epsilon = self._law, self._law.now(held, size)[0].get("epsilon")
         return {
             "hard": held.hard,

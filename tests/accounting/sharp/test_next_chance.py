@@ -67,7 +67,7 @@ def test_a_price_for_misses_lets_chances_climb_faster():
         ({"p": "0.5", "order": 18, "price": 1001}, "at most 1000"),
         ({"p": 0, "order": 18, "price": 1}, "p must be greater than 0"),
         ({"p": 1, "order": 18, "price": 1}, "less than 1"),
-        ({"p": "0.5", "order": 18, "price": 1, "miss_price": 2}, "at most price"),
+        ({"p": "0.5", "order": 18, "price": 1, "miss_price": 2}, "at most `price`"),
         ({"p": "0.5", "order": 18, "price": 1, "miss_price": -1}, "at least 0"),
     ],
 )

@@ -87,7 +87,7 @@ def test_usual_prices_have_a_chance_for_each_sensitivity():
 
 
 def test_a_price_beyond_all_stretching_is_refused_with_the_least_that_works():
-    with pytest.raises(InvalidParameter, match="needs a price of at least") as refused:
+    with pytest.raises(InvalidParameter, match="needs a price of a hit of at least") as refused:
         sharp_table(order=18, price=least_price(Fraction(18), Fraction(9, 10**6)))
     least = str(refused.value).split()[-1]
     assert sharp_table(order=18, price=least).spacing > 1
