@@ -257,7 +257,7 @@ def test_the_larger_part_of_a_charge_counts_wherever_it_is_told(opened):
     assert (quote.price_if_hit, quote.price_if_miss, quote.most_charged) == (0.75, 0.75, 0.75)
     assert (quote.hits_left, quote.left, quote.left_after) == (1, 1, 0.25)
     assert "Cost: 75 % of the budget" in str(quote)
-    assert "one leaves at least 25 %" in str(quote)
+    assert "this call leaves at least 25 %" in str(quote)
     answer = session.ask(asked)
     assert (answer.charged.share, answer.left.share) == (0.75, 0.25)
     assert (session.history[0].share, session.spent.share, session.remaining.share) == (0.75, 0.75, 0.25)

@@ -138,7 +138,7 @@ def test_a_quote_tells_what_is_left_after_the_worst(opened):
         assert quote.left == pytest.approx(session.remaining.share)
         session.ask(call)
         assert session.remaining.share == pytest.approx(quote.left_after)
-        assert any(f"one leaves at least {percent(quote.left_after)}" in line for line in quote.lines())
+        assert any(f"this call leaves at least {percent(quote.left_after)}" in line for line in quote.lines())
     too_much = session.quote(Release(count(), epsilon=5))
     assert not too_much.fits
     assert too_much.left_after < 0

@@ -150,8 +150,8 @@ class Quote:
         if self.error_bar is not None:
             lines.append(f"With {CONFIDENT}, a published value is within {plain(self.error_bar)} of the truth")
         if self.wrong_call is not None:
-            wrong = f"is misclassified with probability {plain(self.wrong_call)}"
-            lines.append(f"A value {self._apart()} the threshold {wrong}")
+            wrong = plain(float(f"{self.wrong_call:.2g}"))
+            lines.append(f"A value {self._apart()} the threshold is misclassified with probability {wrong}")
         if self.shortfall is not None:
             lines.append(f"With {CONFIDENT}, the chosen candidate is within {plain(self.shortfall)} of the best")
         if self.rank_error is not None:
@@ -204,7 +204,7 @@ class Quote:
             return f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}"
         what = "call" if self.price_if_hit == self.price_if_miss else "hit"
         fit = counted(self.hits_left or 0, f"such {what}", f"such {what}s")
-        return f"The remaining budget pays for {fit}; one leaves at least {percent(max(0.0, self.left_after))}"
+        return f"The remaining budget pays for {fit}; this call leaves at least {percent(max(0.0, self.left_after))}"
 
     def _not_free(self) -> str:
         """What would make misses free, where they could be."""
