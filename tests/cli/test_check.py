@@ -108,5 +108,5 @@ def test_another_budget_is_refused_with_the_ways_there_are(call, broken):
     line = "test broken.csv --unit patient_id --count --above 9 --hits 20"
     assert call(f"{line} --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     code, _, err = call(f"{line} --budget-epsilon 1")
-    assert (code, "say no budget to go on" in err) == (2, True)
+    assert (code, "Leave the budget out to continue" in err) == (2, True)
     assert call(line)[0] == 0

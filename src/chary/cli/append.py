@@ -66,7 +66,7 @@ def _append(
     again: Again = None,
     alerts: Alerts = False,
 ) -> commands.Found:
-    """Add batches of rows to a table of a DuckDB file or a server; contents that came before are not added twice.
+    """Add batches of rows to a table of a DuckDB file or a server; contents that it added before are not added twice.
 
     A batch is added whole or not at all, also when the machine dies, and nothing is charged. The contents are the key:
     the same file under another name is the same batch. What fails is reported, and batches before it stay; a folder

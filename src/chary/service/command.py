@@ -294,7 +294,9 @@ def revoke(
 ) -> None:
     """End a token now, also in a service that runs."""
     if not _tokens(service_config(config)).revoke(token):
-        raise InvalidParameter("there is no valid token of that name")
+        raise InvalidParameter(
+            "no valid token has that name: it is the middle part of a token, as `chary token list` shows it"
+        )
     _tell({"revoked": token}, as_json)
 
 

@@ -314,8 +314,8 @@ class BudgetChoice:
         """Whatever the caller said must be what the ledger holds."""
         if self.budget is not None and self.budget != held.budget:
             raise LedgerMismatch(
-                f"the ledger holds this dataset under {held.budget}, not {self.budget}: say no budget to go on "
-                "under its own; another takes a new ledger, which does not count what this one spent: both add up"
+                f"the ledger holds this dataset under {held.budget}, not {self.budget}, and nobody can change that. "
+                "Leave the budget out to continue. A new ledger would be a second budget: what both reveal adds up"
             )
         if self.kind is not None and self.kind != held.kind:
             raise LedgerMismatch(f"the ledger prices this dataset by the {held.kind} filter, not {self.kind}")
