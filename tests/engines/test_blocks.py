@@ -91,7 +91,7 @@ def test_values_and_elements_of_several_blocks(engine, shared, neighbors, unit, 
 def test_what_is_of_all_rows_of_a_unit_is_refused(shared):
     """What is remembered of units, and what an author asserts of code, is of a unit and not of one in a block."""
     part, _ = in_blocks(shared("cells", "add_remove", "u"), "d", "year")
-    with pytest.raises(InvalidQuery, match="ask it of one block"):
+    with pytest.raises(InvalidQuery, match="Ask it of one block"):
         part.snapshot()
     with pytest.raises(InvalidQuery, match="ask a session of one block"):
         part.held.living(ANSWERED["count"][2](Picker(random.Random(1), None, None), {})[0], part.part)

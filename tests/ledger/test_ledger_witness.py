@@ -109,7 +109,7 @@ def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monk
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(LedgerError, match="witness cannot be written: No space left"):
+        with pytest.raises(LedgerError, match="checkpoint cannot be written: No space left"):
             ledger.settle(call, Amount(1), 1, 1, ANSWER)
     ledger.close()
     again = open_ledger(path, witness=witness)
@@ -127,9 +127,9 @@ def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witnes
     other = open_ledger(path, witness=witness)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(LedgerError, match="witness cannot be written"):
+        with pytest.raises(LedgerError, match="checkpoint cannot be written"):
             ledger.settle(call, Amount(1), 1, 1, ANSWER)
-        with pytest.raises(LedgerError, match="witness cannot be written"):
+        with pytest.raises(LedgerError, match="checkpoint cannot be written"):
             other.replay("visits", "ann", "monday", "count", QUESTION)
     head = other.head()
     assert Witness(witness).read() != head
@@ -162,7 +162,7 @@ def test_a_witness_takes_the_place_of_no_other_file(path, witness):
     witness.write_text("patient,visits\n1,3\n")
     with pytest.raises(InvalidParameter, match="another file"):
         ledger.witness(witness)
-    with pytest.raises(LedgerError, match="is no witness"):
+    with pytest.raises(LedgerError, match="is no checkpoint"):
         open_ledger(path, witness=witness)
     assert witness.read_text() == "patient,visits\n1,3\n"
     for left in (b"", b"\0" * 512):  # of a witness, after a crash
@@ -186,13 +186,13 @@ def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
     open_ledger(path, witness=witness).close()
     content[256 * (1 - slot) + 20] ^= 1
     witness.write_bytes(content)
-    with pytest.raises(LedgerCorrupted, match="witness is damaged"):
+    with pytest.raises(LedgerCorrupted, match="checkpoint is damaged"):
         open_ledger(path, witness=witness)
 
 
 def test_a_missing_witness_is_never_made_silently(path, witness):
     filled(path).close()
-    with pytest.raises(LedgerError, match="there is no witness"):
+    with pytest.raises(LedgerError, match="there is no checkpoint"):
         open_ledger(path, witness=witness)
     ledger = open_ledger(path)
     assert ledger.witness(witness) == ledger.head() == Witness(witness).read()

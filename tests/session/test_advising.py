@@ -485,7 +485,7 @@ def test_without_values_nothing_is_balanced(opened):
 
 def test_a_pure_session_says_that_it_has_no_price_for_sharp_tests(opened):
     told = reasons(advise_for(opened(budget=Budget(epsilon=1)), tests=9, hits=2))
-    assert "no price for a sharp test" in told["optimal threshold test"]
+    assert "no cost for optimal tests" in told["optimal threshold test"]
 
 
 @pytest.mark.parametrize("reach", [1, 2])

@@ -335,7 +335,7 @@ def test_rules_that_these_rows_cannot_have_are_refused(opened, options, error, t
 def test_what_no_limit_makes_sound_is_refused(opened):
     session = opened(budget=NO_NOISE)
     seen = Algorithm("homes", lambda rows, source: len(rows), epsilon=1)
-    with pytest.raises(InvalidQuery, match="ask it of one block"):
+    with pytest.raises(InvalidQuery, match="Ask it of one block"):
         session.ask(RunAlgorithm(seen))
     assert session.blocks("2024-01", "2024-01").ask(RunAlgorithm(seen)).value == 2
     spent = session.spent_by_block

@@ -119,7 +119,7 @@ def test_parts_by_the_unit_itself_need_no_limit(opened):
 
 def test_a_missing_limit_is_told_with_what_each_leaves_out(opened):
     with pytest.raises(
-        InvalidQuery, match=r"max_parts_per_unit=1, and .* leaves out its rows in all others, or assumed_parts"
+        InvalidQuery, match=r"max_parts_per_unit=1, and .* leaves out its rows in all others. Or say assumed_parts"
     ):
         opened(budget=Budget(epsilon=1)).partition("clinic", CLINICS)
 

@@ -88,7 +88,7 @@ class SharpTest(Event):
         moment = self.hit_price_up(order)
         if moment is None:
             raise NotPriced(
-                f"an optimal test for order {plain(Fraction(self.order))} has no price at order {plain(order)}: make "
+                f"an optimal test for order {plain(Fraction(self.order))} has no cost at order {plain(order)}: make "
                 "it for that order, or ask with epsilon= for a Laplace test"
             )
         return moment

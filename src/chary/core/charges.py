@@ -19,7 +19,7 @@ from chary.numbers import EVERY_CHARGED, MISSES_ENDED, percent, plain
 
 
 def spending(filter_: Filter, amount: Amount) -> Spending:
-    """A charge of the filter's unit, with the share of the budget that it takes."""
+    """A charge of the filter's unit, with the fraction of the budget that it takes."""
     return Spending(filter_.shares.taken(amount), filter_.charged(amount), filter_.unit, amount)
 
 
@@ -30,8 +30,9 @@ def accounts_of(ledger: Ledger, dataset: str, analyst: str | None = None, parts:
 
 
 def spent_of(ledger: Ledger, dataset: str, filter_: Filter, parts: Parts | None = None) -> Spending:
-    """What all calls were charged, open ones included: a share of the account that lives. Of parts, what counts where
-    these are."""
+    """What all calls were charged, open ones included: a fraction of the account that lives. Of parts, what counts
+    where these are.
+    """
     accounts = accounts_of(ledger, dataset, parts=parts)
     basic = 0 if accounts.basic is None else accounts.basic.spent
     share = accounts.taken(accounts.spent, basic)
@@ -39,7 +40,7 @@ def spent_of(ledger: Ledger, dataset: str, filter_: Filter, parts: Parts | None 
 
 
 def spent_by_block(ledger: Ledger, dataset: str, filter_: Filter, blocks: Blocks | None) -> dict[str, float]:
-    """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
+    """What each block from the first to today's holds, as a fraction of its budget; empty where rows are in none."""
     if blocks is None:
         return {}
     held = held_by_part(ledger, dataset, blocks.text)
@@ -90,8 +91,8 @@ NEW_LEDGER = (
 
 
 def needed(plan: Plan[Any], filter_: Filter) -> tuple[Amount, int]:
-    """The least room in which it can start: one hit if it can halt, otherwise its worst cost; and what it
-    adds to the basic account."""
+    """The least amount in which it can start: one hit if it can halt, otherwise its worst cost.
+    Also what it adds to the basic account."""
     price = plan.price(filter_)
     least = plan.worst(price, 1 if plan.may_halt(price) else None)
     return least, plan.epsilons(price)
@@ -105,7 +106,8 @@ def ends_free_misses(plan: Plan[Any], filter_: Filter, accounts: Accounts) -> bo
 
 def freed_by_a_delta(plan: Plan[Any], filter_: Filter) -> str | None:
     """How misses that are charged would be free: in a budget of the same epsilon with a delta, for a call of this size
-    or of a smaller one; None where they are free, or never would be."""
+    or of a smaller one. None where they are free, or never would be.
+    """
     if filter_.budget.exact[1] or plan.price(filter_).free_miss:
         return None
     found = free_epsilon(plan, RenyiFilter.best(Budget(filter_.budget.epsilon, _SOME_DELTA)))

@@ -21,7 +21,7 @@ from chary.numbers import Number, exact, natural_number, plain, probability, sur
 class Within:
     """How far off many tests may be: with probability `confidence`, over `tests` tests, by at most `error`.
 
-    Each test is then answered rightly for a value that is farther from its threshold than that; a published value whose
+    Each test is then answered rightly for a value that is farther from its threshold than that. A published value whose
     noise decided the test is off by at most that much. `published` is what the published theorem says, None for a form
     that it does not know.
     """
@@ -42,8 +42,7 @@ class Within:
 
 @dataclass(frozen=True)
 class ExpectedHard:
-    """How many of this many `queries` to a PMW run are expected to have hard answers, if the rows are like an
-    example.
+    """How many of these `queries` to a PMW run are expected to have hard answers, if the rows are like an example.
 
     `expected` is the mean over `simulations`, `least` and `most` are their extremes. It is an estimate and depends
     on the example, which is public. Rows unlike the example, other queries, and rows that come later lead to other
@@ -64,8 +63,8 @@ class ExpectedHard:
     def __str__(self) -> str:
         return (
             f"about {plain(self.expected)} of {self.queries:,} answers are expected to be hard if the rows are like "
-            f"the example: {self.least} to {self.most} in {self.simulations} simulations, an estimate, no guarantee; "
-            f"at most {math.ceil(self.bound):,} for any rows, while all answers are within alpha/3"
+            f"the example: {self.least} to {self.most} in {self.simulations} simulations. This is an estimate, "
+            f"no guarantee. At most {math.ceil(self.bound):,} for any rows, while all answers are within alpha/3"
         )
 
 
@@ -88,14 +87,14 @@ def _few(expected: float) -> str:
 class Outlook:
     """What this many tests against a threshold will report, in the units of the question. Nothing depends on the data.
 
-    With probability `confidence`: no truth that lies `margin` or more below the threshold is reported, by none of
-    `tests` tests; and where values are published because their own noise lifted them over the threshold, all are within
-    `value_error` of the truth (None where they have fresh noise, so that their ordinary error holds, or where there are
-    none). A value below `clear_from` may be a false alarm: its interval has no lower end.
+    With probability `confidence` no truth that lies `margin` or more below the threshold is reported, by none of
+    `tests` tests. Where values are published because their own noise lifted them over the threshold, all are then also
+    within `value_error` of the truth. `value_error` is None where they have fresh noise, so that their ordinary error
+    holds, or where there are none. A value below `clear_from` may be a false alarm: its interval has no lower end.
 
-    `false_alarms` is the expected number of reports if all truths are at most `truth`, at most; `least_bar` the
+    `false_alarms` is the expected number of reports if all truths are at most `truth`, at most. `least_bar` is the
     smallest threshold at which none comes, with `confidence`. Both are None where nobody said what ordinary truths are
-    and the question does not bound them (a count is at least 0), and `false_alarms` where a truth of `truth` is no
+    and the question does not bound them (a count is at least 0). `false_alarms` is None where a truth of `truth` is no
     false alarm. `bar` is None where each question brings its own.
     """
 
@@ -248,10 +247,10 @@ class Forecast:
     `tests` is the threshold and how often truths below it are reported. `within` says how far off this many tests may
     be together with some confidence, `foreseen` the same for as many as were agreed on, with the confidence that was.
 
-    `shortfall` is by how much what is chosen may fall short of the best with 1 - beta, `rank_error` by how many values
-    the rank of a quantile is off at most, with 95 % confidence. `interval` says in words what is known of an interval
-    whose width depends on the data. `later` is what a hit will be charged in the run that is opened, and a miss, unless
-    the opening pays for it.
+    `shortfall` is by how much what is chosen may fall short of the best with 1 - beta. `rank_error` is by how many
+    values the rank of a quantile is off at most, with 95 % confidence. `interval` says in words what is known of an
+    interval whose width depends on the data. `later` is what a hit will be charged in the run that is opened, and a
+    miss, unless the opening pays for it.
     """
 
     error_bar: float | None = None

@@ -250,7 +250,7 @@ class Plan(Generic[AnswerT]):
     def __post_init__(self) -> None:
         cost = self.cost
         if isinstance(cost, PerHit) and cost.adds_up and (self.state is not None or cost.extends or cost.agreed):
-            raise TypeError(f"{self.kind} goes on from an earlier call: say whether what it tells adds up")
+            raise TypeError(f"{self.kind} goes on from an earlier call: say whether what it reports adds up")
 
     def price(self, filter_: Filter) -> Price:
         """What one part costs if it hits and if it misses."""

@@ -61,8 +61,8 @@ class Quote:
 
     **Cost.** Costs are fractions of the whole budget. `price_if_hit` and `price_if_miss` are for one part;
     `most_charged` is for the worst outcome of the whole call. `hits_left` is the number of hits (or releases) of this
-    size that the remaining budget pays for, None when they are free. `left` is what could still be spent now,
-    `left_after` the least that is left after the call (for a run: after its opening); it is negative where the call
+    size that the remaining budget pays for, None when they are free. `left` is what could still be spent now.
+    `left_after` is the least that is left after the call (for a run: after its opening); it is negative where the call
     does not fit. Where the budgets of blocks renew, both are those of `block`, which has the least left.
 
     **Misses.** `misses_charged` says that a test is charged although it misses. `free_below` is an epsilon at which
@@ -71,14 +71,14 @@ class Quote:
     has happened. `later_hit` and `later_miss` are the costs of each later test of the run that this call opens. If the
     opening pays for the misses, its cost includes all of them.
 
-    **Accuracy.** `error_bar` is half the width of the 95 % confidence interval of a published value. It is None
-    where no value is published, where it depends on the data (means), and where the noise of the value decides whether
-    it is published; then `outlook` and `interval` say more. `wrong_call` is the probability that a value `distance`
-    above (negative: below) the threshold is misclassified. `outlook` says what threshold tests will report: margin,
-    expected false alarms, smallest threshold. With 95 % confidence, `shortfall` bounds how far the chosen candidate is
-    below the best, and `rank_error` how many values the ranks of quantiles are off (see `QuantileAnswers`). `within` is
-    the error of all tests together, where their number is known. `interval` describes an interval whose width depends
-    on the data.
+    **Accuracy.** `error_bar` is half the width of the 95 % confidence interval of a published value. It is None where
+    no value is published and where it depends on the data (means). It is also None where the noise of the value decides
+    whether it is published; then `outlook` and `interval` say more. `wrong_call` is the probability that a value
+    `distance` above (negative: below) the threshold is misclassified. `outlook` says what threshold tests will report:
+    margin, expected false alarms, smallest threshold. With 95 % confidence, `shortfall` bounds how far the chosen
+    candidate is below the best, and `rank_error` how many values the ranks of quantiles are off (see
+    `QuantileAnswers`). `within` is the error of all tests together, where their number is known. `interval` describes
+    an interval whose width depends on the data.
 
     `guarantee` says what all answers together satisfy, and between which neighbours. In the steps of the filter, `most`
     is the worst outcome, `basic` the same in its basic account, and `parts` the parts of the rows it is charged in.

@@ -130,13 +130,13 @@ WAIT: Final = 1.0
 class Spine:
     """Carries plans through the transaction on the budget.
 
-    Guarantees: nothing is read before the worst cost is charged durably; no answer is handed out before its cost and
-    the answer itself are stored durably; a crash in between leaves the worst cost charged. `on_step` is reported each
-    of `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger
-    has no answer under the idempotency key, what would be charged raises `RequestUnanswered` instead. `parts` are those
-    whose rows it reads, where these are not all: then only they are charged, and what is left is theirs. `version`
-    is that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up to
-    today's, as time goes on.
+    Guarantees: nothing is read before the worst cost is charged durably. No answer is handed out before its cost and
+    the answer itself are stored durably. A crash in between leaves the worst cost charged. `on_step` is called with
+    each of `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the
+    ledger has no answer under the idempotency key, what would be charged raises `RequestUnanswered` instead. `parts`
+    are those whose rows it reads, where these are not all: then only they are charged, and what is left is theirs.
+    `version` is that as of which rows are read, where it is not the present one. One that `renews` reads all blocks up
+    to today's, as time goes on.
     """
 
     rows: Rows
@@ -285,7 +285,7 @@ class Spine:
     def _reserve(self, plan: Plan[Any], price: Price, request: str | None) -> tuple[Reservation, int]:
         """Charge the worst cost; a plan that can halt takes as many hits as fit, at least one.
 
-        Another process may take the room between looking and charging, so looking is repeated a few times.
+        Another process may take what is left between looking and charging, so looking is repeated a few times.
         """
         parts = self.scope(plan)
         for _ in range(ATTEMPTS):
@@ -330,11 +330,11 @@ class Spine:
         return accounts_of(self.ledger, self.dataset, self.analyst, parts or self.parts)
 
     def left(self) -> Amount:
-        """The same of main and delta: the smaller of the dataset's room and the analyst's."""
+        """The same of main and delta: the smaller of what the dataset and the analyst have left."""
         return self.accounts().left
 
     def charged(self, calls: Sequence[int]) -> Spending:
-        """What these calls were charged together, as a share of the budget."""
+        """What these calls were charged together, as a fraction of the budget."""
         return charged_of(self.ledger, self.dataset, self.filter, [self.ledger.call(number) for number in calls])
 
     def remaining(self) -> Spending:
@@ -351,9 +351,10 @@ class Spine:
         return call.perform(self, request)
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
-        """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
-        thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
-        is given back: what was read in vain told nothing."""
+        """Run and settle. The held state may have moved meanwhile. Then, whatever came out, the outcome, unseen by
+        anybody, is thrown away and the run repeated on the new state, under the same reservation. Where it moves every
+        time, the reservation is given back: what was read in vain revealed nothing.
+        """
         with turn(self.dataset, running.plan.state, WAIT * 2**again, lambda: block.arrived):
             try:
                 with block.torn():
@@ -463,7 +464,7 @@ Answer = TypeVar("Answer")
 
 
 class AnswerLog(Generic[Answer]):
-    """The answers to the questions of a kind that say this, asked from an opening on, as `present` tells them.
+    """The answers to the questions of a kind that say this, asked from an opening on, as `present` returns them.
 
     Only what came since the last look is read. Calls that were under way are looked at again, one by one, since one
     that was killed stays so.

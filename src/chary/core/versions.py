@@ -20,10 +20,10 @@ _T = TypeVar("_T")
 class Version:
     """One state of a growing dataset; everything in it is public.
 
-    `kind` is "append" for a batch that a session appended, "found" for rows that were there at an opening and came
-    by no session (those of the first opening too). `size` is the number of rows since then where it is public, else
-    None; `batch` how many batches a DuckDB file has since then. `request` is the key of the append, if it had one, of
-    rows that live in memory; a DuckDB file keeps its keys to itself, since they may be made of what was appended.
+    `kind` is "append" for a batch that a session appended. It is "found" for rows that were there at an opening and
+    came by no session (those of the first opening too). `size` is the number of rows since then where it is public,
+    else None; `batch` how many batches a DuckDB file has since then. `request` is the key of the append, if it had one,
+    of rows that live in memory. A DuckDB file keeps its keys to itself, since they may be made of what was appended.
     """
 
     number: int
@@ -48,19 +48,19 @@ _NONE_YET: Final = Version(0, "", FOUND)
 class Arrivals:
     """The versions of a dataset in its ledger, and the rows that the ledger follows.
 
-    Guarantee: a batch and its version are both there or neither is, once the dataset is open, and under one idempotency
-    key no rows are added twice, wherever the process was killed. Two durable things are written, the rows and the note
-    in the ledger, in two transactions, so one of them comes first, and the other follows from it later:
+    Guarantee: a batch and its version are both there or neither is, once the dataset is open. Under one idempotency key
+    no rows are added twice, wherever the process was killed. Two durable things are written, the rows and the note in
+    the ledger, in two transactions. So one of them comes first, and the other follows from it later:
 
     - *A DuckDB file*: rows, number and idempotency key of a batch (`chary_batches`) in one transaction; then the note,
       which holds the number. Killed before the commit: neither is there, and the key is free. Killed between: every
-      opening and append, by anybody, first notes the batches above the last number that was noted, in their order (a
-      note is written only after the version that it was made for, so that two who do so write one). Killed after the
+      opening and append, by anybody, first notes the batches above the last number that was noted, in their order. A
+      note is written only after the version that it was made for, so that two who do so write one. Killed after the
       note: both are there. An append under a key that `chary_batches` holds adds nothing and finds the version by the
       number.
     - *A folder of Parquet files*: a file is there before it is appended, and no append writes rows. Killed anywhere,
       the next opening lists it. Under its key it is then appended again without being read twice: the ledger's note of
-      the key tells its version, or else it gets one now.
+      the key names its version, or else it gets one now.
     - *All others* live in memory, and are committed there only after their note. A kill takes the rows, of whom the
       ledger may hold a note; where the size is public, rows that are missing later are refused.
 

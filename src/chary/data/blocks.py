@@ -75,7 +75,7 @@ class Blocks:
         return cls(**body)
 
     def body(self) -> dict[str, Any]:
-        """A JSON-able description, by which ledgers keep them."""
+        """A JSON-able description, under which ledgers keep them."""
         # Ledgers hold it for ever and compare it word by word.
         kept = {} if self.kept is None else {"kept": self.kept}
         return {"column": self.column, "every": self.every, "since": self.since} | kept

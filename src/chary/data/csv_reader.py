@@ -31,14 +31,14 @@ class CSVFormat:
     - `header`: the first line names the columns; without one `columns=` names all of them, in order.
     - A cell equal to `null`, one that is missing, and one whose bytes are no text in the `encoding` are NULL. Cells
       beyond the columns are left out.
-    - Types are declared with `columns=`, else every column is text. A cell that is not of its column's type is NULL:
-      integers (98 and 98.0, not 98.7), numbers with `decimal` before the fraction (-1.5, 2e3), booleans
-      (true/false, t/f, yes/no, y/n, 1/0), dates and times by `date_format` and `timestamp_format` (codes of strptime).
-      Blanks around a cell matter in text alone.
-    - Without a format, days and times are those of ISO 8601: YYYY-MM-DD[ HH:MM[:SS[.fff]]], with a blank or a T, up to
-      nine digits of a second (kept to microseconds), and Z or an offset behind the time (+01:00, +0100, +01). A
-      TIMESTAMP with Z or an offset is converted into UTC; one without is taken as it stands. A DATE is the day that is
-      written: a time behind it is cut off, and no offset moves it.
+    - Types are declared with `columns=`, else every column is text. A cell that is not of its column's type is NULL.
+      Types are integers (98 and 98.0, not 98.7), numbers with `decimal` before the fraction (-1.5, 2e3) and booleans
+      (true/false, t/f, yes/no, y/n, 1/0). Dates and times go by `date_format` and `timestamp_format` (codes of
+      strptime). Blanks around a cell matter in text alone.
+    - Without a format, days and times are those of ISO 8601: YYYY-MM-DD[ HH:MM[:SS[.fff]]], with a blank or a T. They
+      have up to nine digits of a second (kept to microseconds), and Z or an offset behind the time (+01:00, +0100,
+      +01). A TIMESTAMP with Z or an offset is converted into UTC; one without is taken as it stands. A DATE is the day
+      that is written: a time behind it is cut off, and no offset moves it.
 
     Guarantee: what a row becomes follows from its own line, the header, the declared types and this dialect, and from
     no other line, whatever bytes there are. `InvalidParameter` for characters that could be taken for one another.
@@ -201,10 +201,10 @@ def _records(lines: list[str], dialect: CSVFormat) -> list[Any]:
 
 
 def _well_formed(lines: list[str], dialect: CSVFormat) -> list[list[str]] | None:
-    """The cells of lines that are all well-formed, or None where that is not sure.
+    """The cells of lines that are all well-formed, or None where that is not certain.
 
-    The library reads them as `record` does, only faster, and where there are as many records as lines each line was
-    read by itself: a quote that is left open takes the next line in, and anything else that is odd fails.
+    The library reads them as `record` does, only faster. Where there are as many records as lines each line was read by
+    itself. For a quote that is left open takes the next line in, and anything else that is odd fails.
     """
     if dialect.quote is None or dialect.escape != dialect.quote or any(map(_UNSURE.search, lines)):
         return None

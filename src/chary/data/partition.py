@@ -35,14 +35,14 @@ from chary.errors import InvalidQuery
 class FirstParts:
     """Of each unit the rows of its first `kept` parts count, in the order in which the parts' first rows came.
 
-    Parts are the values of `column` that satisfy the one condition in `among`, of which the part's is `own`; or else
-    the conditions in `among`, of which it is that number.
+    Parts are the values of `column` that satisfy the one condition in `among`, of which the part's is `own`. Or else
+    they are the conditions in `among`, of which it is that number.
 
-    Guarantee: whatever rows are added later, behind those that there are, the parts in which a unit counts stay what
-    they were, until there are `kept`; then there are no others for ever. Which they are follows from the rows of the
-    unit alone. *Proof.* The first row of a unit in a part stays the first one, and a part that the unit enters later
-    comes behind those that it is in. The place of a row tells before which others it came, and those of other units
-    change nothing of that.
+    Guarantee: rows may be added later, behind those that there are. Whatever they are, the parts in which a unit counts
+    stay what they were, until there are `kept`; then there are no others for ever. Which they are follows from the rows
+    of the unit alone. *Proof.* The first row of a unit in a part stays the first one, and a part that the unit enters
+    later comes behind those that it is in. The place of a row says before which others it came, and those of other
+    units change nothing of that.
     """
 
     kept: int
@@ -102,8 +102,8 @@ class Partition:
     ) -> "Partition":
         """The values `parts` of the column `by`, or the conditions in `by`, by names of theirs.
 
-        Errors: `InvalidQuery` for values or conditions that do not fit the schema, conditions of which two may hold of
-        one row, both limits, and none where a unit may be in several parts.
+        Errors: `InvalidQuery` for values or conditions that do not fit the schema, and conditions of which two may hold
+        of one row. Also for both limits, and for none where a unit may be in several parts.
         """
         if isinstance(by, Mapping):
             if parts is not None:
@@ -125,8 +125,9 @@ class Partition:
         limit = keep or assumed
         if limit is None:
             raise InvalidQuery(
-                f"one {unit} may have rows in several parts: say max_parts_per_unit=1, and chary keeps the first ones "
-                "that it was in and leaves out its rows in all others, or assumed_parts_per_unit=1, if you assert that"
+                f"one {unit} may have rows in several parts. Say max_parts_per_unit=1, and chary keeps the first "
+                "ones that it was in and leaves out its rows in all others. Or say assumed_parts_per_unit=1, if you "
+                "assert it"
             )
         said = f"{'max' if keep else 'assumed'}_parts_per_unit={limit}"
         kept = keep if keep is not None and keep < listed else None

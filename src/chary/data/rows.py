@@ -128,8 +128,8 @@ class EntryLimit:
     """No value of the column `of` is in more than `most` rows. Rows where it is NULL belong to nobody else's unit.
 
     That is checked of all rows at the opening and of the units in each appended batch; a batch that breaks it is
-    refused whole. Guarantee: between streams that both keep the limit no refusal happens, so none tells them apart.
-    A refusal does tell that some unit has more rows, whom the limit promises nothing.
+    refused whole. Guarantee: between streams that both keep the limit no refusal happens, so none distinguishes them. A
+    refusal does reveal that some unit has more rows, to which the limit promises nothing.
     """
 
     of: str
@@ -199,7 +199,7 @@ def check_steps(cells: Mapping[str, Sequence[Any]], asked: StepColumns) -> None:
     """`SchemaMismatch` that says what must be in each row of a column, where something else, or nothing, was read."""
     for name, values in cells.items():
         if any(value is None for value in values):
-            counted = "a whole number of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"
+            counted = "an integer of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"
             needed = counted if name == asked.column else "a value that is not NULL, and all of them one type"
             raise SchemaMismatch(f"each row must hold in column {name!r} {needed}")
 

@@ -112,10 +112,10 @@ class RowSource:
 
     `address` is that of a server, and may hold a password: it is in no representation and in no message.
 
-    `types` are declared, or `infers` says that they are to be found in the values; both concern columns of strings,
+    `types` are declared, or `infers` says that they are to be found in the values. Both concern columns of strings,
     which are all of a CSV and the object columns (`objects`) of pandas. `said` is the dialect if one was given.
-    `engine` is what was named to read it, if anything was: tables that a session of Spark's knows need one.
-    `folder` is where further files may be read in place, when that was named and not each file.
+    `engine` is what was named to read it, if anything was: tables that a session of Spark's knows need one. `folder` is
+    where further files may be read in place, when that was named and not each file.
     """
 
     kind: str
@@ -141,8 +141,8 @@ class RowSource:
         infers: bool = False,
         engine: Any = None,
     ) -> "RowSource":
-        """Recognise a path, a list of paths, a folder or pattern of Parquet files, a server's URL, or a pandas, Polars
-        or Arrow table; with an engine also a session that knows the table.
+        """Recognise a path, a list of paths, a folder or pattern of Parquet files, a server's URL, or a table.
+        A table is one of pandas, Polars or Arrow; with an engine also a session that knows the table.
 
         `InvalidParameter` for missing files, unknown endings, mixed kinds, and options that the kind does not have;
         `SchemaMismatch` for a frame whose columns have no single type.
@@ -245,7 +245,7 @@ OURS: Final = "chary-"
 def notes_after(folder: Path, number: int) -> Iterator[dict[str, Any]]:
     """The notes of batches number + 1, number + 2 and so on, as far as there are any by now.
 
-    A note tells the batch's number, its request, its rows and the name of its file.
+    A note holds the batch's number, its request, its rows and the name of its file.
     """
     while (note := folder / NOTES / f"{number + 1}.json").exists():
         yield json.loads(note.read_text("utf-8"))

@@ -100,8 +100,8 @@ class RowTable:
           the object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
         - Parquet and DuckDB files stay in place and are opened read-only; a DuckDB file needs `table="name"`.
         - A folder ("visits/") stands for the Parquet files in it, a pattern ("visits/2026-*.parquet") for those of such
-          names: the ones there are at the opening, in the order of their names. A file that comes later is no row until
-          it is appended; then it is read in place too.
+          names. They are the ones there are at the opening, in the order of their names. A file that comes later is no
+          row until it is appended; then it is read in place too.
         - `unpivot=("day", "kwh")` turns a wide table (the unit column and one column a day) into rows of unit, day and
           kwh, without empty cells. `columns={"kwh": "DOUBLE"}` declares the type of all cells of a CSV.
         - `engine="spark"`, or an open session of Spark's, reads them there, also a folder or a pattern of Parquet files
@@ -130,8 +130,8 @@ class RowTable:
         """
         if part.first is not None and not self.held.knows_arrival:
             raise InvalidQuery(
-                "max_parts_per_unit keeps the parts that a unit was in first, and these rows have no order of arrival: "
-                f"say assumed_parts_per_unit={part.first.kept}, if you assert that, or open frames, CSV files, listed "
+                "max_parts_per_unit keeps the parts that a unit was in first, and these rows have no order of arrival. "
+                f"Say assumed_parts_per_unit={part.first.kept}, if you assert that, or open frames, CSV files, listed "
                 "Parquet files or a DuckDB file, whose rows stay in their order"
             )
         near = self._neighbor_relation
@@ -142,7 +142,7 @@ class RowTable:
         or the first `size` of them. It takes no rows, and ends with this one.
 
         Rows are only added, behind those that there were: that is taken for granted. Errors: `InvalidQuery` where rows
-        of then cannot be told from later ones.
+        of then cannot be distinguished from later ones.
 
         >>> import pyarrow as pa
         >>> from chary.data.queries.sums import count
@@ -250,13 +250,13 @@ class RowTable:
         if near.in_part and near.neighbors is Neighbors.REPLACE:
             raise InvalidQuery(
                 "a unit that is replaced may leave a part, and what is asserted of your own code is of tables of one "
-                "size: ask it of all rows, or open the rows with neighbors='add_remove'"
+                "size. Ask it of all rows, or open the rows with neighbors='add_remove'"
             )
         self._asked_in_blocks()
         if self.blocks is not None and self.part and self.part.within and near.unit is not None:
             raise InvalidQuery(
                 f"one {near.unit} has rows in several blocks, of which neighbours differ in one, and what is asserted "
-                "of your own code is of all rows of a unit: ask it of one block, by session.blocks(...)"
+                "of your own code is of all rows of a unit. Ask it of one block, by session.blocks(...)"
             )
         return self.held.snapshot(known_columns(columns, self.schema), self.part)
 
@@ -278,10 +278,10 @@ class RowTable:
         `SchemaMismatch` and writes nothing. Rows for a DuckDB file are written into the file's table (an
         `EngineError` if another connection holds it); for every other source they live as long as this object.
 
-        Returns the batch, which is kept where the rows are, in one transaction with them; under a `request` key that
-        came before nothing is added and the batch of then is returned. `arrive` gets the batch: before the
-        commit where rows live in memory, so that they are not added if it raises; after it for a DuckDB file, whose
-        `batches` tell of those of which nobody was reported.
+        Returns the batch, which is kept where the rows are, in one transaction with them. Under a `request` key that
+        came before nothing is added and the batch of then is returned. `arrive` gets the batch. Where rows live in
+        memory it gets it before the commit, so that they are not added if it raises. For a DuckDB file it gets it after
+        the commit; the `batches` of the file include those of which nobody learnt.
         """
         if self.part is not None:
             raise InvalidParameter("append rows in the session that was divided, not in one of its parts")
@@ -291,8 +291,9 @@ class RowTable:
         return self.held.append(source, request, arrive)
 
     def unread(self, rows: Any) -> int:
-        """How many rows of a batch are in no block that may be read, where rows are in blocks; 0 where that cannot be
-        reported. It is not private: for who owns the rows."""
+        """How many rows of a batch are in no block that may be read, where rows are in blocks; 0 where that is not
+        known.
+        It is not private: it is for the owner of the rows."""
         blocks = self.blocks
         if blocks is None:
             return 0
@@ -401,7 +402,7 @@ def table_of_units(rows: Rows) -> RowTable:
     """The rows; `InvalidQuery` where units cannot be recognised when they are met again."""
     if not isinstance(rows, RowTable) or rows.neighbor_relation.unit is None:
         raise InvalidQuery(
-            "individual charging recognises each unit by its id: open a table with privacy_unit='column' "
+            "individual privacy accounting recognises each unit by its id: open a table with privacy_unit='column' "
             "(rows without an id cannot be told apart)"
         )
     rows.held.check_units()
@@ -419,7 +420,7 @@ NOT_PRIVATE: Final = (
 class Check:
     """How rows are read: exact figures, which no privacy protects. Made by `check`.
 
-    `types` are by column, as declared where they are; `unparsed` are the columns in which cells are not of their type;
+    `types` are by column, as declared where they are. `unparsed` are the columns in which cells are not of their type.
     `lengths` are the fewest and most characters of a cell, for each column of strings that holds any.
     """
 

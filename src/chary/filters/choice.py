@@ -84,7 +84,7 @@ def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     # What is looked for is nearer to the bound than that: where a millionth does not fit, nothing sensible does.
     low, high = bound / 10**6, bound
     if not fits(low):
-        raise InvalidParameter(f"so many hits do not fit: even calls of epsilon {plain(low)} would be too many")
+        raise InvalidParameter(f"these hits do not fit: even calls of epsilon {plain(low)} would be too many")
 
     def middle(low: Fraction, high: Fraction) -> Fraction:
         return (low + high) / 2 if high <= 2 * low else low * 2
@@ -109,4 +109,4 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
         sold = {name: Fraction(value) for name, value in body.get("unlisted", {}).items()}
         kept = Unlisted(**sold) if sold else None
         return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"], apart, kept)
-    raise LedgerMismatch("the ledger was priced by a filter this version does not know")
+    raise LedgerMismatch("the ledger was charged by a filter that this version does not know")

@@ -265,7 +265,7 @@ class Unlisted:
 def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]:
     """The chain of schedules for a budget of this many tokens, from the cheapest to the most expensive.
 
-    All are at the order that affords most zCDP, of a few that are compared in decimals: those come out the same on
+    All are at the order that affords most zCDP, of a few that are compared in decimals. Those come out the same on
     every processor, so what was not stored is worked out again.
     """
     with precise():
@@ -316,7 +316,7 @@ class ExactFilter(Filter):
     for NotPrior targets, `q=1` for ordinary releases, or a `Listing` of any event by its distributions (see
     `of_events`). What is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or
     miss, at the tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest
-    schedule is taken whose curve has room next to the menu's. Other events off the menu have no cost (`NotPriced`).
+    schedule is taken whose curve fits next to the menu's. Other events off the menu have no cost (`NotPriced`).
     `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
@@ -382,9 +382,9 @@ class ExactFilter(Filter):
         """A filter for a menu of the caller's: calls by their own distributions, q-targets, releases, races (`BestOf`).
 
         What is listed also pays for less: smaller epsilons, and q-targets that are hit more often. Where no tokens are
-        said, by a `Listing`, they follow from the costs at one Renyi order, raised by up to a half where 11 of 12 hits
-        are left then that the cheapest target call would have alone. `grain` is only how fine likelihood ratios are
-        reported: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer.
+        said, by a `Listing`, they follow from the costs at one Renyi order. They are raised by up to a half where 11 of
+        12 hits are left then that the cheapest target call would have alone. `grain` is only how fine likelihood ratios
+        are taken: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer.
         Errors: `InvalidParameter` for what cannot be listed and where nothing fits.
 
         >>> from chary.accounting import BoundaryCall, TwiceCall
@@ -445,7 +445,7 @@ class ExactFilter(Filter):
             return Fraction(tokens), Fraction(0 if free else tokens)
         asked = "this call" if size is None else f"this call of epsilon {plain(size)}"
         instead = f"; {event.otherwise}" if event.otherwise else ""
-        raise NotPriced(f"{asked} is not on the menu of this budget, which prices {self._offers()}{instead}")
+        raise NotPriced(f"{asked} is not on the menu of this budget, which offers {self._offers()}{instead}")
 
     def _tokens(self, entry: Listing) -> int:
         """A race costs what its most expensive call has beyond one token as well (docs/theory/charging.md, a race on a

@@ -92,9 +92,9 @@ class Price:
 class Filter(ABC):
     """A way to cost events. Stopping before the costs pass the capacity guarantees the budget, whatever is asked.
 
-    So does a stop before the pure epsilons of all calls, hit or miss, pass the budget's; and a session may go over from
+    A stop before the pure epsilons of all calls, hit or miss, pass the budget's does so too. A session may go over from
     the first rule to the second, once and for good, at a call that only the second admits. Those of its transcripts
-    whose epsilons fit are nowhere more than e^epsilon times as likely; all others kept to the first rule to their end
+    whose epsilons fit are nowhere more than e^epsilon times as likely. All others kept to the first rule to their end
     (docs/theory/charging.md, two accounts; the rule is `amounts.Accounts`).
 
     A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
@@ -120,8 +120,8 @@ class Filter(ABC):
         return Shares(self.capacity)
 
     def cheapest(self, *events: Event) -> Price:
-        """The cost of that event, of several that all bound one call, whose hit takes the smallest share; one by which
-        misses are free goes before all others.
+        """The cost of that event, of several that all bound one call, whose hit takes the smallest fraction.
+        One with free misses goes before all others.
 
         Events without a cost are left out; where none has one, the `NotPriced` of the last is raised.
         """
@@ -179,7 +179,7 @@ class Filter(ABC):
     def for_sharp_tests(self, otherwise: str) -> "RenyiFilter":
         """This filter, if it has costs for optimal tests; `NotPriced` says what to do otherwise."""
         raise NotPriced(
-            f"the {self.kind} filter has no price for a sharp test: open the session with a delta and the Renyi "
+            f"the {self.kind} filter has no cost for optimal tests: open the session with a delta and the Renyi "
             f"filter, or {otherwise}"
         )
 

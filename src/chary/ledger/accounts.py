@@ -65,8 +65,8 @@ class Partition:
         return tuple(after - had for after, had in zip(self.dearest(), before, strict=True))
 
     def spent(self, names: Sequence[str], cap: int, beside: int, total: int) -> int:
-        """What is spent where these parts are, next to so much that is spent elsewhere: a cost for each of them fits
-        exactly if it is within what is left of the cap after that.
+        """What is spent where these parts are, next to what is spent elsewhere.
+        A cost for each of them fits exactly if it is within what is left of the cap after that.
 
         Of j parts that are charged a unit may be in j, which then may cost no more than j-th parts of what is left.
         """
@@ -208,7 +208,7 @@ class Purse:
     def recap(self, cap: Amount) -> None:
         """Raise `InvalidParameter` if the new cap is below what is already spent."""
         if not Amount(self.spent_main, self.spent_delta).fits_into(cap):
-            raise InvalidParameter(f"a share of {cap} is below what the analyst has already spent")
+            raise InvalidParameter(f"a quota of {cap} is below what the analyst has already spent")
 
 
 @dataclass(slots=True)
@@ -264,9 +264,9 @@ def together(charges: Iterable[tuple[Parts | None, Amount]], names: Collection[s
 
 
 def fitting_share(capacity: Amount, purse: Purse, cap: Amount) -> None:
-    """Raise `InvalidParameter` unless a share lies between the analyst's spending and the dataset's capacity."""
+    """Raise `InvalidParameter` unless a quota lies between the analyst's spending and the dataset's capacity."""
     if not cap.fits_into(capacity):
-        raise InvalidParameter(f"a share of {cap} is above the dataset's capacity of {capacity}")
+        raise InvalidParameter(f"a quota of {cap} is above the dataset's capacity of {capacity}")
     purse.recap(cap)
 
 
@@ -317,7 +317,7 @@ class Books:
         elif (held.dataset, held.analyst, held.label) != (entry.dataset, entry.analyst, entry.label):
             yield "it closes a call of another dataset, analyst or kind"
         elif (held.main, held.delta) != (entry.main + entry.back_main, entry.delta + entry.back_delta):
-            yield "price and refund do not add up to what was reserved"
+            yield "cost and refund do not add up to what was reserved"
 
     def _reserving_objections(self, entry: ChainEntry) -> Iterator[str]:
         account = self.accounts[entry.dataset]

@@ -39,13 +39,13 @@ class Kind(StrEnum):
 class ChainEntry(NamedTuple):
     """One line of the ledger. The order of the fields is the order in which they are hashed.
 
-    `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst cost
-    (reserve) or the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back.
-    `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
-    of the public answer. `origin` is what the entry was asked through, such as a token of the service; it is hashed
-    where there is one, so that entries without it have the hashes that they always had. `basic` is the capacity of the
-    basic account (open) or what a call adds to it (reserve), `parts` what a call may read (reserve: `records.Parts`);
-    both are hashed likewise. Fields that do not apply are 0 or empty.
+    `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst cost (reserve) or
+    the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back. `call` is the number
+    of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that of the public answer.
+    `origin` is what the entry was asked through, such as a token of the service. It is hashed where there is one, so
+    that entries without it have the hashes that they always had. `basic` is the capacity of the basic account (open) or
+    what a call adds to it (reserve). `parts` is what a call may read (reserve: `records.Parts`). Both are hashed
+    likewise. Fields that do not apply are 0 or empty.
     """
 
     number: int
@@ -75,9 +75,9 @@ _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
-    An empty origin, a basic part of 0 and empty parts are left out of the list; parts are in a list of their own, which
-    tells them from an origin. The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on
-    every machine.
+    An empty origin, a basic part of 0 and empty parts are left out of the list. Parts are in a list of their own, which
+    sets them apart from an origin. The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes
+    on every machine.
 
     >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'
@@ -248,7 +248,7 @@ def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests:
     """The entry that replaces the worst cost by the actual one; `InvalidParameter` if that is higher."""
     main, delta = records.halves(price, "price")
     if main > reserved.main or delta > reserved.delta:
-        raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
+        raise InvalidParameter("the cost of a call must be at most what was reserved for it, in both parts")
     owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
     amounts = (main, delta, reserved.main - main, reserved.delta - delta)
     counts = (records.count(hits, "hits"), records.count(tests, "tests"))
@@ -323,7 +323,7 @@ def same_question(held: ChainEntry, kind: str, body: str, parts: str) -> None:
     """Raise `RequestConflict` if an idempotency key that is already in use comes with another question, or for other
     parts."""
     if (held.label, held.body, held.parts) != (kind, body, parts):
-        raise RequestConflict("this request key was used before with another question")
+        raise RequestConflict("this idempotency key was used before with another question")
 
 
 def answered() -> records.RequestAnswered:
@@ -334,7 +334,7 @@ def answered() -> records.RequestAnswered:
 def in_flight() -> RequestInFlight:
     """The error for reserving under a key whose first call still runs."""
     return RequestInFlight(
-        "another call under this request key is still running: ask again under the same key, and once that call is "
+        "another call under this idempotency key still runs: ask again under the same key. Once that call is "
         "answered its answer is free (one that failed or was killed stays charged, and asking again is charged anew)"
     )
 

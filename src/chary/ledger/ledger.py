@@ -23,9 +23,9 @@ class Ledger:
 
     Formal guarantees, whatever processes and threads do at the same time:
 
-    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share: what
-       calls of all rows were charged and, of each partition, what the most expensive parts were that one unit can be
-       in. Where the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
+    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's quota. It is
+       what calls of all rows were charged and, of each partition, what the most expensive parts were that one unit
+       can be in. Where the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
     2. When `reserve` returns, the worst cost is charged and (in a file) durable; when it raises, nothing is.
     3. Under one idempotency key at most one call runs at a time, and none once one was settled.
     4. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
@@ -93,20 +93,19 @@ class Ledger:
     ) -> records.Reservation:
         """Charge the worst cost before any data are touched.
 
-        `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the answer can be
-        had again, `origin` what it is asked through (a token of the service, say). `basic` is the sum of its pure
+        `body` is the question in canonical JSON. `request` is a key of the analyst's choice under which the answer can
+        be had again. `origin` is what it is asked through (a token of the service, say). `basic` is the sum of its pure
         epsilons in steps of the basic account, where the dataset has one. Raises `CapReached` (a `BudgetExceeded`) if
-        the dataset or the analyst cannot afford the cost, and `RequestConflict` if the key belongs to another
-        question.
+        the dataset or the analyst cannot afford the cost, and `RequestConflict` if the key belongs to another question.
 
         `parts` says that the call reads the rows of these parts alone; the caller's word is believed. Each of them is
         charged the cost, and of all parts of a partition the most expensive `most` count, next to what concerns all
         rows (docs/theory/charging.md, parts). A partition that is held with another `most` raises `InvalidParameter`.
         With `anywhere` the question of a key may have been about other parts, as for `replay`.
 
-        The key is reserved with the cost: while the reservation is not left (`Reservation.leave`) and its process
-        lives, anyone who reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A
-        call that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid)
+        The key is reserved with the cost. While the reservation is not left (`Reservation.leave`) and its process
+        lives, anyone who reserves under the key gets `RequestInFlight`. Once it is settled they get `RequestAnswered`.
+        A call that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid)
         again.
         """
         with ExitStack() as undo:
@@ -228,8 +227,9 @@ class Ledger:
             return state.last_settled(dataset, kind, body, parts)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
-        """What an analyst's calls were charged whose idempotency keys begin with these words, whatever became of them,
-        and what they added to the basic account; it takes longer the more of them there are."""
+        """What an analyst's calls were charged whose idempotency keys begin with these words, whatever became of them.
+        Also what they added to the basic account; it takes longer the more of them there are.
+        """
         with self.store.reading() as state:
             return state.charged_under(dataset, records.label(analyst, "analyst"), records.label(keys, "request"))
 

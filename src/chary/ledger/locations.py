@@ -49,7 +49,7 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Pat
     """
     if str(target) == IN_MEMORY:
         if witness is not None:
-            raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+            raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
         return Ledger(MemoryStore())
     if not is_server(target):
         return Ledger(sqlite.sqlite_store(target, timeout, witness))
@@ -123,8 +123,9 @@ def back_up(source: str | Path, to: str | Path) -> entries.Head:
     secret, before it has its name; its owner's rights are needed. A copy is for the day on which the ledger is lost:
     anyone who charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
 
-    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerCorrupted` for a ledger
-    on a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved."""
+    Errors: `InvalidParameter` where there is no ledger, or a file of that name already. `LedgerCorrupted` for a ledger
+    on a server that does not verify, or a file that cannot be opened. `LedgerError` for one that was moved.
+    """
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to copy")
     if not is_server(source):
@@ -180,8 +181,8 @@ def move(
 ) -> entries.Head:
     """Move a whole ledger to a new place, between a file and a server or within either; its head.
 
-    Guarantees: the chain is verified before and after, entry for entry and secret for secret; the source is held
-    against every writer meanwhile and marked as moved before the target may be charged, so a crash at any moment leaves
+    Guarantees: the chain is verified before and after, entry for entry and secret for secret. The source is locked
+    against every writer meanwhile and marked as moved before the target may be charged. So a crash at any moment leaves
     at most one of them that can be charged. The same call again then finishes what was left.
 
     Calls that are reserved and not settled raise `LedgerError`, unless `with_open_calls`: they stay charged for ever,

@@ -20,8 +20,8 @@ from chary.ledger.store import PAGE, Asked, Key, Progress, Standing, Wanted, key
 class MemoryStore:
     """See `Store`; nothing survives the process.
 
-    Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a
-    budget of its own. Entries are sealed only when they are exported.
+    Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a budget of its
+    own. Entries are hash-chained only when they are exported.
     """
 
     lasting = False
@@ -49,7 +49,7 @@ class MemoryStore:
 
     def witness(self, path: Path) -> Head:
         """Nobody can put an older copy in its place."""
-        raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+        raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
 
     def verify(self, progress: Progress | None) -> records.Verification:
         """Recompute every total and answer hash."""

@@ -34,7 +34,7 @@ class Reservation:
     """The right to run one call, whose worst cost is already charged.
 
     A call under an idempotency key holds a `claim` on the key until it is left, by `leave` or because nothing refers to
-    the reservation any more, or until its process ends: meanwhile nobody else can use the key.
+    the reservation any more. It also ends with its process. Meanwhile nobody else can use the key.
 
     >>> Reservation(call=7)
     Reservation(call=7)
@@ -114,7 +114,7 @@ class CallRecord:
 class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst costs of the calls still reserved.
 
-    `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
+    `capacity` is None for an analyst without a quota: then only the cap of the dataset holds. `basic` is the basic
     account of a dataset that has one; of some calls, what they added to it. Inside of parts `spent` is so much that
     what is left is what a call of theirs may cost.
 
@@ -306,7 +306,7 @@ def count(value: int, name: str) -> int:
     """
     # `type` and not `isinstance`: True is an int, and would be stored as 1 and hashed as true.
     if type(value) is not int or not 0 <= value <= COUNT_LIMIT:
-        raise InvalidParameter(f"{name} must be a whole number from 0 to 2^31 - 1")
+        raise InvalidParameter(f"{name} must be an integer from 0 to 2^31 - 1")
     return value
 
 
@@ -319,7 +319,7 @@ def halves(value: Amount, name: str) -> tuple[int, int]:
     main, delta = getattr(value, "main", None), getattr(value, "delta", None)
     if type(main) is int and type(delta) is int and 0 <= main <= LIMIT and 0 <= delta <= LIMIT:
         return main, delta
-    raise InvalidParameter(f"{name} must be an amount of whole numbers from 0 to 2^62")
+    raise InvalidParameter(f"{name} must be an amount of integers from 0 to 2^62")
 
 
 def whole_steps(value: int, name: str) -> int:
@@ -330,7 +330,7 @@ def whole_steps(value: int, name: str) -> int:
     """
     if type(value) is int and 0 <= value <= LIMIT:
         return value
-    raise InvalidParameter(f"{name} must be a whole number from 0 to 2^62")
+    raise InvalidParameter(f"{name} must be an integer from 0 to 2^62")
 
 
 def masked(value: bytes | None, name: str) -> bytes | None:
@@ -369,8 +369,8 @@ class Parts:
     """The parts of one partition that a call may read; it must read the rows of no other.
 
     `partition` is a text that says everything of it: what divides the rows, and into which parts. `most` is in how many
-    of its parts one unit is at most, for ever, also by rows that come later; where a unit is replaced by another, in
-    how many both are together. A ledger holds a partition with one `most`. `names` are kept in order.
+    of its parts one unit is at most, for ever, also by rows that come later. Where a unit is replaced by another, it is
+    in how many both are together. A ledger holds a partition with one `most`. `names` are kept in order.
 
     Errors: `InvalidParameter` for no names, for a name that is there twice, and where `most` is not from 1 to 2^31 - 1.
 
@@ -436,10 +436,10 @@ _OTHER_ROWS: Final = "the rows have other columns, other types, or whatever else
 class Terms:
     """What a budget is a budget of. Everything here is public.
 
-    `name` names the dataset inside the ledger, `fingerprint` is a hash of its schema, `conditions` is a JSON
-    text the ledger does not interpret (neighbouring relation, privacy unit, budget, filter), and `capacity`
-    is the hard cap. `basic` is the capacity of the basic account (see `amounts.Accounts`), 0 where there is none.
-    Conditions are brought into canonical form, so spacing and key order do not matter.
+    `name` names the dataset inside the ledger, and `fingerprint` is a hash of its schema. `conditions` is a JSON text
+    the ledger does not interpret (neighbouring relation, privacy unit, budget, filter). `capacity` is the hard cap.
+    `basic` is the capacity of the basic account (see `amounts.Accounts`), 0 where there is none. Conditions are brought
+    into canonical form, so spacing and key order do not matter.
 
     >>> Terms("visits", "ab12", '{"unit": "patient"}', Amount(100)).conditions
     '{"unit":"patient"}'

@@ -39,12 +39,14 @@ class Witness:
         except FileNotFoundError:
             return None
         except OSError:
-            raise LedgerError("the witness cannot be read") from None
+            raise LedgerError("the checkpoint cannot be read") from None
         if not _once_was_one(text):
-            raise LedgerError(f"{self.path} is no witness: name another file, or move this one away")
+            raise LedgerError(f"{self.path} is no checkpoint: name another file, or move this one away")
         heads = _heads(text)
         if not heads:
-            raise LedgerCorrupted("the witness is damaged: make a new one by `chary ledger head FILE --witness PATH`")
+            raise LedgerCorrupted(
+                "the checkpoint is damaged: make a new one by `chary ledger head FILE --witness PATH`"
+            )
         return max(heads)
 
     def start(self, head: Head) -> None:
@@ -52,7 +54,7 @@ class Witness:
         new = self.path.with_name(f".{self.path.name}.new")
         try:
             if self.path.exists() and not _once_was_one(self.path.read_bytes()):
-                raise InvalidParameter(f"{self.path} is another file, which a witness does not replace")
+                raise InvalidParameter(f"{self.path} is another file, which a checkpoint does not replace")
             # Another name first, then a rename: the checkpoint is never half there under its own.
             new.unlink(missing_ok=True)
             self._write(new, os.O_CREAT | os.O_EXCL, _packed(head) * 2, 0)
@@ -63,7 +65,7 @@ class Witness:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
+            raise LedgerError(f"the checkpoint cannot be written: {error.strerror}") from None
 
     def move(self, head: Head) -> None:
         """Checkpoint a head; durable when this returns. One that is older than what is witnessed changes nothing."""
@@ -74,7 +76,7 @@ class Witness:
                 if max(_heads(held.read()), default=Head()) < head:
                     self._write(self.path, 0, _packed(head), head.entries % 2 * _SLOT)
         except OSError as error:
-            raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
+            raise LedgerError(f"the checkpoint cannot be written: {error.strerror}") from None
 
     def _write(self, path: Path, flags: int, text: bytes, at: int) -> None:
         descriptor = os.open(path, os.O_WRONLY | flags, _MODE)
@@ -85,7 +87,7 @@ class Witness:
             os.close(descriptor)
 
 
-def check_apart(ledger: Path, other: str | Path | None, what: str = "the witness") -> None:
+def check_apart(ledger: Path, other: str | Path | None, what: str = "the checkpoint") -> None:
     """`InvalidParameter` if `other` would be the ledger itself, or a file that the engine keeps next to it."""
     own = os.path.realpath(ledger)
     if other is not None and os.path.realpath(other) in {own, *(f"{own}{end}" for end in BESIDE)}:
@@ -170,8 +172,8 @@ class Bookmark:
             witnessed = head
         elif witnessed is None:
             raise LedgerError(
-                f"there is no witness at {self.witness.path}; if this ledger is certainly the newest one, make it by "
-                "`chary ledger head FILE --witness PATH`"
+                f"there is no checkpoint at {self.witness.path}; if this ledger is certainly the newest one, make it "
+                "by `chary ledger head FILE --witness PATH`"
             )
         elif not holds(connection, witnessed):
             raise LedgerCorrupted(

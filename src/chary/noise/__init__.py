@@ -1,5 +1,5 @@
-"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian; finite distributions;
-normal deviates as real numbers.
+"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian.
+Also finite distributions, and normal deviates as real numbers.
 
 Every sampler takes a `Source` of random words first; the distributions are exact when its words are uniform, with no
 rounding of parameters or probabilities. `OperatingSystem` is the source for privacy, `Seeded` is for tests only.

@@ -1,5 +1,4 @@
-"""Exact draws from a finite distribution whose probabilities are known by enclosures, such as `exp(-w)` over its
-sum."""
+"""Exact draws from a finite distribution of which enclosures are known, such as `exp(-w)` over its sum."""
 
 import math
 from abc import ABC, abstractmethod
@@ -35,8 +34,8 @@ WORD_ERROR: Final = 2.0**-51
 class FiniteLaw(ABC):
     """A distribution on 0, 1, ..., size - 1. It depends on data, so its repr shows nothing.
 
-    A draw reads one 64-bit word and looks it up among cut points in float64, whose errors are bounded by `near`;
-    where a cut point is closer to the word than the bound, enclosures decide, at as many bits as it takes.
+    A draw reads one 64-bit word and looks it up among cut points in float64, whose errors are bounded by `near`. Where
+    a cut point is closer to the word than the bound, enclosures decide, at as many bits as it takes.
 
     Guarantee: the distribution is exact when the source is uniform, no float rounding reaches it. No two probabilities
     need be told apart, so ties cost nothing.

@@ -56,11 +56,11 @@ class Proposal:
     """Discrete Laplace proposals of scale `t = floor(sigma) + 1`, accepted with `exp(-(abs(y) - s/t)**2 / (2s))`.
 
     Here `s` is `sigma_squared`. The acceptance compares a random word of 32 bits with the probability in floating
-    point, and is settled by exact bounds when the two are closer than the floating-point error can be.
+    point. It is settled by exact bounds when the two are closer than the floating-point error can be.
 
-    The error: with unit roundoff `u = 2**-53` and `s/t < sigma`, the difference `abs(y) - s/t` is off by at most
-    `2u * (sigma + abs(difference))`, so an exponent x is off by at most `u * (4*sqrt(2x) + 12x)`, below `2**-43` for
-    x <= 64. NumPy's `exp` adds a few units in the last place. The relative margin of `2**-40` is eight times that.
+    The error: let unit roundoff be `u = 2**-53` and `s/t < sigma`. The difference `abs(y) - s/t` is off by at most
+    `2u * (sigma + abs(difference))`. So an exponent x is off by at most `u * (4*sqrt(2x) + 12x)`, below `2**-43` for x
+    <= 64. NumPy's `exp` adds a few units in the last place. The relative margin of `2**-40` is eight times that.
     """
 
     def __init__(self, sigma_squared: Fraction) -> None:
@@ -175,7 +175,7 @@ def deviate(source: Source) -> Deviate:
 def reaches(source: Source, offset: Fraction, terms: Sequence[tuple[Fraction, Deviate]]) -> Decision:
     """Whether `offset + sum(factor * z)` over independent deviates is at least 0: exact, no rounding decides.
 
-    Bits are drawn until the sum is told from 0, which ends with probability one when a factor is not 0.
+    Bits are drawn until the sum is told apart from 0, which ends with probability one when a factor is not 0.
 
     >>> from chary.noise import OperatingSystem
     >>> reaches(OperatingSystem(), Fraction(-1, 4), [(Fraction(1, 2), Deviate(1, 0))]).reached
@@ -217,9 +217,9 @@ class Normals:
 def normals(source: Source, size: int) -> Normals:
     """`size` independent standard normal deviates; a negative size raises `InvalidParameter`.
 
-    A whole part k is proposed with `P(k) ~ exp(-k/2)`, a fraction x uniformly, and both are accepted with the
+    A whole part k is proposed with `P(k) ~ exp(-k/2)`, and a fraction x uniformly. Both are accepted with the
     probability `exp(-(k(k-1) + x(2k+x)) / 2)`, which makes their density proportional to `exp(-(k+x)**2 / 2)`; then a
-    fair sign. The probability is compared with 32 random bits in float64 at the 31 bits of x that are known; where that
+    fair sign. The probability is compared with 32 random bits in float64 at the 31 bits of x that are known. Where that
     cannot decide, enclosures at more bits of both do. Since only the known bits of x decide, the others stay uniform.
 
     Source: Karney 2014, Algorithm N, with its tests for k and x put together.
@@ -238,7 +238,7 @@ def normals(source: Source, size: int) -> Normals:
 
 
 def _accepted(source: Source, wholes: NDArray[np.int64], made: Normals, filled: int) -> int:
-    """Put the accepted ones of many proposals into `made`; returns how many there was room for."""
+    """Put the accepted ones of many proposals into `made`; returns how many fitted."""
     words = source.words(wholes.size, 64)
     fractions = (words >> np.uint64(CHANCE_BITS + 1)).astype(np.int64)
     accepted, open_ = _decided(wholes, fractions, words)

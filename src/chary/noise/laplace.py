@@ -32,11 +32,11 @@ Values = TypeVar("Values", int, NDArray[np.int64])
 class Ladder:
     """Exact draws with `P(k) ~ exp(-k/scale)` on k >= 0, or, when signed, `P(k) ~ exp(-|k|/scale)` on the integers.
 
-    With `r = exp(-1/scale)`, a geometric variable is `low + 2**m * top`, where `low < 2**m` and `top` are independent,
-    the binary digits of `low` are independent (digit j is 1 with probability `1 / (1 + r**(-2**j))`), and `top` is
+    Let `r = exp(-1/scale)`. A geometric variable is `low + 2**m * top`, where `low < 2**m` and `top` are independent.
+    The binary digits of `low` are independent (digit j is 1 with probability `1 / (1 + r**(-2**j))`), and `top` is
     geometric with the ratio `r**(2**m)`. `m` is the smallest number that brings the scale of `top` down to 16, and
-    digits are drawn seven at a time. `top` is cut off where it is reached with a probability near `exp(-11)`, and
-    then starts afresh from there, because it has no memory.
+    digits are drawn seven at a time. `top` is cut off where it is reached with a probability near `exp(-11)`, and then
+    starts afresh from there, because it has no memory.
 
     A signed variable is `g` or `-1 - g` for a geometric `g`, the second with probability `1 / (1 + r**-1)`; this
     sign is drawn together with the first six digits. No draw is ever rejected.

@@ -167,9 +167,9 @@ class Partition:
     """The distribution of the number of cut points which a uniform real number of [0, 1) has reached.
 
     With cut points `c_0 <= c_1 <= ...`, outcome `k` has exactly the probability `c_k - c_(k-1)`. The real number is
-    drawn lazily: 16 bits decide nearly always by a table of 65,536 outcomes; cells which contain a cut point are
-    "open" and draw a whole 64-bit word more, of which the first 48 bits count; a word on which a cut point falls is
-    settled by more and more words against cut points of as many bits.
+    drawn lazily: 16 bits decide nearly always by a table of 65,536 outcomes. Cells which contain a cut point are "open"
+    and draw a whole 64-bit word more, of which the first 48 bits count. A word on which a cut point falls is settled by
+    more and more words against cut points of as many bits.
 
     At most 254 cut points. Small draws skip the table and start with 64 bits.
     """

@@ -47,8 +47,8 @@ class OperatingSystem:
     Guarantees:
 
     - every word is made of bytes of `os.urandom`, each byte used at most once in this process;
-    - safe to share between threads, and between a parent and its forked children: requests of at most 512 bytes are
-      served from a pool of 4096 bytes which all instances share, and which a child drops before its first draw.
+    - it is safe to share between threads, and between a parent and its forked children. Requests of at most 512 bytes
+      are served from a pool of 4096 bytes which all instances share, and which a child drops before its first draw.
 
     `words` raises `InvalidParameter` for a negative count or a width other than 8, 16, 32 and 64.
 
@@ -134,7 +134,7 @@ def checked_size(size: int) -> int:
     >>> checked_size(-1)
     Traceback (most recent call last):
     ...
-    chary.errors.InvalidParameter: size must be a whole number of at least 0, got -1
+    chary.errors.InvalidParameter: size must be an integer of at least 0, got -1
     """
     return whole(size, "size", least=0)
 

@@ -63,7 +63,7 @@ class Place:
         if isinstance(self.ledger, (str, Path)):
             return open_ledger(self.ledger, witness=self.witness)
         if self.witness is not None:
-            raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+            raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
         return self.ledger
 
 

@@ -96,7 +96,7 @@ def test_a_quote_says_it_beside_what_is_guaranteed(rows):
     quote = session.quote(opening, queries=QUESTIONS, like=visits())
     told = quote.hard_answers
     assert f"bout {told.expected:g} of 6 answers are expected to be hard" in str(quote)
-    assert "an estimate, no guarantee; at most" in quote._repr_html_()
+    assert "an estimate, no guarantee. At most" in quote._repr_html_()
     assert quote.as_dict()["hard_answers"] == told.as_dict()
     assert told.bound == pytest.approx(session.start(opening).state.standing().most_hard)
     assert "hard_answers" not in plain.as_dict()

@@ -170,7 +170,7 @@ def test_too_many_are_refused(monkeypatch):
     with pytest.raises(InvalidQuery, match="1 to 3"):
         CellQueries(UNIVERSE, SCHEMA, QUERIES[:4])
     monkeypatch.setattr(cell_counts, "MOST_FLAGS", 10)
-    with pytest.raises(InvalidQuery, match="too many queries on so many columns"):
+    with pytest.raises(InvalidQuery, match="too many queries on too many columns"):
         CellQueries(UNIVERSE, SCHEMA, QUERIES[:3])
 
 

@@ -53,7 +53,7 @@ def test_both_limits_are_too_many():
         count().by("k", [1], max_groups_per_unit=1, assumed_groups_per_unit=1)
     with pytest.raises(InvalidParameter, match="max_groups_per_unit"):
         count().by("k", [1], max_groups_per_unit=0)
-    with pytest.raises(InvalidQuery, match="keyed already"):
+    with pytest.raises(InvalidQuery, match="grouped already"):
         count().by("k", [1]).by("k", [1])
 
 

@@ -62,10 +62,10 @@ def test_append():
     ("columns", "says"),
     [
         ({"other": [1]}, "no column 'n'"),
-        ({"n": [1.5]}, "whole numbers"),
-        ({"n": ["secret"]}, "whole numbers"),
+        ({"n": [1.5]}, "integers"),
+        ({"n": ["secret"]}, "integers"),
         ({"n": [777, None]}, "NULL"),
-        ({"n": pa.array([2**64 - 1], pa.uint64())}, "whole numbers"),
+        ({"n": pa.array([2**64 - 1], pa.uint64())}, "integers"),
     ],
 )
 def test_bad_sources(columns, says):

@@ -19,7 +19,7 @@ def unfit() -> SchemaMismatch:
 
 
 def undone() -> EngineError:
-    """What is told where writing failed, whatever an engine says."""
+    """The message where writing failed, whatever an engine says."""
     return EngineError("the engine failed while it wrote the rows; they were rolled back")
 
 

@@ -88,7 +88,7 @@ class Dialect:
 
 
 ARRIVALS: Final = "chary_arrivals"
-"""The rows with one column more, by which they are in the order in which they came: in engines that know of it."""
+"""The rows with one column more, which orders them as they came: in engines that know of it."""
 ARRIVAL: Final = "chary_arrival"
 
 
@@ -332,9 +332,10 @@ def one_of_unit(rows: Any, order: Sequence[Preference]) -> Any:
     """The first row of each owner in this order of columns, the first of them first; one scan and no sorting.
 
     Guarantee: what a ranking by the same order keeps as its first row. Places are one-to-one and rise as preference
-    falls; set side by side in one integer, the first column in its highest bits, they are compared as the columns are,
-    one after the other. So its minimum over a unit belongs to the first row, and tells all columns of it; two rows with
-    the same integer are alike. No sum of places carries over, since each has as many bits as its largest value needs.
+    falls. They are set side by side in one integer, the first column in its highest bits, so they are compared as the
+    columns are, one after the other. So its minimum over a unit belongs to the first row, and determines all columns of
+    it; two rows with the same integer are alike. No sum of places carries over, since each has as many bits as its
+    largest value needs.
     """
     packed = _whole(0)
     for each in order:

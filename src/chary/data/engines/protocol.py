@@ -60,10 +60,11 @@ class LivingUnits(Protocol):
 class LivingReading(Reading, Protocol):
     """A compiled count or sum of active units; `run` returns the plan itself, since who is alive is known only later.
 
-    A unit takes part in a key when it has a row there that satisfies the predicate (of a sum: when what it adds
-    there, as the query limits it, is not 0), in at most its first `room` keys in the order of the list (and the first
-    `max_groups_per_unit`); without room it takes no part at all. So what a unit does follows from its own rows and its
-    own room. Units are told apart by id: rows that are appended for a unit without room are ignored as well.
+    A unit takes part in a key when it has a row there that satisfies the predicate. In a sum, what it adds there,
+    as the query limits it, must not be 0. It takes part in at most its first `room` keys in the order of the list
+    (and the first `max_groups_per_unit`). With a `room` of 0 it takes no part at all. So what a unit does follows
+    from its own rows and its own `room`. Units are told apart by id: rows that are appended for a unit with a
+    `room` of 0 are ignored as well.
     """
 
     def at(self, rooms: Rooms) -> AbstractContextManager[LivingUnits]:
@@ -140,8 +141,8 @@ class EngineRows(Protocol):
         """The rows as they were after that batch, 0 for those before the first; or the first `size`, where it is given.
 
         All readings of it see these alone, it takes no rows, and closing it closes nothing. Which rows they are follows
-        from numbers of batches and places of rows, never from values. `InvalidQuery` where rows of then cannot be told
-        from later ones, `EngineError` if there are fewer by now.
+        from numbers of batches and places of rows, never from values. `InvalidQuery` where rows of then cannot be
+        distinguished from later ones, `EngineError` if there are fewer by now.
         """
         ...
 
@@ -181,8 +182,10 @@ class Engine(Protocol):
         ...
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
-        """All time steps of a source, in its order or sorted; strings are read as the types of earlier steps, or else
-        those of public columns as the types found in them. `SchemaMismatch` for NULL or what is no 64-bit integer."""
+        """All time steps of a source, in its order or sorted.
+        Strings are read as the types of earlier steps, or else those of public columns as the types found in them.
+        `SchemaMismatch` for NULL or what is no 64-bit integer.
+        """
         ...
 
     def store(self, path: Path, table: str, rows: pa.Table) -> None:

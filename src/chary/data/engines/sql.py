@@ -365,9 +365,9 @@ class ElementReader:
     def words(self, key: str, since: Mark | None = None) -> tuple[Words, Mark]:
         """The word of each distinct element, and a mark up to where was read. Both are secret, as is the key.
 
-        With the mark of an earlier reading of the same table, only rows appended since are read, where they are kept
-        in this process; otherwise all rows are, which changes no sketch of the same key. `EngineError`, naming
-        neither values nor the key, when the engine fails.
+        With the mark of an earlier reading of the same table, only rows appended since are read, where they are kept in
+        this process. Otherwise all rows are, which changes no sketch of the same key. `EngineError`, naming neither
+        values nor the key, when the engine fails.
         """
         with self._backend.one_state():
             rows, mark = self._backend.since(None if self._again else since)
@@ -433,7 +433,7 @@ class LivingAnswers:
     """The active units of one state of the rows; see `LivingUnits`."""
 
     def __init__(self, backend: Backend, plan: LivingPlan, rooms: Rooms, table: SmallTable | None) -> None:
-        """The table is where rooms are; None where every unit has all of its room."""
+        """The table of what each unit has left; None where every unit has all of it."""
         self._backend, self._plan, self._rooms, self._table = backend, plan, rooms, table
         self._tables = [each for each in (plan.keys, table) if each is not None]
         # In how many keys a unit with all its room takes part at most.
@@ -462,7 +462,9 @@ class LivingAnswers:
         return took
 
     def _binding(self) -> bool:
-        """Whether an active unit might be in more keys than it has room for: it has a row in each of its keys."""
+        """Whether an active unit might be in more keys than it may still take part in: it has a row in each of its
+        keys.
+        """
         most = min(self._most, self._rooms.least)
         if self._plan.keys is None or self._plan.size <= most:
             return False
@@ -537,7 +539,7 @@ class Living:
 
 
 def _table_of(rooms: Rooms) -> SmallTable:
-    """Each unit that has less than all of its room, and how often it may still take part."""
+    """Each unit that has less left than at first, and how often it may still take part."""
     units, room = (rooms.left[name].combine_chunks() for name in ("unit", "room"))
     kind = "int64" if pa.types.is_int64(units.type) else "string"
     return SmallTable(fresh("rooms"), {"unit": (kind, units), "room": ("int64", room)})

@@ -36,8 +36,8 @@ class Operand:
 def meet(operand: Operand, values: Sequence[Scalar]) -> tuple[Any, list[Any]]:
     """The column and the literals as Ibis expressions of one type.
 
-    An integer column meets a decimal literal as doubles; a date or timestamp column reads ISO strings; anything
-    else must be of the column's own class, or `InvalidQuery` is raised.
+    An integer column meets a decimal literal as doubles. A date or timestamp column reads ISO strings. Anything else
+    must be of the column's own class, or `InvalidQuery` is raised.
     """
     if operand.kind is TypeClass.INTEGER and any(type(value) is float for value in values):
         operand = replace(operand, kind=TypeClass.FLOAT, value=operand.value.cast("float64"))
@@ -329,7 +329,7 @@ class Compare(Said):
     def _check_order(self, *sides: Operand) -> None:
         # Engines put strings of their own in orders of their own.
         if self.sign not in _EQUAL and any(side.derived and side.kind is TypeClass.STRING for side in sides):
-            raise InvalidQuery(f"texts of COALESCE and CASE have no order: write = or IN instead of {self.sign}")
+            raise InvalidQuery(f"strings of COALESCE and CASE have no order: write = or IN instead of {self.sign}")
 
 
 @dataclass(frozen=True, eq=False)

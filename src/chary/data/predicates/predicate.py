@@ -23,11 +23,12 @@ class Predicate:
     """A condition on one row that no row can make fail.
 
     *The subset:* `= != <> < <= > >=`, AND, OR, NOT, parentheses, `[NOT] IN (literals)`, `[NOT] BETWEEN`,
-    `IS [NOT] NULL`, `[NOT] LIKE / ILIKE 'pattern'`; columns, quoted or not, spelt exactly as in the schema; integers
-    of 64 bits, decimals, strings, TRUE, FALSE, `DATE '...'`, `TIMESTAMP '...'` (plain ISO strings also meet dates).
+    `IS [NOT] NULL`, `[NOT] LIKE / ILIKE 'pattern'`. Columns, quoted or not, are spelt exactly as in the schema.
+    Literals are integers of 64 bits, decimals, strings, TRUE, FALSE, `DATE '...'`, `TIMESTAMP '...'` (plain ISO strings
+    also meet dates).
 
     *Derived columns*, wherever a column may stand:
-    - `year(t)`, `month(t)`, `day(t)`, `weekday(t)` (by ISO 8601: Monday is 1, Sunday 7) and `hour(t)` are integers, and
+    - `year(t)`, `month(t)`, `day(t)`, `weekday(t)` (by ISO 8601: Monday is 1, Sunday 7) and `hour(t)` are integers.
       `date_trunc('month', t)` is when the year, quarter, month, week (from Monday), day or hour began. `t` is a date
       or a timestamp, for hours a timestamp. NULL beyond the years 1 to 9999.
     - `clip(x, low, high)` puts bounds on a number. `+`, `-`, `*` are for numbers that are bounded far enough: a result
@@ -45,9 +46,8 @@ class Predicate:
     - NaN is NULL: neither above nor below anything, and `IS NULL` is true for it. Infinities are ordinary numbers.
     - Equal conditions have equal `text`, which is how a ledger recognises them.
 
-    *Errors:* anything else raises `InvalidQuery`, which names what is not supported and gives an example that is;
-    so do strings longer than 10,000 characters, nested deeper than 20 levels, or with more than 100 functions and
-    operations.
+    *Errors:* anything else raises `InvalidQuery`, which names what is not supported and gives an example that is. So do
+    strings longer than 10,000 characters, nested deeper than 20 levels, or with more than 100 functions and operations.
 
     >>> Predicate.parse("65 <= age and NOT(smoker)").text
     'age >= 65 AND NOT (smoker)'

@@ -202,7 +202,7 @@ class Operation:
     *Proof that it cannot fail.* The numbers of both sides lie in the ranges that `typed` gives them, by induction: a
     column's is that of its type, a clipped one's is within its bounds. The result's range follows from its corners, as
     all three are monotone in each side. Integers are refused unless it is within 64 bits. Doubles are refused unless
-    both sides and the result are within 1e300, so there are no infinities and no NaN; in a product what is nearer to 0
+    both sides and the result are within 1e300, so there are no infinities and no NaN. In a product what is nearer to 0
     than 1e-150 counts as 0, so that none comes out too small. A rest of integers is from 0 to the divisor, which
     is at most 2**62: the engine's own rest, which may be negative, and the divisor add up.
     """

@@ -144,8 +144,9 @@ _DEEP: Final = 64
 def parsed_body(raw: bytes) -> dict[str, Any]:
     """The object that a body holds.
 
-    Errors: `InvalidParameter`, which never repeats the body, for what is no JSON object in UTF-8, names a field twice,
-    holds NaN, an infinity, a number with thousands of digits, NUL or half a character, or nests deeper than 64 levels.
+    Errors: `InvalidParameter`, which never repeats the body. It is raised for what is no JSON object in UTF-8, names a
+    field twice, or nests deeper than 64 levels. Also for what holds NaN, an infinity, a number with thousands of
+    digits, NUL or half a character.
 
     >>> parsed_body(b'{"kind": "test", "above": "500"}')
     {'kind': 'test', 'above': '500'}

@@ -39,11 +39,11 @@ class Ordered:
     - "random": k of them drawn at random without replacement, all alike, afresh at every call. With k = 1 the quantiles
       are those of a random row of a random unit; with k above all numbers of rows, those of rows.
     - "mean": the mean of all its values, clipped, rounded to the grid (halves upwards); k must be 1.
-    - "weighted": each unit counts for exactly k values, shared among its rows as evenly as k parts can be: a random row
-      of a random unit without drawing one, up to 1/k.
+    - "weighted": each unit counts for exactly k values, shared among its rows as evenly as k parts can be. That is a
+      random row of a random unit without drawing one, up to 1/k.
 
-    What is kept of a unit depends on its own rows, and for "random" on coins of its own, alone: given all coins,
-    neighbours differ by the at most k values of one unit, so a guarantee for that holds on average over the coins too.
+    What is kept of a unit depends on its own rows, and for "random" on coins of its own, alone. Given all coins,
+    neighbours differ by the at most k values of one unit. So a guarantee for that holds on average over the coins too.
 
     With public groups (`keyed`) there are values in order for each of them, and k values of a unit in each of its.
     """
@@ -198,7 +198,7 @@ Words = NDArray[np.uint64]
 class Elements:
     """The distinct privacy units with a row satisfying `where`, or the distinct values of the column `of`.
 
-    `max_groups_per_unit=r`: chary keeps the r smallest values of each unit; the rows are read once and growth is
+    `max_groups_per_unit=r`: chary keeps the r smallest values of each unit. The rows are read once and growth is
     ignored, since values that come later cannot be limited without the earlier ones. `assumed_groups_per_unit=r`: the
     caller asserts that no unit ever has more than r values. Where each row is a unit of its own, it has one value.
 
@@ -231,9 +231,9 @@ class Elements:
     def reach(self, neighbor_relation: NeighborRelation) -> int:
         """In how many arrivals of elements neighbours can differ, a removed arrival and a new one counting as two.
 
-        A unit as an element arrives or not. One of its r values arrives or not, too; but where rows may be appended it
-        may also arrive later with another unit, which takes one arrival away and makes another; and so may a unit that
-        has rows in another block than the one in which neighbours differ. "Replace" doubles.
+        A unit as an element arrives or not. One of its r values arrives or not, too. But where rows may be appended it
+        may also arrive later with another unit, which takes one arrival away and makes another. So may a unit that has
+        rows in another block than the one in which neighbours differ. "Replace" doubles.
         """
         arrivals = 1 if neighbor_relation.block is None else 2
         if self.of is not None:
@@ -246,8 +246,8 @@ class Elements:
         limit = self.max_groups_per_unit or self.assumed_groups_per_unit
         if limit is None:
             raise InvalidQuery(
-                "how many different values can a unit have? Give max_groups_per_unit=1 (chary keeps so many and reads "
-                "the rows once) or assumed_groups_per_unit=1 (you vouch for it, and the table may grow)"
+                "how many different values can a unit have? Give max_groups_per_unit=1 (chary keeps this many and "
+                "reads the rows once) or assumed_groups_per_unit=1 (you assert it, and the table may grow)"
             )
         return limit
 

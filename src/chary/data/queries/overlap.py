@@ -42,7 +42,7 @@ class _Truth(NamedTuple):
 def row_kinds(conditions: Sequence[Predicate | None], schema: Schema) -> Flags | None:
     """A row of flags for each set of the conditions that may hold of one row, and no others; None always holds.
 
-    Every set that can occur is among them; sets that cannot may be, where conditions compare two columns, or strings by
+    Every set that can occur is among them. Sets that cannot may be, where conditions compare two columns, or strings by
     their order, use LIKE, or name numbers of 2**53 and more. A derived column is taken for one of its own: its value
     may be any of its class, whatever the columns are that it is derived from. None where there are too many kinds of
     rows. `InvalidQuery` for an unknown column.
@@ -60,8 +60,10 @@ def row_kinds(conditions: Sequence[Predicate | None], schema: Schema) -> Flags |
 
 
 class _Kinds:
-    """All combinations of what a row can be: an axis for each column, derived ones too, with the values that are named
-    and the gaps between, and one for each comparison that is not understood, which may be true, false or unknown."""
+    """All combinations of what a row can be. There is an axis for each column, derived ones too, with the values that
+    are named and the gaps between. There is one for each comparison that is not understood, which may be true, false or
+    unknown.
+    """
 
     def __init__(self, atoms: Sequence[predicates.Condition], schema: Schema) -> None:
         self._schema = schema
@@ -260,8 +262,10 @@ class JointChange:
 
 @dataclass(frozen=True)
 class _Part:
-    """One query: how far a whole unit changes all its keys, added, which bounds the squares too; a row that only one
-    neighbour has, one key; and one that is replaced, where the condition holds before and after. In its sensitivity."""
+    """One query, in its sensitivity: how far a whole unit changes all its keys, added, which bounds the squares too.
+    Also a row that only one neighbour has, one key. Also one that is replaced, where the condition holds before and
+    after.
+    """
 
     l1: Fraction
     one: Fraction

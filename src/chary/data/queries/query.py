@@ -24,9 +24,9 @@ MOST_PER_UNIT: Final = 2**20
 class Contribution:
     """The set of answers one unit can cause, as exact integers in steps of the query's grid.
 
-    One *cell* (the unit's part of one key's integer, or one row of it) lies in [low, high] with low <= 0 <= high:
-    zero is always possible, because a row may be NULL or fail the predicate. The largest cell is
-    M = max(-low, high), the largest change of a cell is W = high - low, and M <= W <= 2 M.
+    One *cell* (the unit's part of one key's integer, or one row of it) lies in [low, high] with low <= 0 <= high. Zero
+    is always possible, because a row may be NULL or fail the predicate. The largest cell is M = max(-low, high), the
+    largest change of a cell is W = high - low, and M <= W <= 2 M.
 
     - `rows` None: the unit has one independent cell in each of at most `spread` of the `keys` keys.
     - `rows` k: the unit has at most k cells in all, spread over at most `spread` keys; a key's integer is their sum.
@@ -57,9 +57,9 @@ class Contribution:
     def l1(self, neighbors: Neighbors) -> int:
         """The largest sum of changes over all keys.
 
-        Add/remove: `spread` cells (or k cells) of at most M. Replace with k cells in all: each side sums to at most
-        k M, reached in two different keys; with a single key k W. Replace with a cell a key: keys of one side only
-        cost M, shared keys W <= 2 M; the units share at least max(0, 2 spread - keys) keys and lose by sharing more.
+        Add/remove: `spread` cells (or k cells) of at most M. Replace with k cells in all: each side sums to at most k
+        M, reached in two different keys; with a single key k W. Replace with a cell a key: keys of one side only cost
+        M, shared keys W <= 2 M. The units share at least max(0, 2 spread - keys) keys and lose by sharing more.
         """
         if not _is_replace(neighbors):
             return (self.rows or self.spread) * self._largest
@@ -71,8 +71,8 @@ class Contribution:
     def together(self, neighbors: Neighbors) -> int:
         """The largest change of the sum over any of the keys, chosen before the neighbours are.
 
-        Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in this many times [low, high]:
-        add/remove changes it by at most M for each, replace by at most W.
+        Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in this many times [low, high].
+        Add/remove changes it by at most M for each, replace by at most W.
 
         >>> Contribution(low=0, high=1, keys=10, spread=3).together(Neighbors.REPLACE)
         3
@@ -83,9 +83,9 @@ class Contribution:
         """Whether neighbours change no two keys' integers in opposite directions.
 
         Where neighbours differ in one key, or cells are all 0, nothing opposes. Add/remove: one side has nothing of the
-        unit, and what the others have does not depend on it, so that the changes are the sums of its cells, up to one
-        sign: with low = 0 none is negative, with high = 0 none positive, and with low < 0 < high a unit in two keys may
-        have a cell of each sign. Replace: a unit may leave one key for another.
+        unit, and what the others have does not depend on it. So the changes are the sums of its cells, up to one sign:
+        with low = 0 none is negative, and with high = 0 none positive. With low < 0 < high a unit in two keys may have
+        a cell of each sign. Replace: a unit may leave one key for another.
 
         >>> Contribution(low=0, high=5, keys=3, spread=2).one_direction(Neighbors.ADD_REMOVE)
         True
@@ -175,7 +175,9 @@ class Keyed(Generic[AnsweredT]):
     def _keyed(self, columns: str | Sequence[str], keys: Iterable[Any], limits: Limits) -> Any:
         """The same query for each key; what `by` of every kind of query does."""
         if self.keying is not None:
-            raise InvalidQuery("the query is keyed already: give all columns in one call, by(['clinic', 'day'], keys)")
+            raise InvalidQuery(
+                "the query is grouped already: give all columns in one call, by(['clinic', 'day'], keys)"
+            )
         keying = Keying(Domain.of(columns, keys), **limits)
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return type(self)(**(fields | {"keying": keying}))

@@ -114,18 +114,18 @@ def statistic(
     multiple of `grid`. `name` and `parameters` are public and identify the question.
 
     Guarantee needed of the author, which nothing can check: for any two neighbours of the session what is *returned*,
-    roundings of floats included, differs by at most the sensitivity, and it raises for no dataset, or for all. With
+    roundings of floats included, differs by at most the sensitivity. It raises for no dataset, or for all. With
     `direction="up"` ("down") it never falls (rises) when a unit is added. Rounding down to the grid moves two values
     apart by less than a step, so a sensitivity that is no multiple of the grid counts as the next one.
 
-    Errors: `InvalidParameter` for what is no name or function, parameters that are no JSON, a sensitivity that is not
-    above 0 or of more than 2**40 steps, and bounds in the wrong order; when it is asked `InvalidQuery` for an unknown
-    column, for a series, and where more than its number is needed, as for growing averages. In individual accounting it
-    is a function of the rows of the units that take part, and in a public histogram a linear query: each row weighs
-    what the function makes of it alone.
+    Errors: `InvalidParameter` for what is no name or function, parameters that are no JSON, and bounds in the wrong
+    order. Also for a sensitivity that is not above 0 or of more than 2**40 steps. When it is asked, `InvalidQuery` for
+    an unknown column, for a series, and where more than its number is needed, as for growing averages. In individual
+    accounting it is a function of the rows of the units that take part. In a public histogram it is a linear query:
+    each row weighs what the function makes of it alone.
 
-    `AlgorithmFailed`, which shows nothing of what was returned, where it raises or returns no finite number: the call
-    keeps its worst cost, which is nothing where a run has paid for it.
+    `AlgorithmFailed`, which shows nothing of what was returned, where it raises or returns no finite number. The call
+    then keeps its worst cost, which is nothing where a run has paid for it.
 
     >>> def longest(rows):
     ...     return max(rows["days"].to_pylist(), default=0)

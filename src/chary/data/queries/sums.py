@@ -231,8 +231,8 @@ def sum(
     Each value is clipped to `bounds` (infinite ones too) and rounded to the grid, halves away from zero; NULL and NaN
     contribute 0. Bounds are multiples of the grid, at most 2**53 steps from 0.
 
-    When the privacy unit is a column, state exactly one limit: `max_rows_per_unit=k` keeps the k rows of each unit with
-    the largest absolute contributions (ties: the larger contribution, then the earlier key); `unit_total=(lo, hi)`
+    When the privacy unit is a column, state exactly one limit. `max_rows_per_unit=k` keeps the k rows of each unit with
+    the largest absolute contributions (ties: the larger contribution, then the earlier key). `unit_total=(lo, hi)`
     clips the sum of each unit, for each key, to that range. When each row is a unit, neither is allowed.
 
     `InvalidQuery` for bounds off the grid, too wide, or in the wrong order, `InvalidParameter` for non-numbers.
@@ -273,7 +273,7 @@ def _step(edge: Fraction, query: Sum) -> int:
 
 def _check_grid(grid: Fraction) -> None:
     if grid <= 0 or grid.numerator > _LARGEST or grid.denominator > _LARGEST:
-        raise InvalidQuery("grid must be a positive number, or quotient of whole numbers, within 2**53")
+        raise InvalidQuery("grid must be a positive number, or quotient of integers, within 2**53")
 
 
 def _check_missing(value: Fraction, bounds: Bounds, grid: Fraction) -> None:

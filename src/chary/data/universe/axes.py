@@ -28,8 +28,9 @@ Flags = NDArray[np.bool_]
 
 
 class Axis(ABC):
-    """How one column is cut into cells. After those comes one more, *missing*, for NULL and whatever was not declared:
-    in a universe an undeclared value is read as NULL, so that every row lies in exactly one cell."""
+    """How one column is cut into cells. After those comes one more, *missing*, for NULL and whatever was not declared.
+    In a universe an undeclared value is read as NULL, so that every row lies in exactly one cell.
+    """
 
     @property
     @abstractmethod
@@ -73,7 +74,7 @@ class Categories(Axis):
         """Checked as the keys of a query are."""
         domain = Domain.of("values", values)
         if domain.kinds[0] not in ("boolean", "integer", "string"):
-            raise InvalidQuery("categories of a universe are texts, whole numbers or Booleans")
+            raise InvalidQuery("categories of a universe are strings, integers or Booleans")
         return cls(tuple(key for (key,) in domain.rows))
 
     @property
@@ -128,7 +129,7 @@ class Categories(Axis):
 
     def middles(self) -> list[Fraction]:
         if any(isinstance(value, str) for value in self.values):
-            raise InvalidQuery("texts have no average: give each a weight, as in weighted({\"sex = 'f'\": 1})")
+            raise InvalidQuery("strings have no average: give each a weight, as in weighted({\"sex = 'f'\": 1})")
         return [Fraction(int(value)) for value in self.values]  # type: ignore[arg-type]
 
     def body(self) -> dict[str, Any]:
@@ -238,8 +239,8 @@ class Universe:
 
     A list of values makes categories, `Bins` intervals of numbers. Every column has one cell more, *missing*, for NULL
     and undeclared values, so every row lies in exactly one cell of the universe. With `missing=False` there are no such
-    cells: the caller expects that no row needs one. Privacy does not depend on it; a row that does lies in no cell, so
-    that a histogram over the universe may be off by the share of such rows.
+    cells: the caller expects that no row needs one. Privacy does not depend on it. A row that does lies in no cell, so
+    that a histogram over the universe may be off by the fraction of such rows.
 
     Errors: `InvalidQuery` for no columns, more than 24, or more than 100,000,000 cells.
 
@@ -254,7 +255,7 @@ class Universe:
         if not isinstance(columns, Mapping) or not 1 <= len(columns) <= MOST_COLUMNS:
             raise InvalidQuery('name 1 to 24 columns and their values, such as universe={"sex": ["f", "m"]}')
         if not all(isinstance(name, str) for name in columns):
-            raise InvalidQuery("columns of a universe are named by texts")
+            raise InvalidQuery("columns of a universe are named by strings")
         axes = tuple((name, axis if isinstance(axis, Axis) else Categories.of(axis)) for name, axis in columns.items())
         set_fields(self, columns=axes, missing=missing)
         if type(missing) is not bool:
@@ -326,7 +327,7 @@ def rows_in(universe: Universe, schema: Schema, cells: NDArray[np.intp], random:
 
 
 def rows_drawn(universe: Universe, schema: Schema, shares: NDArray[np.float64], *, rows: int, seed: int) -> pa.Table:
-    """This many independent rows, each cell as likely as its share says; the same seed gives the same table.
+    """This many independent rows, each cell as likely as its weight says; the same seed gives the same table.
 
     `InvalidParameter` for no integer of rows of at least 1, and of a seed of at least 0.
     """

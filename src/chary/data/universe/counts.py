@@ -115,9 +115,9 @@ class CellQueries:
     `grid` is in how many steps a row is counted: 1 for conditions, with linear queries the least number in which all
     their weights are whole.
 
-    Errors: `InvalidQuery` for no conditions, more than 100,000, conditions that the universe cannot tell (see
-    `Universe`), for more than 2,000,000,000 cells of the columns that each names, in all, and for a grid of more than
-    2**20.
+    Errors: `InvalidQuery` for no conditions, more than 100,000, and conditions that the universe cannot decide (see
+    `Universe`). Also for more than 2,000,000,000 cells of the columns that each names, in all, and for a grid of more
+    than 2**20.
     """
 
     def __init__(self, universe: axes.Universe, schema: Schema, queries: Sequence[Predicate | Linear]) -> None:
@@ -132,8 +132,10 @@ class CellQueries:
             raise InvalidQuery("these linear queries have no common grid of at most 2**20 steps: give rounder weights")
 
     def counts(self, rows: CellRows) -> Integers:
-        """How many of the rows satisfy each condition, in steps of `1/grid`: exactly the count of `located`, a value
-        that the universe does not declare being read as NULL; of linear queries, the sum of the weights."""
+        """How many of the rows satisfy each condition, in steps of `1/grid`.
+        Exactly the count of `located`, a value that the universe does not declare being read as NULL. Of linear queries
+        it is the sum of the weights.
+        """
         parts = [group.sums(self._counted(rows, group)) * (self.grid // group.grid) for group in self._groups]
         return np.rint(self._scattered(parts)).astype(np.int64)
 
@@ -152,7 +154,7 @@ class CellQueries:
             told.setdefault(self._places(query), []).append(number)
         shapes = {places: tuple(self._lengths[place] for place in places) for places in told}
         if sum(math.prod(shapes[places]) * len(numbers) for places, numbers in told.items()) > MOST_FLAGS:
-            raise InvalidQuery("these are too many queries on so many columns each: take fewer, or coarser cells")
+            raise InvalidQuery("these are too many queries on too many columns each: take fewer, or coarser cells")
         for places, numbers in told.items():
             bits = np.stack([np.packbits(self._flags(conditions[number], places)) for number in numbers])
             yield _Group(places, shapes[places], np.array(numbers), bits)
@@ -354,7 +356,7 @@ def _laid_out(
     place = min(regions.splits(universe), key=lambda place: kinds(place) * math.prod(shape[place:]))
     many, columns = kinds(place), shape[place:]
     if many * math.prod(columns) > MOST_PATTERNS:
-        raise InvalidQuery("this linear query tells too many cells of the universe apart: name fewer columns")
+        raise InvalidQuery("this linear query needs to tell apart too many cells of the universe: name fewer columns")
     before = [shape[own] if own in found.places else 1 for own in range(place)]
     after = [shape[own] if own in found.places else 1 for own in range(place, len(shape))]
     which = np.broadcast_to(np.arange(many, dtype=np.intp).reshape(before), shape[:place]).reshape(-1)

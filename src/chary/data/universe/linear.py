@@ -35,8 +35,8 @@ MOST_CASES: Final = 1000
 class CellWeights:
     """A weight for each cell of some columns of a universe, in whole steps of `1/grid`; the missing cells included.
 
-    A row's weight is that of its cell, so replacing a row moves the sum over the rows by `grid` steps at most, which
-    is one row: the bound that a count has.
+    A row's weight is that of its cell. So replacing a row moves the sum over the rows by `grid` steps at most, which is
+    one row: the bound that a count has.
     """
 
     places: tuple[int, ...]
@@ -150,9 +150,9 @@ class ColumnAverage(Linear):
 def average(column: str, *, bounds: tuple[Number, Number], where: Predicate | str | None = None) -> ColumnAverage:
     """The average of a column over all rows, scaled: `lo` counts 0 and `hi` counts 1.
 
-    Values are those of the universe's cells: the value itself for categories of integers or Booleans, the middle
-    of its bin for `Bins`; they are clipped to `bounds`. Rows without a declared value, and those that do not satisfy
-    `where`, count 0: with bounds (0, hi) the answer times hi and the number of rows is the sum of the column.
+    Values are those of the universe's cells: the value itself for categories of integers or Booleans, the middle of its
+    bin for `Bins`. They are clipped to `bounds`. Rows without a declared value, and those that do not satisfy `where`,
+    count 0. With bounds (0, hi) the answer times hi and the number of rows is the sum of the column.
 
     Errors: `InvalidQuery`, also when it is asked, for a column of strings.
 
@@ -185,8 +185,8 @@ def weighted(cases: Mapping[str, Number] | Sequence[tuple[Predicate | str, Numbe
 def by_cells(asked: Statistic, universe: axes.Universe, schema: Schema) -> CaseWeights:
     """The linear query of which each row weighs what a statistic makes of that row alone, from 0 to 1.
 
-    Its function is given tables of one row each, made of the public values of the columns that it names, and none of
-    the data: so nothing is to be vouched for. Rows without declared values weigh 0.
+    Its function is given tables of one row each, made of the public values of the columns that it names. It gets none
+    of the data, so nothing needs to be asserted. Rows without declared values weigh 0.
 
     Errors: `InvalidQuery` without `columns=`, for bins, for more than 1,000 cells of its columns, and for weights that
     are none; `AlgorithmFailed` where the function raises.

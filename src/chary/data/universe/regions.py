@@ -149,8 +149,8 @@ NARROWEST: Final = 256
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A set of cells of a universe, whose first columns make the rows and whose last ones the columns of a matrix: each
-    row has one of a few patterns of cells.
+    """A set of cells of a universe, whose first columns make the rows and whose last ones the columns of a matrix.
+    Each row has one of a few patterns of cells.
 
     >>> from chary.data.universe.axes import Universe
     >>> universe = Universe({"sex": ["f", "m"], "smoker": [True, False]})
@@ -188,8 +188,8 @@ def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> 
     """The cells in which a row satisfies the condition, and the count of those rows; None is every row.
 
     In both, a value that the universe does not declare is read as NULL. `InvalidQuery` for columns that are not in the
-    universe, for =, <> and IN with a value that is not declared, for conditions that hold in a part of a cell only, for
-    two columns compared with each other, and LIKE.
+    universe, and for =, <> and IN with a value that is not declared. Also for conditions that hold in a part of a cell
+    only, for two columns compared with each other, and LIKE.
     """
     if predicate is None:
         return _region(None, universe), count()
@@ -272,7 +272,7 @@ class _Reader:
 
 def _column(condition: Condition) -> str:
     if isinstance(condition, Compare) and not isinstance(condition.other, Scalar):
-        raise InvalidQuery("a universe tells columns apart one by one: compare a column with literals")
+        raise InvalidQuery("a universe describes columns one by one: compare a column with literals")
     if isinstance(condition, Like):
         raise InvalidQuery("a universe cannot answer LIKE: list the values with IN")
     assert isinstance(condition, (Compare, OneOf, IsNull, Holds))

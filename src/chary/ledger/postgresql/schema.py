@@ -37,7 +37,7 @@ def layout_of(wire: Wire, address: Address) -> str | None:
 def prepare(wire: Wire, address: Address, timeout: float, to: str = LAYOUTS[-1]) -> None:
     """Make the ledger, or bring it to the layout `to`, in one transaction; only its owner can.
 
-    Who makes another ledger of the database at the same time is waited for.
+    A process that makes another ledger of the database at the same time is waited for.
 
     Errors: `LedgerError` for a layout that this version does not know, and when the role may not do it.
     """
@@ -60,8 +60,9 @@ def prepare(wire: Wire, address: Address, timeout: float, to: str = LAYOUTS[-1])
 
 @contextmanager
 def _alone(wire: Wire, timeout: float) -> Iterator[None]:
-    """Hold the lock of makers. It is taken before their transaction begins: a server that waits within one goes on
-    believing what it has seen of schemas before, and would make a second one of the same name."""
+    """Hold the lock of makers. It is taken before their transaction begins. A server that waits within one goes on
+    believing what it has seen of schemas before, and would make a second one of the same name.
+    """
     wire.driver.execute("BEGIN")
     try:
         wire.driver.execute(f"SET LOCAL lock_timeout = {round(timeout * 1000) + 1}")
@@ -146,17 +147,19 @@ _LONGEST = 63
 def role_statements(schema: str, analysts: Sequence[str]) -> str:
     """SQL for the ledger's owner: a group of what analysts may do, and a role to log in with for each name.
 
-    Guarantee: under such a role the server itself refuses, whatever SQL is sent, to change or remove an entry, an
-    answer or a total; to append an entry that does not continue the chain, passes a cap, gives back more than that
-    reservation holds, or speaks for an analyst of another name, or says that it came through a token; to void, cap,
-    note or open anything; to answer an idempotency key twice; and to read or write the secret of another analyst's
-    call.
+    Guarantee: under such a role the server itself refuses the following, whatever SQL is sent.
 
-    What no server can enforce: that a cost is that of the question, that this reads no parts but those named, that an
-    answer is what was found, that the clock was right, and that a process which can read the rows asks them through
-    chary at all. A role can also be in the way: it may hold the ledger, or claim idempotency keys, until an
-    administrator ends its connection; and questions and answers that it makes up, which no session wrote, stay in the
-    ledger; a history or a report says of those that are no JSON that they cannot be read. The owner can do
+    - To change or remove an entry, an answer or a total.
+    - To append an entry that does not continue the chain, passes a cap, or gives back more than that reservation
+      holds. Also one that speaks for an analyst of another name, or says that it came through a token.
+    - To void, cap, note or open anything, and to answer an idempotency key twice.
+    - To read or write the secret of another analyst's call.
+
+    No server can enforce that a cost is that of the question, that this reads no parts but those named, or that an
+    answer is what was found. Nor can it enforce that the clock was right, and that a process which can read the rows
+    asks them through chary at all. A role can also be in the way: it may hold the ledger, or claim idempotency keys,
+    until an administrator ends its connection. Questions and answers that it makes up, which no session wrote, stay in
+    the ledger. A history or a report says of those that are no JSON that they cannot be read. The owner can do
     everything.
 
     >>> print(role_statements("visits", ["ann"]).splitlines()[-1])

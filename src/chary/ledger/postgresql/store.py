@@ -106,16 +106,15 @@ _WRITTEN = "SELECT FROM entries WHERE number = %s AND hash = %s AND xmin::text::
 class PostgresTransactions:
     """Transactions on one ledger of a server.
 
-    `writing` locks the single row of the head first (FOR UPDATE, in a statement of its own, under READ COMMITTED):
-    anyone who holds it sees all that was committed before, and nobody else writes until it ends, so writers follow one
-    another like in a file. `reading` and `copied` see one state (REPEATABLE READ) and lock nothing.
+    `writing` locks the single row of the head first (FOR UPDATE, in a statement of its own, under READ COMMITTED). Its
+    holder sees all that was committed before, and nobody else writes until it ends. So writers follow one another like
+    in a file. `reading` and `copied` see one state (REPEATABLE READ) and lock nothing.
 
     **Lost connections.** What is lost before COMMIT was sent is undone by the server, and `LedgerLocked` says so. When
     it is lost during COMMIT, a new connection locks the head, which waits for the end of the old transaction if that
-    still lives, and then looks whether the entry at that number has this hash *and* was written by the old
-    transaction's number, which no other transaction has: then it was committed, otherwise nothing of it was.
-    `LedgerError` is raised only when the server stays away for longer than `timeout`; then it may be charged, and stays
-    so.
+    still lives. Then it looks whether the entry at that number has this hash *and* was written by the old transaction's
+    number, which no other transaction has. If so it was committed, otherwise nothing of it was. `LedgerError` is raised
+    only when the server stays away for longer than `timeout`; then it may be charged, and stays so.
 
     Threads share one connection in turn. A forked child has a connection of its own.
     """
@@ -215,7 +214,7 @@ class PostgresTransactions:
         self._wire = None
 
     def _begun(self, words: str, block: Uninterrupted) -> tuple[Wire, Any]:
-        """A transaction, once nobody else holds the ledger, and what `hold` told; lost connections are made anew."""
+        """A transaction, once nobody else holds the ledger, with what `hold` gave; lost connections are made anew."""
         deadline = time.monotonic() + max(self.timeout, 0)
         while True:
             try:
@@ -338,9 +337,9 @@ class AdvisoryClaims:
 
     1. Both calls were charged their worst cost before they read anything: `reserve` charges each of them anew,
        whatever became of a claim. So what is spent covers both, and it is at most the capacity.
-    2. Each is settled in a transaction that holds the ledger against every other, and that looks whether another call
-       under the key is settled (`Ledger.settle`, and the function `append` of the server once more). Of two
-       such transactions one comes first; the other sees what it did and is refused with `RequestAnswered`.
+    2. Each is settled in a transaction that locks the ledger against every other. It looks whether another call under
+       the key is settled (`Ledger.settle`, and the function `append` of the server once more). Of two such
+       transactions one comes first; the other sees what it did and is refused with `RequestAnswered`.
     3. No answer is handed out, and no secret is kept, before its settle was committed. So under one key at most one
        answer is ever handed out or replayed: that of the call which was settled first. The other stays charged.
     """
@@ -450,7 +449,7 @@ def postgres_store(target: str, timeout: float, witness: str | Path | None = Non
 
     1. Writers follow one another, and whether a commit whose reply was lost took place is looked up, never guessed
        (`PostgresTransactions`).
-    2. A claim on an idempotency key ends with the process that runs the call, or with its connection; in the second
+    2. A claim on an idempotency key ends with the process that runs the call, or with its connection. In the second
        case at most one of the calls under the key is answered (`AdvisoryClaims`).
     3. A role that was given only what `roles` gives it appends what the rules allow and changes nothing else.
     """

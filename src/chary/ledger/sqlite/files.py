@@ -34,11 +34,11 @@ _done: dict[tuple[int, int], set[int]] = {}
 class Inode:
     """A file that was opened once and is held by its device and inode.
 
-    `check` refuses as soon as the path leads elsewhere or the file has a second name: what is written next to a file
+    `check` refuses as soon as the path leads elsewhere or the file has a second name. What is written next to a file
     (its journal) goes by the path, so two names would be two half ledgers. `locked` is exclusive among all processes
     and all objects of this class, whatever path they came by.
 
-    Closing any descriptor of a file drops the locks that SQLite has on it in this process, so those of one file are
+    Closing any descriptor of a file drops the locks that SQLite has on it in this process. So those of one file are
     closed together, when the last of them is done with.
     """
 
@@ -153,7 +153,7 @@ creating = threading.Lock()
 def create(path: Path, timeout: float, fill: Callable[[Path], None]) -> bool:
     """Make a new file unless there is one of that name (False then); it appears whole, with its mode, and durably.
 
-    It is filled under another name and then moved, so that a file of the ledger's name is never an unfinished one: an
+    It is filled under another name and then moved, so that a file of the ledger's name is never an unfinished one. An
     empty file is a ledger that was cut off, and is refused.
     """
     place = Path(os.path.realpath(path))
@@ -263,7 +263,7 @@ def engine_of(path: Path, timeout: float) -> Engine:
     """Connections to one file.
 
     The journal is a rollback journal that is deleted at the commit, and EXTRA makes its deletion durable before the
-    commit returns: whatever was committed lies in the main file alone. A file that an earlier version left with a
+    commit returns. So whatever was committed lies in the main file alone. A file that an earlier version left with a
     write-ahead log is brought up to date and turned over at the first connection.
     """
     url = URL.create("sqlite+ledger", database=str(path))

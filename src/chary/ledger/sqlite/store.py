@@ -123,17 +123,17 @@ _LOOK = 0.1
 class SqliteTransactions:
     """Transactions on one SQLite file that is there.
 
-    `writing` takes the write lock at once (BEGIN IMMEDIATE), so that what a transaction reads cannot change
-    before it writes. When it ends, the main file holds all of it durably (see `engine_of`), the path still leads to
-    this very file, under this name alone, and the checkpoint knows the new head; otherwise it raises. Who waits for
+    `writing` takes the write lock at once (BEGIN IMMEDIATE), so that what a transaction reads cannot change before it
+    writes. When it ends, the main file holds all of it durably (see `engine_of`). The path still leads to this very
+    file, under this name alone, and the checkpoint knows the new head. Otherwise it raises. A caller that waits for
     longer than `timeout` seconds gets `LedgerLocked`. The file and its journal have mode 0600.
 
     Ctrl-C inside of a transaction is raised when that has ended. Whatever else is raised in there rolls it back, and
     unless it is an error of chary, which says that nothing is odd, the connection is closed at once.
 
-    Threads share one connection in turn; `copied` reads a copy of its own, so that a long reader stops nobody.
-    SQLite must not be carried across a fork, so all connections are closed before one and made anew after it; a child
-    that came about past Python's hooks can neither use nor close what it inherited.
+    Threads share one connection in turn; `copied` reads a copy of its own, so that a long reader stops nobody. SQLite
+    must not be carried across a fork, so all connections are closed before one and made anew after it. A child that
+    came about past Python's hooks can neither use nor close what it inherited.
     """
 
     def __init__(self, path: Path, timeout: float, bookmark: Bookmark | None = None) -> None:
@@ -502,11 +502,11 @@ def sqlite_store(target: str | Path, timeout: float, witness: str | Path | None 
     """A store in one SQLite file of mode 0600.
 
     The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing one is
-    checked in about a second at most: `LedgerCorrupted` if totals, numbering or the end of the chain are wrong,
+    checked in about a second at most. `LedgerCorrupted` if totals, numbering or the end of the chain are wrong,
     `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for others before
     `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew. `witness` is a
-    small file elsewhere that is reported the head of the ledger before anything is handed out: an older copy of the
-    ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is moved,
+    small file elsewhere that receives the head of the ledger before anything is handed out. An older copy of the ledger
+    then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is moved,
     deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
     """
     path = file_of(target)

@@ -279,7 +279,7 @@ class SharedAnswers:
             or (found.dataset, found.kind, found.body, found.state) != asked
             or not (found.parts == spine.scope(plan) or spine.has(found.parts))
         ):
-            raise RequestConflict("this request key was used before with another question")
+            raise RequestConflict("this idempotency key was used before with another question")
         told: Answer = handed_out(plan.present(found.outcome, number), spine)
         return told
 

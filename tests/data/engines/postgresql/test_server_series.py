@@ -35,7 +35,7 @@ def test_steps_are_those_of_the_table_in_the_order_that_is_named(clinic):
     [
         ({"order_by": None}, InvalidParameter, "has no order"),
         ({"order_by": "x"}, SchemaMismatch, "NULL"),
-        ({"column": "x"}, SchemaMismatch, "whole numbers"),
+        ({"column": "x"}, SchemaMismatch, "integers"),
         ({"labels": "nothing"}, SchemaMismatch, "no column 'nothing'"),
         ({"table": "nothing"}, SchemaMismatch, "no table 'nothing'"),
         ({"table": None}, InvalidParameter, "say which one"),

@@ -105,8 +105,8 @@ def append(
 ) -> rows.Batch:
     """Check the columns of `source` against the table, insert them and remember the batch, in one transaction.
 
-    In memory `arrive` gets the batch inside the transaction: if it fails, nothing was added. A file commits
-    first, since it remembers the batch for anyone who was not told. Files of a folder that was opened stay there.
+    In memory `arrive` gets the batch inside the transaction: if it fails, nothing was added. A file commits first,
+    since it remembers the batch for anyone who did not learn of it. Files of a folder that was opened stay there.
     """
     in_place = stays(loader, source)
     arrived = source if in_place else quietly(lambda: reader.copied(source), batches.unfit())
@@ -202,11 +202,11 @@ GROWN: Final = "chary_grown"
 
 @dataclass(frozen=True, repr=False)
 class StateOfRows:
-    """Which files there are, as the disk tells them apart, and how many rows were added. Secret.
+    """Which files there are, as the disk distinguishes them, and how many rows were added. Secret.
 
     Rows in memory belong to one connection and are only ever added: `rowid` numbers them. A file that is written again
-    gets another time, size or number, so that two equal states are the same rows, as far as the disk tells. Of a DuckDB
-    file it is told how often others wrote it (`Database.lineage`): in between, this process only added rows.
+    gets another time, size or number, so that two equal states are the same rows, as far as the disk shows. Of a DuckDB
+    file it is known how often others wrote it (`Database.lineage`): in between, this process only added rows.
     """
 
     files: tuple[tuple[str, int, int, int, int], ...]

@@ -267,7 +267,7 @@ def _write_file(access: Access, work: Work, before: "Stored | None") -> tuple[An
     """What `work` returns, and how the file is left; None where it was another one than before, or that is not known.
 
     While a connection may write no other process may; so nobody wrote between two looks at an unchanged file, as far as
-    the disk tells.
+    the disk shows.
     """
     busy = EngineError("the file cannot be opened for writing: another connection holds it, or it is read-only")
     with quietly(lambda: access.connect(writing=True), busy) as connection:

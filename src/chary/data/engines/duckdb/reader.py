@@ -36,8 +36,8 @@ _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 def column_of(name: str, engine_type: str, *, is_unit: bool) -> Column:
     """Choose the class of an engine type; no value of the column can make the SQL fail.
 
-    NaN becomes NULL. Decimals, unsigned 64-bit and 128-bit integers become floats and fine or coarse timestamps
-    microseconds, except in the unit column: two units must never be merged, so there they stay as they are.
+    NaN becomes NULL. Decimals, unsigned 64-bit and 128-bit integers become floats, and fine or coarse timestamps
+    microseconds. In the unit column they stay as they are, since two units must never be merged.
 
     >>> column_of("age", "INTEGER", is_unit=False)
     Column(name='age', type='int64', sql='CAST("age" AS BIGINT)')
@@ -603,7 +603,7 @@ def _columns(
             raise SchemaMismatch(f"there is no column {name!r}")
     chosen = {name: known[name] for name in asked.names}
     if chosen[asked.column].type != TypeClass.INTEGER:
-        raise SchemaMismatch(f"column {asked.column!r} is {chosen[asked.column].type}; a series needs whole numbers")
+        raise SchemaMismatch(f"column {asked.column!r} is {chosen[asked.column].type}; a series needs integers")
     order = "" if asked.order_by is None else f" ORDER BY {quote(asked.order_by)}"
     cells = connection.execute(select(tuple(chosen.values()), relation) + order).fetchall()
     kinds = {name: SQL_TYPES.get(column.type, "VARCHAR") for name, column in chosen.items()}

@@ -62,11 +62,11 @@ class Memory(ABC):
     """What is remembered of one query.
 
     Guarantee: what `answer` returns is what reading all rows returns. The state is taken before and after reading, and
-    only where both are one is the answer remembered; rows that changed otherwise than by growth are read again, and so
-    are all where anything of this fails or is interrupted.
+    only where both are one is the answer remembered. Rows that changed otherwise than by growth are read again. So are
+    all where anything of this fails or is interrupted.
 
     How long an answer takes then follows from which questions were asked before and what came since, both of which are
-    public, and as before from the rows that are read, which is not covered by the promise.
+    public. As before it also follows from the rows that are read, which is not covered by the promise.
     """
 
     def __init__(self) -> None:
@@ -131,11 +131,11 @@ def memory_of(asked: Any, part: RowPart | None, rows: Backend) -> Callable[[], M
 def adds_up(unit: str | None) -> bool:
     """Whether the answers of every query add up over disjoint sets of rows: where each row is a unit of its own.
 
-    Proof. Then a query adds one term for each row (whether it counts, its value in steps, its products), for the key
-    of that row alone, and the term follows from the row. Sums of integers over disjoint sets add up.
+    Proof. Then a query adds one term for each row (whether it counts, its value in steps, its products), for the key of
+    that row alone. The term follows from the row. Sums of integers over disjoint sets add up.
 
     With a column of units no query qualifies, whatever its limits: a unit counts once in each of two batches and once
-    in both together, and which of its rows are kept, or how its sum is clipped, follows from all of them.
+    in both together. Which of its rows are kept, or how its sum is clipped, follows from all of them.
     """
     return unit is None
 
@@ -192,11 +192,11 @@ _CELLS: Final = ("unit", POSITION)
 class Knowing(Memory):
     """Of a count of units: which units have rows in which keys.
 
-    A count is asked once without it; where it is asked again of more rows, all that are known are put together, and
-    from then on what comes is looked up among them. So a question that is asked once costs what it did.
+    A count is asked once without it. Where the count is asked again of more rows, all that are known are put together,
+    and from then on what comes is looked up among them. So a question that is asked once costs what it did.
 
-    Guarantee: the answer is that of all rows. A unit counts in its first this many keys of those in which it has a row
-    that satisfies the condition. These keys are the union of those of then and of those in what came, so that only
+    Guarantee: the answer is that of all rows. A unit counts in the first keys, up to its limit, of those in which it
+    has a row that satisfies the condition. These keys are the union of those of then and of those in what came. So only
     units that came count otherwise than before: by what is known of them now, less what was known of them then.
     """
 

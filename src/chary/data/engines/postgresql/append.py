@@ -192,7 +192,7 @@ def check_entry_counts(
     """`SchemaMismatch`, naming nobody, if a unit (one of `among`, if given) is in too many rows."""
     kind = rows.schema.get(limit.of, _COUNTED[0])
     if kind not in _COUNTED:
-        raise SchemaMismatch(f"the units of entries in {limit.of!r} are no integers or texts")
+        raise SchemaMismatch(f"the units of entries in {limit.of!r} are no integers or strings")
     sent, chosen = list[SmallTable](), None
     if among is not None:
         sent = [SmallTable(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]

@@ -85,7 +85,7 @@ class FoundRelation:
     def find(cls, cursor: Cursor, table: str) -> "FoundRelation":
         """Look it up, and lock it against being changed until the transaction ends; no row is read.
 
-        `SchemaMismatch` where there is no such table that the role may read, and where reading it might fail on a row,
+        `SchemaMismatch` where there is no such table that the role may read. Also where reading it might fail on a row,
         or not be of one state, or not be of all rows.
         """
         schema, name = parts_of(table)
@@ -126,8 +126,8 @@ def _check(cursor: Cursor, table: str, oid: int, kind: str, hidden: bool) -> Non
         raise SchemaMismatch(f"{table!r} is {what}: copy it into a table")
     if hidden:
         raise SchemaMismatch(
-            f"row level security is on for {table!r}: a policy says which of its rows this role sees, and may say "
-            "otherwise tomorrow; ask as a role with BYPASSRLS, or copy the rows that may be asked into a table"
+            f"row level security is on for {table!r}: a policy says which of its rows this role sees, and may change. "
+            "Ask as a role with BYPASSRLS, or copy the rows that may be asked into a table"
         )
     if cursor.execute(_PARTS, [oid]).fetchone() is not None:
         raise SchemaMismatch(f"a part of {table!r} is a foreign table, which is in no state of this server")

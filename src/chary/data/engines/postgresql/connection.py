@@ -51,9 +51,9 @@ _UNREACHED: Final = "the server cannot be reached at that address"
 def connect(address: str) -> Connection:
     """Open a connection whose transactions read one state and write nothing.
 
-    What libpq knows may be in the address: `sslmode`, or `options=-c statement_timeout=60000 -c work_mem=64MB`.
+    What libpq knows may be in the address: `sslmode`, or `options=-c statement_timeout=60000 -c work_mem=64MB`. Errors:
     `InvalidParameter` for an address that is none or a server that is not served, `EngineError` where it cannot be
-    reached; neither shows any part of the address, nor what the server said.
+    reached. Neither shows any part of the address, nor what the server said.
     """
     unread = InvalidParameter("the address is not readable: write it as postgresql://role@host:5432/database")
     quietly(lambda: psycopg.conninfo.conninfo_to_dict(address), unread)
@@ -97,7 +97,7 @@ def _check(connection: Connection) -> None:
     if connection.info.server_version < OLDEST * 10000:
         raise InvalidParameter(f"the server is older than PostgreSQL {OLDEST}")
     if connection.info.parameter_status("server_encoding") != "UTF8":
-        raise InvalidParameter("the database is not encoded in UTF-8: texts would be compared by other bytes")
+        raise InvalidParameter("the database is not encoded in UTF-8: strings would be compared by other bytes")
 
 
 def _configure(connection: Connection) -> None:

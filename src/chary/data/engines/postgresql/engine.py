@@ -124,9 +124,9 @@ _PLAIN: Final = (
 def of_double(name: str) -> str:
     """SQL for a double as Python writes it: the shortest digits, a point below 1e16, and one zero.
 
-    The server writes no point behind integers, an exponent from 1e15 on, and one digit more than is needed where
-    fewer make a number just between two doubles, of which reading takes the even one. Numbers of so few digits lie
-    between 2**54 and 1e40.
+    The server writes no point behind integers, and an exponent from 1e15 on. It writes one digit more than is needed
+    where fewer make a number just between two doubles, of which reading takes the even one. Numbers of so few digits
+    lie between 2**54 and 1e40.
     """
     return (
         "(SELECT sign || CASE WHEN size = CAST('Infinity' AS double precision) THEN 'inf' "
@@ -220,7 +220,7 @@ def _columns(cursor: Cursor, table: str, asked: StepColumns) -> tuple[dict[str, 
         if rows.schema[name] not in set(TypeClass):
             raise SchemaMismatch(f"column {name!r} is {rows.schema[name]}, which no step has")
     if rows.schema[asked.column] != TypeClass.INTEGER:
-        raise SchemaMismatch(f"column {asked.column!r} is {rows.schema[asked.column]}; a series needs whole numbers")
+        raise SchemaMismatch(f"column {asked.column!r} is {rows.schema[asked.column]}; a series needs integers")
     names = ", ".join(map(quote, asked.names))
     sql = f"SELECT {names} FROM {ROWS} ORDER BY {quote(str(asked.order_by))}"
     found = rows.execute(cursor, sql)

@@ -309,8 +309,8 @@ _ENDINGS: Final = (".parquet", ".pq")
 class RowsInFolder:
     """The rows of all Parquet files that a folder held when it was opened, and of the batches that were added by chary.
 
-    A batch is there from the moment its note is, `_chary_batches/<number>.json`, which is made at once or not at all,
-    and by one process only. a file of chary without a note is nobody's: what wrote it was stopped. Files that
+    A batch is there from the moment its note is, `_chary_batches/<number>.json`. The note is made at once or not at
+    all, and by one process only. A file of chary without a note is nobody's: what wrote it was stopped. Files that
     others put there later are seen when the folder is opened anew.
     """
 
@@ -400,6 +400,7 @@ def _settle(folder: Path) -> None:
 
 
 Holding = RowsInSession | RowsInFolder
-"""Rows in Spark's hands. Their members are called by one thread at a time: `check` raises `EngineError` if the rows are
-not those that were there, `frames` are data frames that together hold all rows, and `add` adds rows, after which there
-are `size`, or none if it fails."""
+"""Rows in Spark's hands. Their members are called by one thread at a time. `check` raises `EngineError` if the rows are
+not those that were there. `frames` are data frames that together hold all rows. `add` adds rows, after which there are
+`size`, or none if it fails.
+"""

@@ -1,4 +1,4 @@
-"""Version 4: indexes by which calls of one analyst or of some kinds, and notes, are found among all others."""
+"""Version 4: indexes that find calls of one analyst or of some kinds, and notes, among all others."""
 
 from pathlib import Path
 
