@@ -151,7 +151,7 @@ def test_a_part_of_a_longer_series_is_refused():
 @pytest.mark.parametrize("cell", ["3.7", "", "many", "9223372036854775808"])
 def test_counts_that_are_no_whole_numbers_are_called_so(tmp_path, cell):
     (tmp_path / "days.csv").write_text(f"day,n\n1,5\n2,{cell}\n")
-    with pytest.raises(SchemaMismatch, match="each row must hold in column 'n' a whole number") as refused:
+    with pytest.raises(SchemaMismatch, match="each row must hold in column 'n' an integer") as refused:
         Series.open(tmp_path / "days.csv", column="n", sensitivity=1)
     assert "nor is a decimal" in str(refused.value)
     assert "many" not in str(refused.value)
