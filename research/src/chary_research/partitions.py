@@ -106,6 +106,11 @@ class RangeAnswering(ABC):
         self._draw = np.random.default_rng(seed)
         self.hard = 0
 
+    @property
+    def verified(self) -> float:
+        """The proportion of answers of its parts that were verified, where it knows unverified ones."""
+        return 1.0
+
     @abstractmethod
     def ask(self, number: int, span: Span) -> float:
         """The answer to the query at this place of the pool."""
@@ -329,6 +334,10 @@ class PMWTree(RangeAnswering):
         stated = [self._run(node).law.size for node in nodes]  # all are opened before the first is asked
         found = sum(rows * self._node(number, node) for node, rows in zip(nodes, stated, strict=True))
         return found / sum(stated)
+
+    @property
+    def verified(self) -> float:
+        return 1 - self.unverified / max(1, self.asked)
 
     def used(self) -> Floats:
         return np.array([self.filter.promised(charged)[0] for charged in self.charged])
