@@ -14,7 +14,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.choices import MajorityVote, Rule
 from chary.numbers import Number, exact, positive, probability, whole
 
-# Selection with Gaussian noise (theory 1.5 and 5).
+# Selection with Gaussian noise (theory chapters 1 and 2).
 
 
 def post_processed_epsilon(*, queries: int, sensitivity: Number, noise: Number, delta: Number) -> float:

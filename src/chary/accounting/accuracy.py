@@ -570,7 +570,7 @@ def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number 
 
     If t comes out for q, then `b - qn` and `a - (1-q)n` are at most this, for the numbers b below and a above it.
     `change` is how much one unit moves a rank: 1 under replace, `max(q, 1-q)` under add/remove, times the values of a
-    unit. `change * floor((2/epsilon) ln(points/beta))`, rounded up, by the distribution itself (theory section 2).
+    unit. `change * floor((2/epsilon) ln(points/beta))`, rounded up, by the distribution itself (theory chapter 4).
 
     >>> rank_error_up(epsilon="0.1", points=121, beta="0.05", change="0.5")
     78

@@ -16,7 +16,7 @@ from chary.accounting import numerics
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
-# Composition of k equal epsilon-DP computations by each classical theorem (theory 1.1).
+# Composition of k equal epsilon-DP computations by each classical theorem (theory chapter 1).
 #
 # The figures are upper bounds in float64 with a margin that covers the rounding.
 
@@ -158,7 +158,7 @@ _ONE: Final = Fraction(1)
 
 
 def group_privacy_up(*, epsilon: Number, delta: Number = 0, units: int) -> tuple[Fraction, Fraction]:
-    """The (epsilon, delta) of neighbours that differ in `units` units, delta rounded up (theory 9.7).
+    """The (epsilon, delta) of neighbours that differ in `units` units, delta rounded up (theory chapter 3).
 
     `(k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1))`: one unit after another multiplies by e^epsilon and adds
     delta. Delta is never above 1, and 0 stays 0.
@@ -182,7 +182,7 @@ def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) ->
     """The delta, rounded up, of an (epsilon, delta)-DP mechanism within this total variation distance of its
     distribution.
 
-    `delta + (1 + e^epsilon) distance`: the distance is paid once on either side (theory 9.7). At most 1.
+    `delta + (1 + e^epsilon) distance`: the distance is paid once on either side (theory chapter 3). At most 1.
 
     >>> round(float(sampler_delta_up(epsilon=1, distance=1e-9)), 12)
     3.718e-09
@@ -204,7 +204,7 @@ def _chance(value: Number, name: str) -> Fraction:
     return found
 
 
-# From a log-moment at one Renyi order to (epsilon, delta) and back (theory 1.1, 1.4).
+# From a log-moment at one Renyi order to (epsilon, delta) and back (theory chapter 1, 1.4).
 
 # Any order is valid, so both only cost tightness: larger ones suit budgets below 1e-5, and 401 points, refined once
 # around the best, place the order to the three digits that are kept.

@@ -30,7 +30,7 @@ from chary.numbers import (
 #
 # An event is stored in ledgers, so a class here is never removed and never changes its meaning. A filter asks an event
 # three things: its pure bound `epsilon`, its additive `delta`, and its log-moment `(a - 1) * D_a` at a Renyi order a.
-# Everything is a rational upper bound (theory 1.1, 1.4).
+# Everything is a rational upper bound (theory chapter 1, 1.4).
 
 
 class Event(ABC):

@@ -181,7 +181,7 @@ def _converts(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     return epsilon_up(order * (order - 1) * rho, order, delta) <= epsilon
 
 
-# The Gaussian mechanism, exactly (theory 1.1): its privacy curve and the least noise for a budget.
+# The Gaussian mechanism, exactly (theory chapter 1): its privacy curve and the least noise for a budget.
 
 Floats = NDArray[np.float64]
 _ROOT = math.sqrt(0.5)

@@ -17,7 +17,7 @@ from chary.accounting.numerics import LogCdf, largest
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, checked, exact, flag, positive, probability, whole
 
-# What runs of above threshold report of their losses, and when the next test may still be made (theory 5).
+# What runs of above threshold report of their losses, and when the next test may still be made (theory chapter 2).
 #
 # A run reports its loss ex post. **Ours**: before each test both losses that it may end in are known, of halting there
 # and of running on; it is made only if the larger, with what earlier runs reported, fits into the total. Then every

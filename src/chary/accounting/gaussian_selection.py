@@ -243,7 +243,7 @@ def _hazard_up(x: float) -> float:
     return math.sqrt(2 / math.pi) * math.exp(-x * x / 2) if x >= 0 else (math.sqrt(x * x + 4) - x) / 2
 
 
-# Selection with Gaussian noise ([GAUSS] Theorems 8 and 10; theory 5): pure losses of queries with a bounded range.
+# Selection with Gaussian noise ([GAUSS] Theorems 8 and 10; chapter 2): pure losses of queries with a bounded range.
 #
 # Queries lie in [low, high], one unit moves each by at most D, x' and x are their values on two neighbours. Noisy max
 # picks i with probability `E prod_j Phi(z + (x_i - x_j)/s)`; above threshold halts at t with probability `E prod_(j<t)
@@ -470,7 +470,7 @@ def _blocks(first: int, end: int) -> Iterator[tuple[int, int]]:
         first = after
 
 
-# What bounds runs by the moment of their stopping time, and the filter of their losses (theory 1.5 and 5).
+# What bounds runs by the moment of their stopping time, and the filter of their losses (theory chapters 1 and 2).
 
 # Logarithms of the order minus 1, from 1e-4 to 9e6; every order gives a bound.
 _ORDERS: Final = (-9.0, 16.0)
@@ -562,7 +562,7 @@ def check_noises(bar: float, query: float) -> None:
 
 
 def best_order(divergence: Callable[[float], float], delta: Number) -> float:
-    """Epsilon at the best order 1 + less, by the conversion of theory 1.1; never below 0."""
+    """Epsilon at the best order 1 + less, by the conversion of theory chapter 1; never below 0."""
     target = math.log(float(probability(delta, "delta")))
 
     def total(log_less: float) -> float:

@@ -151,7 +151,7 @@ def _p(value: Number) -> Fraction:
 # What holds for all values of many tests at once: errors, margins, expected false alarms, thresholds.
 #
 # All distances are in grid steps and err on the safe side. A budget beta = 1 - confidence is split over the tests,
-# which needs nothing of how they depend on each other or were chosen (theory 9.3).
+# which needs nothing of how they depend on each other or were chosen (theory chapter 3).
 
 
 class Tails(Protocol):
@@ -260,7 +260,7 @@ def mean_interval(
     left, the answer is the bounds.
 
     Guarantee: if both cover with probability 1 - beta together (each with 1 - beta/2, say), this covers the mean of the
-    clipped values with 1 - beta (theory 9.6).
+    clipped values with 1 - beta (theory chapter 3).
 
     Errors: `InvalidParameter` for an interval whose ends are the wrong way round.
 
@@ -552,7 +552,7 @@ class Publication:
 
     Guarantee: an interval covers the truth with at least `confidence`, given everything published before and given that
     this value was published. That holds whatever the truth is, and however the question and the support were chosen
-    from what was published before (theory 9.1; the noise is independent of the past). Hence the expected number of
+    from what was published before (chapter 3; the noise is independent of the past). Hence the expected number of
     published values whose interval misses is at most `1 - confidence` times the expected number of published values,
     for any number of questions. Ends err outwards only, and the value itself always lies between them.
 
@@ -618,7 +618,7 @@ class Publication:
         The truth is then below the threshold (a hit, a revision, a fresh value) or above the last value (a support
         without a lowest). For a change it is between the two unbounded pieces. None where everything may be published
         and no threshold was tested. Given that the value was published it is at most p with a probability of at most p,
-        whatever was asked before (theory 9.2).
+        whatever was asked before (theory chapter 3).
         """
         first, last = self._block(value)
         since, until = self._held_back

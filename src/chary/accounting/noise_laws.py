@@ -135,7 +135,7 @@ class NoiseLaw(ABC):
 class LaplaceLaw(NoiseLaw):
     """Discrete Laplace noise, `P(k) = r^|k| (1 - r)/(1 + r)` with `r = exp(-1/scale)`; every tail in closed form.
 
-    `P(Z >= k) = r^k/(1 + r)` for k >= 1 and `1 - r^(1 - k)/(1 + r)` for k <= 0 (theory section 9). A scale outside
+    `P(Z >= k) = r^k/(1 + r)` for k >= 1 and `1 - r^(1 - k)/(1 + r)` for k <= 0 (theory chapter 3). A scale outside
     [2^-10, 2^40] grid steps raises `InvalidParameter`.
     """
 

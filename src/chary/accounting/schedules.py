@@ -365,7 +365,7 @@ def _found(size: int | None) -> int:
     return size
 
 
-# Rerunning a static private algorithm while a database grows without end, under one finite budget (theory section 6).
+# Rerunning a static private algorithm while a database grows without end, under one finite budget (theory chapter 8).
 #
 # A schedule says at which public sizes to rerun and what share of the budget each run takes. Shares are rounded down to
 # 18 digits, so that their infinite sum stays within the budget.

@@ -15,7 +15,7 @@ from chary.numbers import Number, exact, plain, positive, probability, set_field
 
 # The event of an optimal threshold test: a test whose distribution is made for the price of its hit at one Renyi order.
 
-# Below this speed (theory 10: price = a (a-1) speed^2) neighbours' probabilities agree to 7 digits, and a test tells
+# Below this speed (chapter 2: price = a (a-1) speed^2) neighbours' probabilities agree to 7 digits, and a test tells
 # nothing.
 LEAST_PRICED_SPEED: Final = Fraction(1, 10**7)
 # e^-price has 60 digits of room in the checks; a hit at this price tells everything anyway.
@@ -30,7 +30,7 @@ def least_price(order: Fraction, speed: Fraction = LEAST_PRICED_SPEED) -> Fracti
 
 @dataclass(frozen=True)
 class SharpTest(Event):
-    """A test that hits with probabilities p, q under neighbours, which its costs at this order allow (theory 10).
+    """A test that hits with probabilities p, q under neighbours, which its costs at this order allow (chapter 2).
 
     A hit is charged `price` and a miss `miss_price` of log-moment at `order`; all pairs (p, q) of probabilities under
     neighbours have `(1-p)^a (1-q)^(1-a) e^(-miss_price) + p^a q^(1-a) e^(-price) <= 1`, both ways round.
@@ -115,7 +115,7 @@ def _price(order: Fraction, value: Number) -> Fraction:
     return price
 
 
-# Which probabilities of a hit neighbours may have: the two inequalities of theory 10, in decimals rounded correctly.
+# Which probabilities of a hit neighbours may have: the two inequalities of chapter 2, in decimals rounded correctly.
 #
 # With b = a - 1, X = ((1-p)/(1-q))^b, Y = (q/p)^b, D = e^-price, M = e^-miss_price they read `(1-p) M X + p D / Y <= 1`
 # and `(1-q) M / X + q D Y <= 1`. Each term is a perspective of a convex power, so the allowed pairs (p, q) are a
@@ -395,7 +395,7 @@ class LogitSteps:
 
     @property
     def _usual(self) -> float:
-        """The move at small probabilities in the limit of small costs (theory 10)."""
+        """The move at small probabilities in the limit of small costs (theory chapter 2)."""
         power, price, _ = self._sizes
         return math.sqrt(2 * price / (power * (power + 1)))
 

@@ -240,7 +240,7 @@ def one_sided_shares(
     """The parts of epsilon for the threshold, the tests and the values; they add up to exactly 1.
 
     Threshold and tests get `sqrt(ln(2/beta)) : sqrt(h ln(2N/beta))` with h = hits for monotone questions, 2 hits
-    otherwise. This is least for `ln(2/beta)/eps_1 + h ln(2N/beta)/eps_2` (theory 10). Values get the part with which
+    otherwise. This is least for `ln(2/beta)/eps_1 + h ln(2N/beta)/eps_2` (chapter 2). Values get the part with which
     they err as far as the tests.
 
     >>> shares = one_sided_shares(1, 1000, USUAL_CONFIDENCE, monotone=True, values=False)

@@ -159,7 +159,7 @@ def easy_error_up(tails: intervals.Tails, *, alpha: Number, size: int, chance: N
 # Multiplicative weights by rounds of sparse vector: what each round may spend, so that all of them, for ever, fit.
 #
 # A round ends at its hit. How many may have begun by a size follows from the potential argument; the proofs are in
-# docs/theory/pmw.md (theory section 6; [GROW] Algorithm 3, Theorems 14, 17, 22 and 24).
+# docs/theory/pmw.md (theory chapter 6; [GROW] Algorithm 3, Theorems 14, 17, 22 and 24).
 
 PUBLISHED_PURE, PUBLISHED_APPROXIMATE = 54, 1152
 # At 60 digits a logarithm of 1 + 1/n, n below 1e20, keeps 40: figures move by 1e-40 to the safe side. A size that falls

@@ -530,7 +530,7 @@ class ExponentialMechanism(Call[ChosenKey]):
     With 95 % confidence, the score is at most `shortfall` below the best, or the distance at most that far above the
     smallest, whatever the data. A quote states it; `chary.accounting.utility_loss_up` is the published form of that
     bound. No unbiased (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units.
-    Candidates are different numbers, strings, truth values or dates, two or more. Source: theory section 2; Asi, Duchi
+    Candidates are different numbers, strings, truth values or dates, two or more. Source: theory chapter 4; Asi, Duchi
     2020.
 
     Errors: `InvalidParameter` for invalid candidates, for both or none of `score` and `distance`, and for a missing or

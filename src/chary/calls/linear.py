@@ -98,7 +98,7 @@ class MatrixMechanism(Call[LinearAnswers]):
     whatever the data, each with 95 % confidence. Always charged.
 
     A question is a sum *of the query's answers for its groups*: where one unit may be in several groups it counts in
-    each of them. Source: theory section 2; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).
+    each of them. Source: theory chapter 5; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).
 
     Errors: `InvalidQuery` for a query without groups or with too many, a workload that is none, and a strategy that
     cannot answer it; `InvalidParameter` for a missing epsilon or rho.

@@ -102,7 +102,7 @@ class MeanNoise:
         return found
 
     def interval(self, first: int, second: int, confidence: Number = intervals.CONFIDENCE) -> intervals.Interval:
-        """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (theory 9.6)."""
+        """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (chapter 3)."""
         return intervals.Interval(*self._within(first, second, self.reaches(confidence)))
 
     def _within(self, first: int, second: int, reaches: tuple[int, int]) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from chary.numbers import Number, exact, plain
 
 # What a caller wants of an optimal threshold test, and the test that follows from it under the session's filter.
 
-# Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
+# Of the price of a hit, what its value takes: near the least error of values at full separation (theory chapter 2).
 VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
 # Parts of a budget's epsilon that have orders of their own, of which the lower ones suit a few hits.
@@ -178,7 +178,7 @@ class _Near:
             return False
 
     def around(self, order: Fraction, unit: float) -> tuple[int, int]:
-        """A fourth and four times of what the test of small losses takes, half of whose width is known (theory 10)."""
+        """A fourth and four times of what the test of small losses takes, half of whose width is known (chapter 2)."""
         speed = math.acosh(self.chance**-0.5) / (math.sqrt(2) * self.wanted)
         guess = float(order * (order - 1)) * speed**2 * unit
         return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))

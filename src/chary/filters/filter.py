@@ -245,7 +245,7 @@ class Filter(ABC):
         return cost
 
 
-# The pure filter: epsilons add, delta is 0, a target call is charged hit or miss (theory 1.5).
+# The pure filter: epsilons add, delta is 0, a target call is charged hit or miss (theory chapter 1).
 
 _USUAL = (
     "Gaussian noise and the best of several targets have no pure epsilon: open the session with a delta, or release "

@@ -140,7 +140,7 @@ class QuantilesBox(schedules.BlackBox):
         return Quantile(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
 
 
-# MWEM as a black box for schedules ([GROW] section 3; theory 6).
+# MWEM as a black box for schedules ([GROW] section 3; theory chapter 8).
 
 # MWEM divides by the number of rows, so that must be public.
 

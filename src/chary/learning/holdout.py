@@ -66,7 +66,7 @@ class ReusableHoldout:
     `BudgetExceeded` after the last disagreement, or when the session's budget is exhausted. `AlgorithmFailed`, charged
     as a disagreement, for a function that raises or has no value for each row.
 
-    Source: theory section 4; Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, "The reusable holdout".
+    Source: theory chapter 9; Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, "The reusable holdout".
 
     >>> import chary
     >>> draw = np.random.default_rng(1)

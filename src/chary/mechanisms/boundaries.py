@@ -215,7 +215,7 @@ class TwoRuns:
     `q = 1 / (1 + 2 e^(2 epsilon) / (e^epsilon + 1))` is about 1/2. Nothing else need be known of the computation.
     Outcomes are plain values.
 
-    Source: theory section 4 (black-box boundary); the bound on q is of this work.
+    Source: theory chapter 1 (black-box boundary); the bound on q is of this work.
 
     >>> from chary.mechanisms import Exponential
     >>> chooser = Exponential("0.05", sensitivity=1)

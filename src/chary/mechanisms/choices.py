@@ -33,7 +33,7 @@ class Exponential:
 
     Utilities are integers of any size and sign, one a candidate; only differences matter.
 
-    Source: theory section 2; McSherry, Talwar 2007.
+    Source: theory chapter 4; McSherry, Talwar 2007.
 
     >>> chooser = Exponential("0.1", sensitivity=1)
     >>> [round(p, 4) for p in chooser.law([100, 120, 60]).probabilities()]
@@ -121,7 +121,7 @@ class InverseSensitivity:
     `largest count - count` does when a unit is added. Or there are two outcomes, one of distance 0, where the zCDP is
     lost.
 
-    Source: theory section 2; Asi, Duchi 2020.
+    Source: theory chapter 4; Asi, Duchi 2020.
 
     >>> chooser = InverseSensitivity(1)
     >>> [round(p, 4) for p in chooser.law(Stretches.of([2, 0, 1])).probabilities()]
@@ -283,7 +283,7 @@ class MajorityVote:
     - "inverse": `P(yes) = 1 / (1 + e^(-r epsilon))`, r units at least having to change for another majority.
     - "exponential": the exponential mechanism on both counts, `P(yes) = 1 / (1 + e^(-(k + r - n/2) epsilon))`.
 
-    Guarantee: `Pure(epsilon)`, if one unit moves the lead by at most `moved`. Source: theory section 2.
+    Guarantee: `Pure(epsilon)`, if one unit moves the lead by at most `moved`. Source: theory chapter 4.
 
     >>> [round(MajorityVote("0.5", rule=rule).chance(3), 4) for rule in ("noise", "inverse", "exponential")]
     [0.771, 0.7311, 0.6792]
@@ -368,7 +368,7 @@ class ReportNoisyMax:
       distribution.
     - "gumbel": drawn from its distribution, that of the exponential mechanism.
 
-    Source: theory section 2; Ding et al. 2021 for exponential noise.
+    Source: theory chapter 4; Ding et al. 2021 for exponential noise.
 
     >>> from chary.noise import OperatingSystem
     >>> ReportNoisyMax(1000, sensitivity=1).step([3, 9, 4], OperatingSystem())
@@ -462,7 +462,7 @@ class PermuteAndFlip(Exponential):
     Guarantee: `Pure(epsilon)`, under the conditions of `Exponential`; its expected utility is never below that of
     `Exponential`. Choices are exact and fast for any number of candidates; only `law` takes at most 32 of them.
 
-    Source: theory section 2; McKenna, Sheldon 2020. Ding et al. 2021 for the equality with report-noisy-max.
+    Source: theory chapter 4; McKenna, Sheldon 2020. Ding et al. 2021 for the equality with report-noisy-max.
 
     >>> [round(p, 4) for p in PermuteAndFlip("0.1", sensitivity=1).law([100, 120, 60]).probabilities()]
     [0.1809, 0.7973, 0.0218]

@@ -15,7 +15,7 @@ from chary.noise import Source
 from chary.noise.gaussian import Deviate, Normals, deviate, normals, reaches
 from chary.numbers import Number, checked, exact, positive, set_fields
 
-# Selection with real Gaussian noise ([GAUSS]; theory section 5): the largest of many values, and a noisy threshold.
+# Selection with real Gaussian noise ([GAUSS]; theory chapter 2): the largest of many values, and a noisy threshold.
 
 # Rounded up: more noise than sqrt(3) times only adds privacy, less would void bounds that start there.
 ROOT_OF_THREE_UP = Fraction(1732051, 10**6)
@@ -31,7 +31,7 @@ class GaussianMax:
 
     No values at all, or values which are no integers, raise `InvalidParameter`, which shows none.
 
-    Source: [GAUSS]; theory section 5.
+    Source: [GAUSS]; theory chapter 2.
 
     >>> from chary.noise import OperatingSystem
     >>> GaussianMax(Fraction(1, 100)).step(np.array([3, 10, 7]), OperatingSystem())

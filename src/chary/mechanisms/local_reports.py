@@ -182,7 +182,7 @@ class KRandomizedResponse(LocalReports):
 
     Guarantee: `Pure(epsilon)`, attained by every pair of values. A report is a position in `values`. Of all forms its
     estimates are the best for few values, up to about `3 e^epsilon + 2` of them (`UnaryEncoding` beyond). Source:
-    theory section 2; Kairouz, Bonawitz and Ramage 2016.
+    theory chapter 9; Kairouz, Bonawitz and Ramage 2016.
 
     >>> survey = KRandomizedResponse(["red", "green", "blue"], epsilon=2)
     >>> survey.report("green") in (0, 1, 2)                             # on the device
@@ -487,7 +487,7 @@ class RandomizedResponse:
     answering twice. Noise comes from the operating system unless a `source` is given, for tests.
 
     Errors: `InvalidParameter` for bits that are no Booleans, for an epsilon below 2**-40, and for an estimate
-    without answers. Source: theory section 2; Warner 1965.
+    without answers. Source: theory chapter 9; Warner 1965.
 
     >>> import numpy as np
     >>> survey = RandomizedResponse("0.5")

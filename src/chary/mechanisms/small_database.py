@@ -155,7 +155,7 @@ class SmallDatabases:
     evenly among all multisets. Candidates are numbered by `sum_j C(i_j + j - 1, j)` for the classes `i_1 <= ... <= i_m`
     of the rows.
 
-    Source: theory section 6; docs/theory/linear.md.
+    Source: theory chapter 5; docs/theory/linear.md.
 
     >>> halves = Classes.of(2, [np.array([True, False])])
     >>> SmallDatabases("0.5", 3, halves).step([75], 100, noise.Seeded(1))

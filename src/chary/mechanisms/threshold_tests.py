@@ -169,7 +169,7 @@ class OneSidedMachine:
     steps between neighbours (and all in one direction, if the noise was made for that). The proof is in
     docs/theory/thresholds.md. The threshold that is tested lies `sizes.shift` above the public one. All in grid steps.
 
-    Source: theory section 10, "Few hits".
+    Source: theory chapter 2, "Few hits".
 
     >>> from chary.accounting import one_sided_noise
     >>> sure = OneSidedMachine(one_sided_noise(epsilon=10**6, hits=2))

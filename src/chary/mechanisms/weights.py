@@ -329,7 +329,7 @@ class PublicHistogram:
         return self._room
 
 
-# Private multiplicative weights (theory 6): a public histogram that is corrected by the answers that surprise it.
+# Private multiplicative weights (chapter 6): a public histogram that is corrected by the answers that surprise it.
 
 # With a mean within 2**30 of 1 no weight exceeds 2**30 times the cells; a factor of 2**30 more stays well below the end
 # of single precision, 2**128.

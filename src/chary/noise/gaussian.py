@@ -34,7 +34,7 @@ def discrete_gaussian(source: Source, sigma_squared: Fraction, size: int) -> NDA
     `exp(-2**22)`. A variance parameter outside [2**-20, 2**80] or a negative size raises `InvalidParameter`; size 0
     gives an empty array.
 
-    Source: theory section 8; Canonne, Kamath, Steinke 2020, Algorithm 3 and Theorem 4.
+    Source: theory chapter 3; Canonne, Kamath, Steinke 2020, Algorithm 3 and Theorem 4.
 
     >>> from chary.noise import OperatingSystem
     >>> discrete_gaussian(OperatingSystem(), Fraction(1, 2**20), 3)

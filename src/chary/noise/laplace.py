@@ -43,7 +43,7 @@ class Ladder:
 
     Values are 64-bit. They would leave that range with a probability below `exp(-2**22)` for scales up to `2**41`.
 
-    Source: theory section 8; digits of a geometric variable are independent because its weights are powers.
+    Source: theory chapter 3; digits of a geometric variable are independent because its weights are powers.
     """
 
     def __init__(self, scale: Fraction, *, signed: bool) -> None:
@@ -155,7 +155,7 @@ def geometric(source: Source, scale: Fraction, size: int) -> NDArray[np.int64]:
     `exp(-2**22)`. A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty
     array.
 
-    Source: theory section 8.
+    Source: theory chapter 3.
 
     >>> from chary.noise import Seeded
     >>> geometric(Seeded(1), Fraction(7, 3), 5).shape
@@ -176,7 +176,7 @@ def discrete_laplace(source: Source, scale: Fraction, size: int) -> NDArray[np.i
     `exp(-2**22)`. A scale outside [2**-10, 2**40] or a negative size raises `InvalidParameter`; size 0 gives an empty
     array.
 
-    Source: theory section 8; Ghosh, Roughgarden, Sundararajan 2009 for the privacy of the two-sided geometric
+    Source: theory chapter 3; Ghosh, Roughgarden, Sundararajan 2009 for the privacy of the two-sided geometric
     distribution.
 
     >>> from chary.noise import OperatingSystem

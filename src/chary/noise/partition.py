@@ -236,7 +236,7 @@ def bernoulli(source: Source, probability: Enclosure, size: int) -> NDArray[np.b
 
     The probabilities 0 and 1 are allowed. A negative size raises `InvalidParameter`; size 0 gives an empty array.
 
-    Source: theory section 8.
+    Source: theory chapter 3.
 
     >>> from chary.noise import OperatingSystem
     >>> bernoulli(OperatingSystem(), Enclosure.rational(1), 2)

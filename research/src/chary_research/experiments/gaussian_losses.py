@@ -278,7 +278,7 @@ Floats = NDArray[np.float64]
 
 
 def drawn_maximum(z: Floats, moved: float, noise: float) -> Floats:
-    """`ln Phi(z - (1 - 2 moved)/noise)^(d - 1)` of each draw, theory section 5."""
+    """`ln Phi(z - (1 - 2 moved)/noise)^(d - 1)` of each draw, theory chapter 2."""
     return np.asarray((QUERIES - 1) * log_ndtr(z - (1 - 2 * moved) / noise))
 
 

@@ -257,7 +257,7 @@ class Query(ABC, Generic[AnsweredT]):
     def one_direction(self, neighbor_relation: NeighborRelation) -> bool:
         """Whether any two neighbours differ in one direction: no key's integer rises where another's falls.
 
-        A choice of the largest then takes half the noise (theory 2).
+        A choice of the largest then takes half the noise (theory chapter 4).
         """
         return self.contribution(neighbor_relation).one_direction(neighbor_relation.neighbors)
 
