@@ -85,7 +85,7 @@ class Torn:
 
 
 def interrupted(error: Exception) -> bool:
-    """Whether an error stands for a Ctrl-C that a library told of by an error of its own.
+    """Whether an error stands for a Ctrl-C that a library reported as an error of its own.
 
     >>> interrupted(RuntimeError("Query interrupted")), interrupted(ValueError("reading failed: KeyboardInterrupt: "))
     (True, True)

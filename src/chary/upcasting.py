@@ -4,8 +4,8 @@
 
 Earlier, a call without a cost per hit was charged in full and raised the counters of the targets it hit, so that later
 hits were free on its account. What should have been counted, and what was charged for it, follows from the records of
-the calls. The counters are set to that and what was charged too little is charged at once: from then on all charges are
-at least those of the proof (docs/theory/charging.md, best of k), as if no call had ever been counted twice.
+the calls. The counters are set to that, and what was charged too little is charged at once. From then on all charges
+are at least those of the proof (docs/theory/charging.md, best of k), as if no call had ever been counted twice.
 """
 
 import json

@@ -112,7 +112,7 @@ def test_what_cannot_be_paid_is_told_beside_the_rows_that_came(call, meters):
         ("alert ask meters {sparse}", 2, "opened no alert: see chary alert list"),
         ("alert ask meters {run} --at 2024-01-01", 2, "--at"),
         ("alert show meters {run} --plot alert.txt", 2, "a picture goes to a file"),
-        ("alert new meters --count --above 5 --hits 20", 2, "--below-margin if that is meant"),
+        ("alert new meters --count --above 5 --hits 20", 2, "--below-margin asks anyway"),
         ("alert new meters --count --above 900 --clear-below 901 --hits 20", 2, "give --clear-below 900 or less"),
         ("alert new meters --count --above 900", 2, "has no default cost: give --hits 20"),
         ("append meters w.csv --dry-run --alerts", 2, "leave --watch and --alerts out"),

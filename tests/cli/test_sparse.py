@@ -36,7 +36,7 @@ def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
     assert "epsilon" not in again
     code, _, err = call(f"{asked} --keys b,c --call {answers[0]['call']}")
     assert code == 3
-    assert "used up" in err
+    assert "all 2 hits of the sparse vector of call 2 are used" in err
 
 
 def test_the_bar_is_placed_for_as_many_tests_as_there_are_keys(call, asked, visits):

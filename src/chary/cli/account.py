@@ -23,8 +23,8 @@ app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting;
 # What the options say that mean the same in every calculator; a calculator states what is its own.
 WORDS: Final = {
     "accuracy": "The error that is wanted, staleness included.",
-    "alpha": "How near all answers are to be, as a share of rows.",
-    "beta": "Chance that the error is exceeded.",
+    "alpha": "Wanted error of all answers, as a fraction of the rows.",
+    "beta": "Probability that the error is exceeded.",
     "budget_delta": "Total delta.",
     "budget_epsilon": "Total epsilon.",
     "cells": "Cells of the universe.",
@@ -32,20 +32,20 @@ WORDS: Final = {
     "confidence": "Probability that all answers are so near.",
     "epsilon": "Epsilon of each call.",
     "exponent": "p of the noise function.",
-    "factor": "c of the law.",
+    "factor": "c of the accuracy bound.",
     "growth": "Growth between epochs (default: the best).",
     "high": "No query is above this.",
     "hits": "Hits to pay for.",
-    "log_power": "Power of ln(choices/beta) inside of the law; 1/2 for Gaussian noise.",
+    "log_power": "Power of ln(choices/beta) inside the accuracy bound; 1/2 for Gaussian noise.",
     "low": "No query is below this.",
-    "misses_share": 'Part of the budget for an agreed number of misses, from 0 to below 1, or "best".',
-    "order": "Renyi order at which to price a hit, greater than 1.",
-    "power": "p of the law c (ln(choices/beta)/(epsilon n))^p.",
+    "misses_share": 'Part of the budget for a fixed number of misses, from 0 to below 1, or "best".',
+    "order": "Renyi order of the cost of a hit, greater than 1.",
+    "power": "p of the accuracy bound c (ln(choices/beta)/(epsilon n))^p.",
     "q": "The q of a q-target (default: NotPrior).",
     "queries": "Queries that are asked in all.",
     "query_noise": "Standard deviation of each query's Gaussian noise.",
     "sensitivity": "Most that one unit moves any query.",
-    "size_log": "Power of ln(n) inside of the law.",
+    "size_log": "Power of ln(n) inside the accuracy bound.",
     "size_power": "Power of n, if it is not that of epsilon.",
     "sure": "Probability that all tests are right.",
     "tests": "Tests in all.",
@@ -99,14 +99,14 @@ def _told(figures: Figures) -> None:
 def interval(epsilon: str, above: int, value: int, below: int | None = None, confidence: str = "0.95") -> Figures:
     """Interval and p-value of a count given that it was published; no lower end means it may be a false alarm.
 
-    epsilon: Epsilon of the test: of its discrete Laplace noise.
+    epsilon: Epsilon of the test, by discrete Laplace noise.
     above: The threshold: values from here on were published.
     value: The value that was published.
     below: The threshold it had failed before, if this one was lowered.
-    confidence: How sure the interval is.
+    confidence: Confidence of the interval.
     """
     if below is not None and below <= above:
-        raise InvalidParameter("below must be larger than above: the bar was lowered from there")
+        raise InvalidParameter("below must be larger than above: the threshold was lowered from there")
     region = accounting.Support
     support = region.at_least(above) if below is None else region.between(above, below)
     published = accounting.Publication(Laplace.for_epsilon(epsilon, sensitivity=1).law(), support)
@@ -124,11 +124,11 @@ def sharp(order: str, price: str, p: str, miss_price: str = "0") -> Figures:
     """The least probability of a miss next to a probability p of a hit that the cost of a hit allows, and the growth
     near 0.
 
-    `next_miss` is rounded up; `tail`, the factor by which small probabilities may grow, is rounded down. Where misses
-    have a cost there is no such factor.
+    `next_miss` is rounded up. `tail` is the largest growth factor of small probabilities, rounded down. It does not
+    exist where misses have a cost.
 
     order: Renyi order, greater than 1.
-    cost: Log-moment cost of one hit at this order.
+    price: Log-moment cost of one hit at this order.
     p: Probability of a hit where a value is one sensitivity lower.
     miss_price: Log-moment cost of one miss.
     """
@@ -256,10 +256,10 @@ def price(order: str, epsilon: str, q: str | None = None) -> Figures:
 
 @calculator(accounting.between_q_down)
 def between(sensitivity: int = 1, **known: Any) -> Figures:
-    """The q of the target "between two bars", for discrete Laplace noise.
+    """The q of the target "between two thresholds", for discrete Laplace noise.
 
     width: Steps between the two thresholds.
-    sensitivity: Steps by which one unit moves the value.
+    sensitivity: Steps that one unit moves the value.
     """
     return {"q": accounting.between_q_down(sensitivity=sensitivity, **known)}
 
@@ -343,9 +343,9 @@ def people(values: int, epsilon: str, within: str, confidence: str = "0.95", sha
 
     values: How many values people can hold.
     epsilon: Epsilon of each report.
-    within: How far the interval of each share may reach to either side.
+    within: How far the interval of each proportion may reach to either side.
     confidence: Probability that the intervals of all values hold.
-    share: The largest share that is expected of a value.
+    share: The largest expected proportion of a value.
     """
     known: dict[str, Any] = {"values": values, "within": within, "beta": 1 - probability(confidence, "confidence")}
     channels = local_reports.local_channels(values, epsilon)
@@ -434,7 +434,7 @@ def queries(start: int, size: int, **known: Any) -> Figures:
     """Queries that the published constants of multiplicative weights allow at the start, and until the size.
 
     start: Rows at the opening.
-    size: Rows by which the queries are asked.
+    size: Rows until which the queries are asked.
     epsilon: Total epsilon.
     delta: Total delta, if any.
     """
@@ -449,7 +449,7 @@ def queries(start: int, size: int, **known: Any) -> Figures:
 def population(beta: str = "0.05", **known: Any) -> Figures:
     """The excess risk on the population, from that on the rows at hand.
 
-    excess: Excess of the mean loss on the rows, such as a distribution promises.
+    excess: Excess of the mean loss on the rows, such as an accuracy bound promises.
     size: Rows, drawn independently from the population.
     lam: Strong convexity of the losses, or, with --radius, of the penalty.
     lipschitz: Lipschitz constant of the losses.
@@ -527,7 +527,9 @@ def _law(text: str) -> dict[int, float]:
     """
     parts = [part.partition(":") for part in text.split(",")]
     if not all(count.strip().isdecimal() and chance for count, _, chance in parts):
-        raise InvalidParameter("--stopping has numbers of tests and their chances, such as --stopping 1:0.5,10:0.5")
+        raise InvalidParameter(
+            "--stopping has numbers of tests and their probabilities, such as --stopping 1:0.5,10:0.5"
+        )
     return {whole(int(count), "stopping"): float(positive(chance, "stopping")) for count, _, chance in parts}
 
 

@@ -36,9 +36,9 @@ def advise(
 
     hits: How many of them are expected to be above.
     tests: How many tests.
-    keys: Instead of tests: how many keys a question has.
-    reach: In how many keys of a question one unit is at most (default: all).
-    overlap: How many such questions are asked of the same units.
+    keys: Instead of tests: the number of groups of a question.
+    reach: Most groups of a question that one unit is in (default: all).
+    overlap: Number of such questions about the same units.
     steps: How often all of it is asked, such as 52 in a year.
     values: Whether each hit is to come with a noisy value.
     low: Public bound of all values.
@@ -47,7 +47,7 @@ def advise(
     sensitivity: How far one unit moves each single question.
     grid: The common step of the questions.
     monotone: Whether no unit moves a value down (default: if neighbours add).
-    confidence: How sure the errors are.
+    confidence: Confidence of the errors.
     budget_epsilon: Epsilon of a new dataset.
     budget_delta: Delta of a new dataset.
     neighbors: Neighbours of a new dataset (default: add_remove).

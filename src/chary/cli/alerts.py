@@ -53,7 +53,7 @@ def _ask(stated: Stated, *, run: Number, at: At = None) -> Found:
 
 
 def _list(stated: Stated) -> Found:
-    """The alerts of a dataset, oldest first: their states, what they told so far, and how many changes can be paid."""
+    """The alerts of a dataset, oldest first: their states, what they reported, and how many changes can be paid."""
     held = [each.call for each in stated.session.runs if each.kind == Alert.kind]
     rows = [_row(_alert(stated.session, number)) for number in held]
     yield Shown({"alerts": rows}, lambda _: output.show_tables({"alerts": [_plainly(row) for row in rows]}))
@@ -86,7 +86,7 @@ def _alert(session: Session, number: int) -> AlertRun:
 
 
 def _row(alert: AlertRun) -> dict[str, Any]:
-    """An alert as a line: what it watches, its state, and what it told so far."""
+    """An alert as a line: what it watches, its state, and what it reported so far."""
     opened, state = alert.opened, alert.state
     results, changes = state.results, state.transitions
     active = {"active": list(state.active)} if isinstance(state.active, tuple) else {"state": state_of(state.active)}

@@ -49,7 +49,7 @@ def check_drawn(call: Any, plot: Path) -> None:
     if not alone:
         return
     raise InvalidParameter(
-        "only answers with several values have a picture, such as those of a question by keys: leave --plot out, or "
+        "only answers with several values have a picture, such as those of a query with groups. Leave --plot out, or "
         "ask as in chary release FILE --count --by clinic --keys north,south --epsilon 0.1 --plot FILE.png"
     )
 

@@ -89,7 +89,7 @@ def _added(
     rows = stated.session.spine.rows
     if not (isinstance(rows, RowTable) and rows.keeps_batches):
         raise InvalidParameter(
-            f"rows that are appended to {stated.source.shown} would be gone with this command: append to a table of a "
+            f"rows that are appended to {stated.source.shown} would be gone with this command. Append to a table of a "
             "DuckDB file or a server; a folder of Parquet files takes a new file by itself"
         )
     if files:
@@ -209,8 +209,8 @@ def _named(batches: Sequence[str]) -> Iterator[str]:
 
 @contextmanager
 def _arrived(name: str, again: str | None) -> Iterator[Arrived]:
-    """The file of a batch, and the key of its contents; a guess of the rows could be checked by the key, so it stays
-    next to them in the DuckDB file."""
+    """The file of a batch, and the key of its contents. The key could confirm a guess of the rows, so it stays next to
+    them in the DuckDB file."""
     with ExitStack() as held:
         file = Path(name)
         if name == "-":

@@ -30,9 +30,9 @@ def audit(
 ) -> commands.Found:
     """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
 
-    Each is asked about two neighbours on which most shows: exactly where its outcomes can be enumerated, otherwise by
-    a lower bound from transcripts that is wrong once in a million. Next to it stands what the same audit shows of half
-    the noise. "a hit" is the cost of a hit, in log-moment, which is audited at the filter's order.
+    Each is asked about its worst two neighbours. Where its outcomes can be enumerated the audit is exact; otherwise it
+    is a lower bound from transcripts that is wrong once in a million. The next column is the same audit of half the
+    noise. "a hit" is the cost of a hit, in log-moment, which is audited at the filter's order.
 
     quick: One kind of each sort, in a minute.
     transcripts: Transcripts on each neighbour, where outcomes are sampled.

@@ -242,8 +242,8 @@ class SharpOptions(CallOptions):
     hits: Annotated[
         int | None,
         typer.Option(
-            help="Instead: so many hits fit into the whole budget, by the sharpest tests; under the exact and pure "
-            "filters by Laplace noise, of the largest epsilon that pays for them."
+            help="Instead: the number of hits that the whole budget pays for, by optimal threshold tests. Under the "
+            "exact and pure filters: by Laplace noise of the largest epsilon that pays for them."
         ),
     ] = None
 

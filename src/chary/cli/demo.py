@@ -28,7 +28,7 @@ def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
         else:
             _show(story, session)
             told = "no picture without the extra plots" if picture is None else f"picture: {picture}"
-            console.print(f"{story.seconds:.1f} s; {told}; ledger: {story.ledger}")
+            console.print(f"{story.seconds:.1f} s; {told}, ledger: {story.ledger}")
 
 
 def _picture(story: Story, target: Path) -> Path | None:

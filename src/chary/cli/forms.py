@@ -239,8 +239,8 @@ def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None
 class Form:
     """One kind of call with the options of its command.
 
-    `changed` has the options that this command has for some fields instead of the usual ones; `earlier` names an option
-    that continues a run, so that nothing else need be said; `keyed` is what requests call the opening of a run.
+    `changed` has the options that this command has for some fields instead of the usual ones. `earlier` names an option
+    that continues a run, so that nothing else need be said. `keyed` is what requests call the opening of a run.
     """
 
     kind: type[Call[Any]]

@@ -1,9 +1,8 @@
-"""`chary rerun`: counts on a growing file, told again whenever it has grown enough, for one cost paid at the start.
+"""`chary rerun`: counts on a growing file, published again when it has grown enough, for one cost paid at the start.
 
-A command that was interrupted goes on when it is repeated: the same words continue the same schedule, and a file that
-is appended has an idempotency key made of its place, its contents, and how many times the command named such a file
-before. Anyone who guesses the rows could check the guess by the key, so it is kept next to the rows alone, in the
-DuckDB file.
+A command that was interrupted continues when it is repeated: the same words continue the same schedule. A file that is
+appended has an idempotency key, made of its place, its contents, and how many times the command named such a file
+before. The key could confirm a guess of the rows, so it is kept next to the rows alone, in the DuckDB file.
 """
 
 import hashlib
@@ -69,7 +68,7 @@ def _grow(
     schedule: Earlier = None,
     plot: commands.Picture = None,
 ) -> commands.Found:
-    """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
+    """Counts of growing rows, published again as they grow; all of it is charged once, when it begins.
 
     The number of rows must be public: --each-row --neighbors replace. The same options continue the same schedule.
 

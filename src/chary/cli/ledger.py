@@ -128,7 +128,7 @@ def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
 @app.command()
 @plainly
 def roles(url: Url, analysts: Analysts) -> Found:
-    """SQL by which its owner lets analysts use a ledger in PostgreSQL, each under a role of the same name.
+    """SQL that lets analysts use a ledger in PostgreSQL, each under a role of the same name; for its owner.
 
     Example: chary ledger roles postgresql://owner@db.example/privacy?schema=visits ann bob | psql privacy
     """
@@ -173,7 +173,7 @@ def _head(found: Head) -> Shown:
 
 
 class _Partition(NamedTuple):
-    """A partition and its parts, by the share of the budget that each holds."""
+    """A partition and its parts, by the fraction of the budget that each holds."""
 
     partition: str
     most: int

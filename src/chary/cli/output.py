@@ -226,7 +226,7 @@ def option() -> Any:
 
 @contextmanager
 def spinning(description: str) -> Iterator[Callable[[str], None]]:
-    """Tells what is being done; what it yields changes that."""
+    """Show what is being done; what it yields changes that."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task(description, total=None)

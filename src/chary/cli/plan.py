@@ -13,8 +13,8 @@ _MENU: Final = {
     "hits": "hits",
     "sparse": "sparse vector",
     "laplace": "Laplace tests",
-    "alone": "sharp tests",
-    "agreed": "number agreed",
+    "alone": "optimal tests",
+    "agreed": "number fixed",
     "within": "with values",
     "value_error": "error of values",
 }
@@ -31,9 +31,9 @@ def plan(
 ) -> commands.Found:
     """From three of --budget-epsilon, --budget-delta, --hits, --epsilon the fourth; from the first two, a table.
 
-    With --tests the table tells for several numbers of hits how near to their threshold all tests are right, in
-    sensitivities: by a sparse vector, by Laplace noise, by optimal tests (without values, for an agreed number, and
-    with values), and how far off values may be.
+    With --tests the table has the error of all tests together for several numbers of hits, in sensitivities. Its
+    columns are a sparse vector, Laplace noise, and optimal tests: without values, for a fixed number of tests, and with
+    values, whose own error is the last column.
 
     budget_epsilon: Total epsilon.
     budget_delta: Total delta.
@@ -74,7 +74,7 @@ def _menu(epsilon: str, delta: str, tests: int, value: str) -> commands.Shown:
         plan.as_dict() | found[plan.hits] | {"laplace": laplace_width(plan.epsilon_per_call, tests=tests)}
         for plan in plans
     ]
-    title = f"{tests:,} tests within epsilon {epsilon}, delta {delta}: half-widths in sensitivities, 95 % sure"
+    title = f"{tests:,} tests within epsilon {epsilon}, delta {delta}: errors in sensitivities, 95 % confidence"
     rows = [[_short(plan[name]) for name in _MENU] for plan in told]
     return commands.Shown(told, lambda _: output.show_table(list(_MENU.values()), rows, title))
 

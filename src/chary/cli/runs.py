@@ -52,7 +52,7 @@ At = Annotated[str | None, typer.Option(help="End of the window of an alert: a d
 Learn = Annotated[
     str | None,
     typer.Option(
-        help="Teach a public histogram for free: the ends of the share, such as 0.2,0.3, or published for what "
+        help="Teach a public histogram for free: the ends of the proportion, such as 0.2,0.3, or published for what "
         "published answers say."
     ),
 ]
@@ -218,17 +218,17 @@ def _histogram(run: Run[Any, Any]) -> HistogramRun:
 
 
 def _ends(said: str) -> tuple[str, str]:
-    """The ends of a share."""
+    """The ends of a fraction."""
     ends = said.split(",")
     if len(ends) != 2:
         raise InvalidParameter(
-            f"--learn takes the ends of the share that is asked, such as --learn 0.2,0.3, or is {PUBLISHED} alone"
+            f"--learn takes the ends of the proportion that is asked, such as --learn 0.2,0.3, or is {PUBLISHED} alone"
         )
     return ends[0].strip(), ends[1].strip()
 
 
 def _check(opened: Run[Any, Any], asks: bool, said: dict[str, str]) -> None:
-    """Refuse what the run does not ask for, and what it needs and was not told."""
+    """Refuse what the run does not ask for, and what it needs and was not given."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
     if asks and word is None:
         raise InvalidParameter(f"{named(opened.kind)} has a fixed query: leave --count, --sum and --mean out")
@@ -282,15 +282,15 @@ sparse = on_rows(
     _sparse,
     ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "sparse-vector",
-    "Which keys are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
+    "Which groups are above a hidden threshold, until --hits were; --epsilon covers the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
 )
 reporting = on_rows(
     _reporting,
     ROWS | {"blocks": BlockOptions, "size": SizeOptions, "query": QueryOptions},
     "self-reporting",
-    "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon is used up; with "
-    "--run the runs of that call go on with the days that are new.",
+    "Which groups, or days of a series, are above a threshold with Gaussian noise, until --epsilon is spent. With "
+    "--run, the runs of that call continue with the days that are new.",
     Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
 )
 distinct = of_form(
@@ -318,10 +318,10 @@ SHARP: Final = ("price", "tests", "sure", "value")
 
 
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
-    """Shares of rows from a public histogram; charged where it was off. The same options continue the same one.
+    """Proportions of rows from a public histogram, charged where it was off. The same options continue the same one.
 
     Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --cost, --tests
-    or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
+    or --value-share, optimal tests find the hard queries, and the budget pays for --hits of them.
 
     Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"

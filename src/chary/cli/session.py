@@ -35,7 +35,7 @@ _BUDGET: Final = "--budget-epsilon 1 --budget-delta 1e-6"
 
 @dataclass(frozen=True)
 class Opened:
-    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for.
+    """An open session, the question and the size of the call: its epsilon, or the number of hits to pay for.
 
     Neither is there where nothing is asked by size, or another option says what a hit may cost.
     """
@@ -109,9 +109,7 @@ def budget_unsaid(source: SourceOptions, budget: BudgetOptions) -> str:
 def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
     """Where the ledger is: next to the file, if it is not said; `InvalidParameter` where there is no file."""
     if budget.ledger is None and source.on_server:
-        raise InvalidParameter(
-            "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
-        )
+        raise InvalidParameter("a server has no place for a ledger next to it: say where it is, --ledger visits.ledger")
     return place_of(budget.ledger or usual_ledger(source.file))
 
 

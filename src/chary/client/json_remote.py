@@ -33,7 +33,7 @@ def connect_json(
 class JSONRemote:
     """Questions to one dataset of a service, as JSON; made by `connect_json`.
 
-    Calls are written as `GET /v1/kinds` of the service describes them, and answers come as its HTTP interface tells
+    Calls are written as `GET /v1/kinds` of the service describes them, and answers come as its HTTP interface has
     them. A call without `request` has a key of its own.
     """
 

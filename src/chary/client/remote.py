@@ -79,7 +79,7 @@ class RemoteFigures:
 
     @property
     def spent_by_block(self) -> dict[str, float]:
-        """What each block holds, as a share of its budget; empty where the budget does not renew."""
+        """What each block holds, as a fraction of its budget; empty where the budget does not renew."""
         return dict(self._transport.read(self._at("budget")).get("blocks", {}))
 
     @property
@@ -104,12 +104,12 @@ class RemoteFigures:
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        """The standing questions that are shown to this token, oldest first, with what they cost so far."""
+        """The subscriptions that are shown to this token, oldest first, with what they cost so far."""
         return self._transport.pages(self._at("standing"))
 
     @property
     def news(self) -> list[dict[str, Any]]:
-        """What standing questions found, oldest first: of each hit the call, whose answer is in `history`."""
+        """What subscriptions found, oldest first: of each hit the call, whose answer is in `history`."""
         return self._transport.pages(self._at("feed"))
 
     def _at(self, path: str = "") -> str:
@@ -161,7 +161,7 @@ class RemoteRun(Taught, Run[Any, Any]):
         return self._session.question(self.call, words_said(self._words, question, options), request)
 
     def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
-        """Teach it what is known of a share; as `HistogramRun.learn`."""
+        """Teach it what is known of a fraction; as `HistogramRun.learn`."""
         self._open()
         low, high = ends_of(told, self.state["size"] if isinstance(told, Answer) else 1)
         return self._session.lesson(self.call, words_said(("where", "low", "high"), (where, low, high), {}), request)
@@ -193,7 +193,7 @@ class RemoteRun(Taught, Run[Any, Any]):
         return spent
 
     def follow(self) -> Callable[[], object]:
-        """A service asks again by standing questions: `InvalidParameter`."""
+        """A service asks again by subscriptions: `InvalidParameter`."""
         raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
 
 
@@ -314,7 +314,7 @@ class Remote(Verbs, RemoteFigures):
         return found
 
     def silence(self, standing: str, *, hours: Number | None = None, until: str | None = None) -> dict[str, Any]:
-        """Send nothing of what a standing question of your own finds, for this many hours or until a time in UTC.
+        """Send nothing of what a subscription of your own finds, for this many hours or until a time in UTC.
 
         It is asked and charged, and its events are reported in `news`, all the same; `hours=0` ends a silence.
         """
@@ -329,13 +329,13 @@ class Remote(Verbs, RemoteFigures):
         return told
 
     def end(self, standing: str) -> None:
-        """End a standing question of your own."""
+        """End a subscription of your own."""
         self._transport.send("DELETE", self._at(f"standing/{in_path(standing, safe='')}"), None)
 
     def append(self, rows: Any, *, request: str | None = None) -> int:
         """Add a batch of rows: a frame, an Arrow table, or a file by its path (CSV, TSV, Parquet, Arrow). Its version.
 
-        A file is sent while it is read. Without `request` its key is made of its name, its contents and the token: the
+        A file is sent while it is read. Without `request`, its key is made of its name, its contents and the token. The
         same file under the same token is added once, and the version of then is returned. Anyone who lacks the token
         learns nothing of the rows from that key, which a ledger may show. To add the same file once more, say a
         `request` of your own; frames have a new key each time. For custodians; as `Session.append`.

@@ -22,9 +22,9 @@ _WAIT: Final = 20
 class Transport:
     """A connection to a service under one token.
 
-    Guarantee: what could be charged twice is sent under an idempotency key, again and again under the same one until it
-    is answered or `patience` seconds have passed: then `LedgerLocked`, and the same key goes on later. Nothing else is
-    repeated but reading.
+    Guarantee: what could be charged twice is sent under an idempotency key, and repeated under the same key until it is
+    answered. After `patience` seconds it raises `LedgerLocked`, and the same key can continue later. Nothing else is
+    repeated, except reading.
     """
 
     def __init__(

@@ -256,7 +256,7 @@ def _tag(kind: type) -> str:
 
 @cache
 def _classes() -> Mapping[str, Any]:
-    """The classes of public values by tag; no two in the house have the same."""
+    """The classes of public values by tag; no two have the same."""
     import_module("chary.calls"), import_module("chary.report"), import_module("chary.session")
     modules = [sys.modules[name] for name in sorted(sys.modules) if name.startswith(_MODULES)]
     found = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]

@@ -90,7 +90,7 @@ def _budget(axes: Axes, story: Story) -> None:
     counts, label = np.arange(1, story.answers + 1), f"Gaussian release within ±{story.methods[0].tests:,.0f}"
     axes.plot(counts, 100 * counts / story.answers, color="grey", lw=2, label=label)
     axes.plot(story.answers, 100, "X", color=FALSE, ms=9)
-    told = f"used up after {story.answers:,}"
+    told = f"spent after {story.answers:,}"
     axes.annotate(told, (story.answers, 100), (-9, -11), textcoords="offset points", ha="right", fontsize=9)
     axes.axhline(100, color=FALSE, lw=0.8)
     axes.set(xscale="log", ylim=(0, 110), xlabel="questions", ylabel="% spent")

@@ -99,9 +99,9 @@ USUAL: Final = Fraction(19, 20)
 class PublishedValue:
     """A number that was published; `key` names it within its answer, "" where it is the only one.
 
-    `low` and `high` are its interval given that it was published; `bounded` says whether it has one at all, so that an
-    end that is None is no end on that side. `caution` says that it may be a false alarm,
-    `finding` how it was published.
+    `low` and `high` are its interval given that it was published. `bounded` says whether it has one at all, so that an
+    end that is None is no end on that side. `caution` says that it may be a false alarm, `finding` how it was
+    published.
     """
 
     key: str
@@ -125,8 +125,8 @@ class PublishedValue:
 def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
     """The numbers of an answer, with intervals that hold with this confidence each.
 
-    Where the distribution of the noise is not at hand an interval is reported if it holds so often, never stretched:
-    that of quantiles as often as was paid for, others at the usual confidence.
+    Where the distribution of the noise is not at hand, an interval is reported only at its own confidence. That of
+    quantiles is the one that was paid for, of others the usual one.
     """
     answer = rebuilt.answer
     if not isinstance(answer, Answer):
@@ -175,8 +175,9 @@ RATE: Final = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class SimultaneousHit:
-    """A hit with its value: its interval among all hits, its p-value, whether it is one of those to act on, and
-    a caution where that interval reaches what is withheld."""
+    """A hit with its value: its interval among all hits, its p-value, and whether it is one of those to act on.
+
+    A caution says where the interval reaches what is withheld."""
 
     call: int
     value: PublishedValue
@@ -209,7 +210,7 @@ def simultaneous_hits(
 
 
 def _of_call(call: int, finding: Finding) -> Finding:
-    """Under the number of the call that told it: a revision says what an earlier one withheld."""
+    """Under the number of the call that published it: a revision publishes what an earlier one withheld."""
     return Finding(call, finding.key, finding.value, finding.told)
 
 
@@ -371,7 +372,7 @@ class ReportedCall:
 
 @dataclass(frozen=True)
 class ReportedDataset:
-    """Everything of a dataset that a report tells. `steps` is when how much of the budget had been charged in all;
+    """Everything of a dataset that a report has. `steps` is when how much of the budget had been charged in all;
     `blocks` what each block was charged of its own, where the budget renews."""
 
     name: str

@@ -51,7 +51,7 @@ def hits_chart(found: ReportedDataset) -> Chart | None:
 
 
 def call_charts(found: ReportedDataset) -> dict[int, Chart]:
-    """Pictures by the call that they belong to: of grouped answers, and of the latest of answers told over time."""
+    """Pictures by the call that they belong to: of grouped answers, and of the latest of answers over time."""
     made = {call.call: chart for call in found.calls if (chart := _keyed(call)) is not None}
     for told in _told_again(found.calls):
         made[told[-1].call] = _over_time(told)
@@ -73,7 +73,7 @@ def _bins(call: ReportedCall) -> bool:
 
 
 def _told_again(calls: Sequence[ReportedCall]) -> Iterable[list[ReportedCall]]:
-    """Single values of one question that was asked several times, or of one run that tells a count again and again."""
+    """Single values of one question that was asked several times, or of one run that publishes a count repeatedly."""
     single = [call for call in calls if len(call.values) == 1 and declared(call.kind).again]
     for _, group in groupby(sorted(single, key=_question), key=_question):
         told = list(group)
@@ -210,7 +210,7 @@ def rarity(p_value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of the budget in a few digits that never shows something as nothing.
+    """A fraction of the budget in a few digits that never shows something as nothing.
 
     >>> percent(0.01234), percent(0.0), percent(1e-9)
     ('1.23 %', 'free', '1e-07 %')

@@ -148,7 +148,7 @@ class _Paper:
         pages.savefig(self.figure)
 
     def need(self, inches: float) -> bool:
-        """Make room for something that high; whether that began a page."""
+        """Find a place for something that high; whether that began a page."""
         if inches <= self.left:
             return False
         self.end()
@@ -176,7 +176,7 @@ class _Paper:
         self.drawn.rules.append(PlacedRule(MARGIN * POINTS, until, height, colour))
 
     def picture(self, chart: Chart, place: int = 0, of: int = 1, *, titled: bool = True) -> None:
-        """A picture as wide as the text, or one of several side by side, whose room was made."""
+        """A picture as wide as the text, or one of several side by side, in the place that was found."""
         high, wide = self.high(chart), WIDE / of
         labels, above = (1.7 if of == 1 else 1.1) if chart.shape == "dots" else 0.7, 0.35 if titled else 0.05
         left, bottom = MARGIN + place * wide + labels, MARGIN + self.left - high + 0.5

@@ -90,14 +90,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _beat(service: Service) -> None:
-    """Jobs say that they live, however long a standing question takes."""
+    """Jobs say that they live, however long a subscription takes."""
     while True:
         await asyncio.sleep(jobs.BEAT)
         await _done(service.jobs.beat)
 
 
 async def _tell(service: Service) -> None:
-    """What is done again and again: standing questions are asked, events are sent."""
+    """What is done again and again: subscriptions are asked, events are sent."""
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(service.woken.wait(), jobs.BEAT)

@@ -318,7 +318,7 @@ class BudgetChoice:
                 "Leave the budget out to continue. A new ledger would be a second budget: what both reveal adds up"
             )
         if self.kind is not None and self.kind != held.kind:
-            raise LedgerMismatch(f"the ledger prices this dataset by the {held.kind} filter, not {self.kind}")
+            raise LedgerMismatch(f"the ledger has the {held.kind} filter for this dataset, not {self.kind}")
         if self.approximate and self.approximate != held.approximate_delta:
             raise LedgerMismatch(f"the ledger sets {plain(held.approximate_delta)} of delta aside, not as asked")
         if isinstance(held, ExactFilter) and self.grain not in (None, held.grain):
@@ -331,8 +331,8 @@ class BudgetChoice:
         kept = self.blocks if held is None else blocks_of(held)
         if self.blocks is not None and kept is None:
             raise LedgerMismatch(
-                "the ledger holds this dataset under one budget for all rows: leave blocks= out to go on under it; one "
-                "for each block takes a new ledger, which does not count what this one spent"
+                "the ledger holds this dataset under one budget for all rows. Leave blocks= out to continue under it. "
+                "One for each block takes a new ledger, which does not count what this one spent"
             )
         if self.blocks not in (None, kept):
             raise LedgerMismatch(f"the ledger divides these rows by {kept}, not as asked: leave blocks= out")

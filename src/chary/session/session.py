@@ -60,8 +60,8 @@ _INFERRED: Final = "types"
 def read_as(rows: Rows, held: Terms | None) -> dict[str, Any]:
     """The conditions that say how strings are read, to be compared with those of the ledger.
 
-    A ledger that says nothing of it (of frames, or written before dialects were kept) takes any dialect, as long as
-    columns and types are the same; rows that are no CSV take what the ledger says. Types that were found in the values
+    A ledger that says nothing of it, such as that of frames, takes any dialect if columns and types are the same. Rows
+    that are no CSV take what the ledger says. Types that were found in the values
     once may be declared later, but not the other way round: an opening that fails would tell of the values.
     """
     before = {} if held is None else _kept(held)
@@ -81,9 +81,9 @@ def check_types(rows: Rows, held: Terms) -> None:
     same = neighbours == (rows.neighbor_relation.unit, rows.neighbor_relation.neighbors.stored)
     if same and isinstance(rows, RowTable) and rows.reading and rows.fingerprint() != held.fingerprint:
         raise LedgerMismatch(
-            f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first: "
-            "declare the same, such as columns={'age': 'BIGINT'}, or let them be found in the values if they "
-            "once were, by infer_types=True; if no type was declared then, all columns are texts: declare none"
+            f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first. "
+            "Declare the same, such as columns={'age': 'BIGINT'}, or infer_types=True if values gave them. "
+            "If no type was declared then, all columns are strings: declare none"
         )
 
 
@@ -254,7 +254,7 @@ class Growing(SessionBase):
             batch = table.append(rows, request=key, arrive=lambda batch: brought.append(arrivals.arrive(batch)))
             return (brought or [arrivals.of(batch)])[0].number
         if request is not None:
-            raise InvalidParameter("only a table remembers the request keys of its batches")
+            raise InvalidParameter("only a table remembers the idempotency keys of its batches")
         table.append(rows)
         size = public_size(table) if has_public_size(table.neighbor_relation) else 0
         return arrivals.arrive(Batch(0, rows=size)).number
@@ -602,7 +602,7 @@ class Session(Verbs, Growing):
 
         Errors: `InvalidParameter` for what names no block, `InvalidQuery` for blocks that are closed, before the first
         or of the future, and where rows are in no blocks. Asked of several blocks, `InvalidQuery` for algorithms of
-        your own and for individual charging, where a unit is a column.
+        your own and for individual privacy accounting, where a unit is a column.
 
         >>> import chary, pyarrow as pa
         >>> from datetime import date
@@ -656,7 +656,7 @@ class Session(Verbs, Growing):
 
     @property
     def spent_by_block(self) -> dict[str, float]:
-        """What each block from the first to today's holds, as a share of its budget; empty where rows are in none."""
+        """What each block from the first to today's holds, as a part of its budget; empty where rows are in none."""
         spine = self.spine
         return charges.spent_by_block(spine.ledger, spine.dataset, spine.filter, spine.blocks)
 

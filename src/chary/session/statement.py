@@ -62,7 +62,7 @@ def entries(ledger: Ledger, dataset: str) -> Iterator[Entry]:
 
 
 def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
-    """A call as a line of the history, with its share of the account that lives; one that cannot be read hides no
+    """A call as a line of the history, with its fraction of the account that lives; one that cannot be read hides no
     other."""
     damage: list[str] = []
     nothing: dict[str, Any] = {}
@@ -114,8 +114,8 @@ class PlainComposition:
 def plainly_composed(history: list[Entry], budget: Budget) -> PlainComposition:
     """Charge every test and release of the history by ordinary composition under the same budget.
 
-    A test over keys counts once for each key that neighbours can differ in; what only reveals more of an outcome that
-    was paid, such as a revision, is free, and so are the runs and queries that an opening has paid for.
+    A grouped test counts once for each group that neighbours can differ in. A revision, which only reveals more of an
+    outcome that was paid, is free. So are the runs and queries that an opening has paid for.
     """
     paid = [entry for entry in history if entry.state != "voided" and not declared(entry.kind).prepaid]
     sizes = [size for entry in paid for size in _sizes(entry) if size[0]]
@@ -181,9 +181,9 @@ def _of_parts(ledger: Ledger, dataset: str, filter_: Filter, block: str | None) 
         shares = [(share, name) for share, name in every if share] or every[:1]
         dearest = ", ".join(f"{name} {percent(share)}" for share, name in shares[:_SHOWN_PARTS])
         more = f" and {len(shares) - _SHOWN_PARTS} more" if len(shares) > _SHOWN_PARTS else ""
-        count = "the dearest counts" if held.most == 1 else f"the dearest {held.most} count"
+        count = "the most expensive counts" if held.most == 1 else f"the most expensive {held.most} count"
         if block is not None:
-            told.append(f", in the dearest {block}, since each has all of it for itself: {dearest}{more}")
+            told.append(f", in the most expensive {block}, since each has all of it for itself: {dearest}{more}")
             continue
         told.append(f"; of the parts of {held.partition!r} {count}, since a unit is in no more: {dearest}{more}")
     return "".join(told)

@@ -117,7 +117,6 @@ def test_a_quote_says_it_beside_what_is_guaranteed(rows):
         ({"queries": QUESTIONS, "like": visits().assign(age="old")}, InvalidQuery, "age"),
         ({"queries": ["age >= 33"], "like": visits()}, InvalidQuery, "age"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_simulated_is_refused(rows, said, error, told):
     with pytest.raises(error, match=told):

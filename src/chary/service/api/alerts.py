@@ -69,7 +69,7 @@ _ACKNOWLEDGED: Final = {
 async def stand(
     request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
 ) -> JSONResponse:
-    """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
+    """Ask something at every append, or at a time, once for every version of the rows, within a part of the budget.
 
     It is checked as if it were asked now, and not asked before there is a version that is new. An alert is opened, and
     what stands is the question to its run. Under an `Idempotency-Key` that came before nothing is made or opened: the
@@ -84,7 +84,7 @@ async def stand(
 def standing(
     request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
 ) -> JSONResponse:
-    """The standing questions that are shown to this token, oldest first, with what they cost so far; after this many.
+    """The subscriptions that are shown to this token, oldest first, with what they cost so far; after this many.
 
     An `alert` says which groups are active, or whether it is, as of which `version` of the rows.
     """
@@ -97,7 +97,7 @@ def standing(
 def turn(
     name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
 ) -> JSONResponse:
-    """Pause a standing question of one's own, let it go on, or silence it.
+    """Pause a subscription of one's own, let it go on, or silence it.
 
     As `{"state": "paused"}`, `{"state": "active"}`, `{"silence_hours": 8}` or `{"silence_until": "2026-03-01 06:00"}`.
     """
@@ -113,7 +113,7 @@ def turn(
 
 @router.delete("/standing/{name}")
 def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
-    """End a standing question of one's own."""
+    """End a subscription of one's own."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {"ended": name}, None)
     service.standing.book.keep(name, state=alerts.ENDED)
@@ -124,7 +124,7 @@ def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
 def feed(
     request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
 ) -> JSONResponse:
-    """What standing questions found, oldest first: which call has the answer, never the answer itself."""
+    """What subscriptions found, oldest first: which call has the answer, never the answer itself."""
     found = service.standing.feed.since(on.served.name, after, limit, analyst=_alone(on))
     last = found[-1]["number"] if len(found) == limit else None
     return admission.paged(request, found, last)
@@ -182,7 +182,7 @@ async def feed_events(
 
 
 async def stood(service: Service, on: admission.Asking, body: dict[str, Any], key: str) -> alerts.StandingQuestion:
-    """A new standing question, as a body says it, in the audit log; or the one that stands under the key.
+    """A new subscription, as a body says it, in the audit log; or the one that stands under the key.
 
     What it would cost is a calculation, which may be cut off; what is written down then is not.
     """
@@ -225,7 +225,7 @@ def _stood(
 
 
 def silenced(service: Service, on: admission.Asking, name: str, **said: Any) -> alerts.StandingQuestion:
-    """A standing question of one's own, of which nothing is sent for a while; in the audit log."""
+    """A subscription of one's own, of which nothing is sent for a while; in the audit log."""
     own_standing(service, on, name)
     until = alerts.silence_of(service.standing.book.clock(), **said)
     service.trail.add(on.who, on.served.name, "stand", {"silenced": name, "until": until}, None)
@@ -241,14 +241,14 @@ def acknowledged(service: Service, on: admission.Asking, number: int) -> dict[st
 
 
 def turned(service: Service, on: admission.Asking, name: str, state: str) -> alerts.StandingQuestion:
-    """A standing question of one's own, paused, going on or ended from now on; in the audit log."""
+    """A subscription of one's own, paused, going on or ended from now on; in the audit log."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {alerts.state_of(state): name}, None)
     return service.standing.book.turn(name, state, scheduler.version_of(on.served))
 
 
 def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.StandingQuestion:
-    """The standing question of that name, if it is of one's own; for others it is not there."""
+    """The subscription of that name, if it is of one's own; for others it is not there."""
     found = service.standing.book.named(name)
     if found is None or (found.dataset, found.analyst) != (on.served.name, on.who.analyst):
         raise Refusal(404, "there is no standing question of that name")
@@ -258,7 +258,7 @@ def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.St
 def standing_shown(
     service: Service, on: admission.Asking, after: int = 0, limit: int | None = None
 ) -> list[alerts.StandingQuestion]:
-    """The standing questions that are shown to somebody, oldest first; after this many, this many."""
+    """The subscriptions that are shown to somebody, oldest first; after this many, this many."""
     return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
 
 

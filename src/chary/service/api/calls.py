@@ -90,7 +90,7 @@ async def question(
 async def learn(
     request: Request, on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
-    """Teach a public histogram that a share lies between two ends; free. What the histogram says then."""
+    """Teach a public histogram that a fraction lies between two ends; free. What the histogram says then."""
     return await answered(request, service, on, requests.Wish("lesson", body, number), typed)
 
 

@@ -147,7 +147,7 @@ def share(
     body: Annotated[dict[str, Any], Depends(admission.strict_body)],
     service: Shared,
 ) -> JSONResponse:
-    """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
+    """Cap an analyst at a fraction of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
     told = 'a share is said as {"share": "0.5"}'
     check_fields(body, ["share"], told)
     if "share" not in body:
@@ -227,7 +227,7 @@ def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, ke
 
 
 def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:
-    """Cap an analyst at a share of the budget; in the audit log."""
+    """Cap an analyst at a fraction of the budget; in the audit log."""
     service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
     on.served.acting(on.who).set_quota(analyst, share)
 

@@ -43,7 +43,7 @@ KEPT: Final = 10_000
 
 @dataclass(frozen=True)
 class StandingQuestion:
-    """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
+    """One subscription. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
     calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`; `resumed`
     that at which it went on after a pause. Until `silenced` (seconds since 1970) nothing is sent of what it finds."""
 
@@ -94,7 +94,7 @@ class StandingQuestion:
 
 
 class StandingBook:
-    """Keeps standing questions in the service's database, so that they outlive it."""
+    """Keeps subscriptions in the service's database, so that they outlive it."""
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self.clock = store, clock or store.now
@@ -136,11 +136,11 @@ class StandingBook:
         return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
     def found(self, name: str) -> StandingQuestion:
-        """The standing question of that name, which there is."""
+        """The subscription of that name, which there is."""
         return _standing(self._store.rows(_row_of(name))[0])
 
     def named(self, name: str) -> StandingQuestion | None:
-        """The standing question of that name, if there is one."""
+        """The subscription of that name, if there is one."""
         rows = self._store.rows(_row_of(name))
         return _standing(rows[0]) if rows else None
 
@@ -211,7 +211,7 @@ class StandingBook:
 
 
 def state_of(said: str) -> str:
-    """What may become of a standing question; `InvalidParameter` for anything else."""
+    """What may become of a subscription; `InvalidParameter` for anything else."""
     if said not in (ACTIVE, PAUSED, ENDED):
         raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
     return said
@@ -242,7 +242,7 @@ def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | N
 
 
 def share_of(said: Any, *, every: str, tell: str, now: float) -> Fraction:
-    """The share of a question, whose other terms are checked; `InvalidParameter` for what is no time, no share, or
+    """The fraction of a question, whose other terms are checked; `InvalidParameter` for what is no time, no share, or
     no receiver."""
     part = exact(said, "share")
     if not 0 < part <= 1:
@@ -345,7 +345,7 @@ class News:
 
 
 class Feed:
-    """The events of all standing questions, numbered."""
+    """The events of all subscriptions, numbered."""
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self.clock = store, clock or store.now

@@ -340,7 +340,7 @@ _STANDING: Final = re.compile(r"standing [0-9a-f]+ at (\d{1,18})", re.ASCII)
 
 
 def standing_key(name: str, version: int | str) -> str:
-    """The idempotency key under which a standing question is asked about a version; without one, how all of them begin.
+    """The idempotency key under which a subscription is asked about a version; without one, how all of them begin.
 
     >>> standing_key("1f", 7)
     'standing 1f at 7'

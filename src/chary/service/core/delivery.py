@@ -1,6 +1,6 @@
 """Delivery of events to the receivers that a chary.toml names, and to no others, until they are taken.
 
-A receiver is a webhook or a mail; a standing question names one of either as its `webhook`.
+A receiver is a webhook or a mail; a subscription names one of either as its `webhook`.
 """
 
 import json

@@ -56,7 +56,7 @@ class Figures:
 
 
 class StoredFigures(Collector):
-    """What standing questions and alerts do, and which events wait to be taken: read anew whenever they are asked for.
+    """What subscriptions and alerts do, and which events wait to be taken: read anew whenever they are asked for.
 
     Every process tells the same, so they are counted once, whichever is asked.
     """

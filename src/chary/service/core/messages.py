@@ -67,7 +67,7 @@ def title(news: News) -> str:
     >>> title(told | {"note": "evening peak", "groups": ["north", "south"]})
     '[critical] visits: evening peak: fired for north, south'
     >>> title(told | {"kind": "ended", "note": None})
-    '[critical] visits: standing question 0123456789abcdef: ended'
+    '[critical] visits: subscription 0123456789abcdef: ended'
     """
     named = one_line(news.get("note") or "", 80) or f"standing question {news['standing']}"
     whose = f" for {_named(news['groups'])}" if news.get("groups") else ""
@@ -78,7 +78,7 @@ def particulars(news: News) -> dict[str, str]:
     """What there is to know, by its name.
 
     >>> particulars({"standing": "01", "dataset": "visits", "kind": "hit", "version": 3, "call": 9, "detail": ""})
-    {'dataset': 'visits', 'standing question': '01', 'version': '3', 'call with the answer': '9'}
+    {'dataset': 'visits', 'subscription': '01', 'version': '3', 'call with the answer': '9'}
     """
     told = {
         "dataset": news["dataset"],
@@ -191,7 +191,7 @@ def words(news: News) -> str:
 
     >>> told = {"dataset": "visits", "standing": "01", "kind": "hit", "version": 3, "call": 9, "detail": ""}
     >>> print(words(told).splitlines()[2:])
-    ['dataset: visits', 'standing question: 01', 'version: 3', 'call with the answer: 9']
+    ['dataset: visits', 'subscription: 01', 'version: 3', 'call with the answer: 9']
     """
     lines = [f"{name}: {value}" for name, value in particulars(news).items()]
     return "\n".join([title(news), "", *lines]) + "\n"

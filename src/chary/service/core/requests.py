@@ -197,7 +197,7 @@ def taught_run(served: Served, who: Principal, session: Session, number: int) ->
 
 
 def _lesson(said: Mapping[str, Any]) -> tuple[Any, tuple[Any, Any]]:
-    """The question of a lesson, and the ends of its share."""
+    """The question of a lesson, and the ends of its fraction."""
     told = 'a lesson has a condition and two ends, such as {"where": "age >= 65", "low": "0.2", "high": "0.3"}'
     check_fields(said, _OF_LESSON, told)
     if said.keys() != set(_OF_LESSON):

@@ -1,4 +1,4 @@
-"""Asking standing questions: each once about every version of its rows, anyone who asks, whatever is interrupted."""
+"""Asking subscriptions: each once about every version of its rows, anyone who asks, whatever is interrupted."""
 
 import logging
 from collections import defaultdict
@@ -63,7 +63,7 @@ class StandingRunner:
     Guarantee: each version at most once, under an idempotency key made of the question and the version, so that two
     processes, or one that was killed in between, ask and pay once; and what it found is reported once. At appends it is
     asked about every version in order, reading the rows as of that version, also where several came meanwhile: what
-    stays out is reported as "skipped", with the reason. It never takes more than the share of the question: what could
+    stays out is reported as "skipped", with the reason. It never takes more than the part of the question: what could
     cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
 
     A version stays out where it came during a pause, where the source cannot tell its rows from later ones, and where
@@ -80,9 +80,9 @@ class StandingRunner:
     turns: Turns = field(default_factory=lambda: Turns(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
-        """A new standing question: at appends about every version after the one of now, at times also about that.
+        """A new subscription: at appends about every version after the one of now, at times also about that.
 
-        Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
+        Errors: `InvalidParameter` where not even one answer fits into its fraction, and for a token of an issuer.
         """
         if not self.tokens.keeps(who.token):
             raise InvalidParameter(
@@ -265,7 +265,7 @@ class StandingRunner:
 
 
 def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amount, int]) -> bool:
-    """Whether the next answer stays within the share of a question whatever comes out: of each account that counts."""
+    """Whether the next answer stays within the part of a question whatever comes out: of each account that counts."""
     accounts, (amount, basic) = session.spine.accounts(), charged
     if quoted.ends_free_misses:
         accounts = accounts.told_alone()
@@ -297,7 +297,7 @@ def _alert_of(wish: Wish) -> Alert | None:
 
 
 def check_change_fits(served: Served, wish: Wish, share: Fraction, quoted: Quote) -> None:
-    """Refuse an alert of which not even one change fits into the share, before it is opened."""
+    """Refuse an alert of which not even one change fits into the fraction, before it is opened."""
     call = _alert_of(wish)
     if call is not None and quoted.later_hit is not None:
         parts = call.counted.reach(served.session.spine.rows.neighbor_relation)
@@ -388,7 +388,7 @@ def _transitions(answer: AlertAnswer | AlertAnswers) -> dict[str, list[Key]]:
 
 
 class Lasting(NamedTuple):
-    """How many hits are left of a standing question, and how many weeks they last at the rate so far."""
+    """How many hits are left of a subscription, and how many weeks they last at the rate so far."""
 
     hits: int
     weeks: float | None

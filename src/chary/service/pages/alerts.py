@@ -31,7 +31,7 @@ Stander = Annotated[Asking, Depends(frame.Visiting("stand"))]
 
 @router.get("")
 async def standing(request: Request, on: frame.Historian, service: Shared) -> Response:
-    """The standing questions that are shown to a token."""
+    """The subscriptions that are shown to a token."""
     return await _page(request, on, service)
 
 
@@ -65,7 +65,7 @@ async def begin_question(request: Request, number: Number, on: Stander, service:
 
 @router.post("/{name}")
 def turn(name: Name, on: Stander, service: Shared, form: frame.Form) -> Response:
-    """Pause a standing question of one's own, let it go on, stop or silence it; or acknowledge what fired."""
+    """Pause a subscription of one's own, let it go on, stop or silence it; or acknowledge what fired."""
     if hours := form.text("hours"):
         silenced(service, on, name, hours=hours)
     elif number := form.text("acknowledged"):
@@ -79,7 +79,7 @@ def turn(name: Name, on: Stander, service: Shared, form: frame.Form) -> Response
 async def picture(
     name: Name, on: frame.Historian, service: Shared, dark: bool = False, narrow: bool = False
 ) -> Response:
-    """What a standing question found, drawn."""
+    """What a subscription found, drawn."""
     for each in await service.calculations.of(on.who.analyst, lambda: timelines.watched(service, on)):
         if each.standing.standing == name:
             return await asyncio.to_thread(charts.drawn, timelines.alarms_spec(each, narrow=narrow), dark=dark)
@@ -130,7 +130,7 @@ _ABOUT: Final[tuple[tuple[str, str], ...]] = (
 
 
 def standing_body(form: frame.Posted) -> dict[str, Any]:
-    """The body of a standing question, as `POST /standing` takes it; `InvalidParameter` for what is no JSON."""
+    """The body of a subscription, as `POST /standing` takes it; `InvalidParameter` for what is no JSON."""
     every = alerts.APPEND if form.text("every") == alerts.APPEND else form.text("at")
     told = parsed_body(form.text("asked").encode()) | {"every": every, "share": form.text("share")}
     return told | {"tell": form.text("tell") or "hits", "webhook": form.text("webhook") or None}

@@ -124,7 +124,7 @@ _SERVER: Final = "pg_dump --format=custom --file=COPY DATABASE"
 
 @dataclass(frozen=True)
 class Capped:
-    """An analyst: what was charged, and the share of the budget it is capped at; None where it is not."""
+    """An analyst: what was charged, and the fraction of the budget it is capped at; None where it is not."""
 
     analyst: str
     charged: float
@@ -175,7 +175,7 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
 
 
 def _capped(on: Asking, analyst: str, basic: int) -> Capped:
-    """Their charges are a share of the account that lives, a cap is one of main and delta."""
+    """Their charges are a fraction of the account that lives, a cap is one of main and delta."""
     spine = on.served.session.spine
     try:
         balance = spine.ledger.analyst_balance(spine.dataset, analyst)

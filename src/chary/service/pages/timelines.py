@@ -64,7 +64,7 @@ _STEPS: Final = 400
 
 @dataclass(frozen=True)
 class Portion:
-    """What the calls of one analyst, or of one kind, took together, as a share of the budget."""
+    """What the calls of one analyst, or of one kind, took together, as a fraction of the budget."""
 
     name: str
     calls: int
@@ -181,7 +181,7 @@ _ALL: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Watched:
-    """A standing question with what it found so far, oldest first, and how long its share lasts."""
+    """A subscription with what it found so far, oldest first, and how long its fraction lasts."""
 
     standing: alerts.StandingQuestion
     looks: tuple[Look, ...]
@@ -231,7 +231,7 @@ class Watched:
 
 
 def watched(service: Service, on: Asking) -> list[Watched]:
-    """The standing questions that are shown to somebody, newest first."""
+    """The subscriptions that are shown to somebody, newest first."""
     standing = standing_shown(service, on)
     looks, news = _looks(service, on, standing), defaultdict[str, list[dict[str, Any]]](list)
     for each in service.standing.feed.since(on.served.name, limit=_ALL):
@@ -279,7 +279,7 @@ def _lasting(service: Service, on: Asking, standing: alerts.StandingQuestion) ->
 
 
 def _looks(service: Service, on: Asking, standing: Iterable[alerts.StandingQuestion]) -> Mapping[str, list[Look]]:
-    """The latest answers of each standing question, by its name."""
+    """The latest answers of each subscription, by its name."""
     spine = on.served.session.spine
     found: dict[str, dict[int, CallRecord]] = {}
     for each in standing:
@@ -305,7 +305,7 @@ def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
 
 
 def _last_words(news: list[dict[str, Any]]) -> alerts.News | None:
-    """What was said last of a standing question: why it ended, that it fails, that it runs out."""
+    """What was said last of a subscription: why it ended, that it fails, that it runs out."""
     said = [each for each in news if each["detail"] and each["kind"] != "skipped"]
     return alerts.News(*(said[-1][name] for name in ("kind", "version", "call", "detail"))) if said else None
 
