@@ -47,7 +47,7 @@ END_OF_SENTENCE = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bal\.)(?<!\bvs\.)(?<!\bcf\.)(?<=[.!?])[)\"'*]*\s+(?=[^a-z\s])"
 )
 NO_PROSE = re.compile(
-    r"^\s*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|GRANT|FROM|COPY|PRAGMA|BEGIN|DO)\b|[a-z]-src\b|://\S+$|[{}<>\\]\S*[;{}\\]"
+    r"^\W*(SELECT|WITH|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|GRANT|FROM|COPY|PRAGMA|BEGIN|DO)\b|\bLEFT JOIN\b|[a-z]-src\b|://\S+$|[{}<>\\]\S*[;{}\\]"
 )
 
 
@@ -182,7 +182,9 @@ def python(source):
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstrings.add(node.value)
-            yield from markdown(without_doctests(inspect.cleandoc(node.value.value)), node.lineno)
+            text = without_doctests(inspect.cleandoc(node.value.value))
+            # A line for each option of a calculator or a command is a list.
+            yield from markdown(re.sub(r"^\w+: ", "- ", text, flags=re.MULTILINE), node.lineno)
         if isinstance(node, ast.JoinedStr):
             parts.update(node.values)
     for node in ast.walk(tree):
@@ -222,7 +224,9 @@ def files(paths):
     """The files of prose among these and in them."""
     for path in paths:
         inside = path.rglob("*") if path.is_dir() else [path]
-        yield from sorted(file for file in inside if file.suffix in SUFFIXES and file.is_file())
+        yield from sorted(
+            file for file in inside if file.suffix in SUFFIXES and ".css" not in file.suffixes and file.is_file()
+        )
 
 
 def findings(paths):

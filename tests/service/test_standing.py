@@ -63,12 +63,12 @@ def made(tmp_path):
 
 
 def stand(service, call=ALWAYS, **said):
-    """A standing question of alice's."""
+    """A subscription of alice's."""
     return standing_of(service, Wish("ask", call.body()), **said)
 
 
 def stand_at(service, run, question, **said):
-    """A standing question of alice's to a run of hers."""
+    """A subscription of alice's to a run of hers."""
     return standing_of(service, Wish("question", question, run.call), **said)
 
 
@@ -600,7 +600,7 @@ def test_over_http_it_is_asked_at_an_append_and_heard(tmp_path):
         assert {each["call"] for each in alice.news} <= {entry.call for entry in alice.history}
         assert (bob.news, bob.standing) == ([], [])
         assert len(carol.standing) == 2
-        with pytest.raises(CharyError, match="no standing question"):
+        with pytest.raises(CharyError, match="no subscription"):
             bob.end(standing["standing"])
         alice.end(standing["standing"])
         assert [each["state"] for each in alice.standing] == ["ended", "active"]
@@ -728,7 +728,7 @@ def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
     monkeypatch.setattr(ServiceStore, "add_once", inserted)
     with ThreadPoolExecutor(8) as pool:
         refused = [each for each in pool.map(sent, range(8)) if isinstance(each, str)]
-    assert refused == ["an analyst has at most 3 standing questions on a dataset: end one"] * 5
+    assert refused == ["an analyst has at most 3 subscriptions on a dataset: end one"] * 5
     assert len(service.standing.book.all("visits")) == 3
 
 

@@ -295,7 +295,7 @@ def test_one_silences_ones_own_over_http(made):
     service, clock = made
     with meeting(service, alice="analyst", bob="analyst") as (alice, bob):
         name = alice.stand(alert(), every="append", share="0.5")["standing"]
-        with pytest.raises(CharyError, match="no standing question"):
+        with pytest.raises(CharyError, match="no subscription"):
             bob.silence(name, hours=8)
         assert alice.silence(name, hours="1.5")["silenced"] == clock[0] + 5400
         assert alice.silence(name, until="2030-01-01 01:00+01:00")["silenced"] == 1893456000.0

@@ -52,7 +52,7 @@ def advise(
     budget_delta: Delta of a new dataset.
     neighbors: Neighbours of a new dataset (default: add_remove).
     dataset: One dataset of the ledger, if it has several.
-    analyst: Who asks, with a cap of its own perhaps.
+    analyst: Name of the analyst, who may have a quota.
     """
     if ledger is None:
         if budget_epsilon is None:

@@ -49,7 +49,7 @@ class Lazy(TyperCommand):
 
 
 class _Behind(Mapping[str, _Found]):
-    """The commands behind doors; names are reported without opening any."""
+    """The commands that are imported when they are first used; names are listed without an import."""
 
     def __init__(self, doors: Mapping[str, Lazy]) -> None:
         self._doors = doors
@@ -68,7 +68,7 @@ class _Behind(Mapping[str, _Found]):
 
 
 class DoorGroup(TyperGroup):
-    """A group whose help and completion open no door."""
+    """A group whose help and completion import no command."""
 
     doors: ClassVar[Mapping[str, Lazy]] = {}
 

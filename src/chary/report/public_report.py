@@ -113,15 +113,14 @@ def report(
     """The public report of a ledger: a file, a ledger that is open, or that of a session (its dataset alone).
 
     It needs no rows and charges nothing. Every question is reported with its answer, when it was asked and by whom, and
-    what it took; published values have the interval that holds given that they were published, with `confidence`, and
-    hits one that holds for all hits of their dataset at once. `title` and `introduction` stand above it as they are, up
+    what it took. Published values have the interval that holds given that they were published, with `confidence`. Hits
+    have one that holds for all hits of their dataset at once. `title` and `introduction` stand above it as they are, up
     to 200 and 4,000 characters; a blank line in the introduction begins a paragraph. They are the publisher's words:
-    chary does not check that they reveal nothing. `tell` is told what is done, how far, and of how much.
+    chary does not check that they reveal nothing. `tell` receives what is done, how far, and of how much.
 
     Errors: `InvalidParameter` for a confidence outside (0, 1), a longer title or introduction, a missing file and a
-    dataset that is not there;
-    `LedgerError` for a file that is no ledger; `LedgerCorrupted` for a ledger that does not verify, of which nothing
-    should be published.
+    dataset that is not there. `LedgerError` for a file that is no ledger; `LedgerCorrupted` for a ledger that does not
+    verify, of which nothing should be published.
 
     >>> import chary, pyarrow as pa
     >>> rows = pa.table({"age": [70] * 400 + [30] * 100})
@@ -177,7 +176,7 @@ def _report(
 
 
 def _head(ledger: Ledger) -> str:
-    """How far the ledger went, by which anyone can tell a newer one that goes on from it."""
+    """How far the ledger went: anyone can check whether a newer one continues from there."""
     found = head_of(ledger)
     return "" if found is None else str(found)
 

@@ -40,8 +40,8 @@ _PROBLEM: Final = {
         "detail": {"type": "string"},
         "field": {"type": "string", "description": "The field of the call that it is about."},
         "example": {"type": "object", "description": "That field as the body might say it."},
-        "asked": {"type": "number", "description": "The share of the budget that was asked for."},
-        "left": {"type": "number", "description": "The share that is left."},
+        "asked": {"type": "number", "description": "The fraction of the budget that was asked for."},
+        "left": {"type": "number", "description": "The fraction that is left."},
         "epsilon": {"type": "number", "description": "The epsilon with which the same question would fit."},
     },
 }

@@ -50,8 +50,8 @@ _AFTER_STOP: Final = 5.0
 class HeadInTime(H11Protocol):
     """A connection that is closed when the head of a request does not come in time.
 
-    Who sends nothing, or a head byte by byte, takes none of the connections that there may be for longer than
-    `seconds`; and where many are silent, those that were silent for longest make room for others.
+    A client that sends nothing, or a head byte by byte, keeps a connection for `seconds` at most. Where many are
+    silent, those that were silent for longest are closed first.
     """
 
     def __init__(self, seconds: float, **options: Any) -> None:
@@ -118,7 +118,7 @@ def options_of(said: ServiceOptions) -> dict[str, Any]:
 
 
 class Listener(uvicorn.Server):
-    """A server that tells streams to end when it is asked to stop, and whose process then ends as one that is done."""
+    """A server that asks streams to end when it is asked to stop, and whose process then ends as one that is done."""
 
     stop_seconds = 0.0
 
@@ -213,7 +213,7 @@ Config = Annotated[Path, typer.Option(help="The chary.toml that names the datase
 Demo = Annotated[bool, typer.Option("--demo", help="Serve built-in data of 5,638 people, with a token for a day.")]
 Port = Annotated[int | None, typer.Option(min=0, max=65_535, help="Another port than the chary.toml names.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="How many processes.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what is told as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No line in the log for each request.")]
 app = typer.Typer(no_args_is_help=True, help="Tokens of the service: made, listed, revoked.")
 
@@ -257,7 +257,7 @@ def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:
 
 @app.command()
 def new(
-    analyst: Annotated[str, typer.Option(help="Whose: the name that the ledger keeps beside each call.")],
+    analyst: Annotated[str, typer.Option(help="Whose: the name that the ledger keeps with each call.")],
     role: Annotated[list[str], typer.Option(help="custodian, analyst or reader; may be repeated.")],
     dataset: Annotated[list[str], typer.Option(help="For which dataset, * for all; may be repeated.")],
     days: Annotated[int, typer.Option(help="For how many days.")] = 30,

@@ -50,7 +50,7 @@ class OpenIdOptions(StrictOptions):
     audience: str = Field(min_length=1, description="The audience that its tokens must name.")
     analyst: str = Field(default="sub", min_length=1, description="The claim that names the analyst.")
     leeway: int = Field(default=30, ge=0, le=300, description="By how many seconds clocks may differ.")
-    grant: tuple[Grant, ...] = Field(min_length=1, description="Who may do what, as tables of this name.")
+    grant: tuple[Grant, ...] = Field(min_length=1, description="Roles by claims of a token, as tables of this name.")
     client_id: str | None = Field(default=None, description="The client of the page, for a login in a browser.")
     client_secret_file: Path | None = Field(default=None, description="The file with the secret of that client.")
     redirect: str | None = Field(default=None, pattern=ADDRESS, description="Where the issuer sends a browser back to.")
@@ -60,9 +60,9 @@ class OpenIdOptions(StrictOptions):
 #
 #     [service]
 #     port = 8321
-#     store = "service.db"                  # its own database: tokens, audit trail, standing questions
+#     store = "service.db"                  # its own database: tokens, audit trail, subscriptions
 #
-#     [service.webhook.ops]                 # what finds are sent to: `webhook="ops"` of a standing question
+#     [service.webhook.ops]                 # what finds are sent to: `webhook="ops"` of a subscription
 #     url = "https://ops.example.org/chary"
 #     secret-file = "ops.secret"            # at least 24 bytes, for the signatures
 #
@@ -93,8 +93,8 @@ WebhookForm = Literal["generic", "slack", "pagerduty"]
 class Webhook(StrictOptions):
     """A place that is reported over HTTP, in one of the forms that receivers read, and the file that holds its secret.
 
-    That secret is the key of the signatures; of a chat its whole URL, where `url` does not say it; of PagerDuty the
-    routing key.
+    That secret is the key of the signatures. For a chat it is the whole URL, where `url` does not say it; for PagerDuty
+    it is the routing key.
     """
 
     form: WebhookForm = Field(default="generic", description="The format of what is sent.")
@@ -119,12 +119,12 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Mail(StrictOptions):
-    """A server of mail, by which somebody is reported: who signs in there, from whom, and to whom."""
+    """A server of mail that delivers events: the login there, the sender, and the receivers."""
 
     host: str = Field(pattern=r"^[A-Za-z0-9.:-]+$", description="The server.")
     port: int | None = Field(default=None, ge=1, le=65_535, description="The port; by default the usual one of tls.")
     tls: Literal["starttls", "tls", "none"] = Field(default="starttls", description="How the connection is encrypted.")
-    user: str | None = Field(default=None, min_length=1, description="Who signs in.")
+    user: str | None = Field(default=None, min_length=1, description="The user that logs in.")
     password_file: Path | None = Field(default=None, description="The file with the password.")
     sender: str = Field(alias="from", description="The address of the sender.")
     to: tuple[str, ...] = Field(min_length=1, description="The addresses of the receivers.")
@@ -209,7 +209,7 @@ class ServiceOptions(StrictOptions):
     @model_validator(mode="after")
     def _told_apart(self) -> Self:
         if twice := sorted(self.webhook.keys() & self.mail.keys()):
-            raise ValueError(f"{twice[0]} names a webhook and a mail: a standing question would not know which")
+            raise ValueError(f"{twice[0]} names a webhook and a mail: a subscription would not know which")
         return self
 
 

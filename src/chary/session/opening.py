@@ -50,7 +50,9 @@ class Place:
         if ledger_exists(self.ledger):
             return False
         if self.witness is not None and Path(self.witness).exists():
-            raise LedgerCorrupted("the ledger is gone, its witness is there: restore the newest copy of the ledger")
+            raise LedgerCorrupted(
+                "the ledger is gone, and its checkpoint is there: restore the newest copy of the ledger"
+            )
         return is_server(self.ledger) or self._has_folder(file_of(self.ledger))
 
     def _has_folder(self, file: Path) -> bool:
@@ -123,7 +125,7 @@ def usual_ledger(source: Any) -> str:
     """
     if not isinstance(source, (str, Path)) or is_server(source):
         raise InvalidParameter(
-            "beside these rows there is no place for a ledger: say where it is, such as ledger='visits.ledger'"
+            "these rows have no place for a ledger next to them: say where it is, such as ledger='visits.ledger'"
         )
     folder = Folder.named(source)
     return f"{os.path.normpath(source if folder is None else folder.path)}.ledger"
@@ -159,7 +161,7 @@ def late_ledger(
 
     `found` is the ledger if there is one by now, `made` makes it, `enter` opens the dataset in a ledger, and `follow`
     then records there which rows there are. Guarantee: quotes, refusals and reading leave neither a ledger nor a
-    dataset in it behind, so that a budget is fixed by the first charge (or share, or version) under it. Where others
+    dataset in it behind. So the first charge (or quota, or version) under a budget fixes it. Where others
     were faster, `enter` compares the terms with theirs.
     """
     return cast("Ledger", _Late(dataset, found, made, enter, follow))
@@ -236,8 +238,8 @@ class _Late:
 def advising(ledger: Ledger, dataset: str) -> Iterator[None]:
     """Add to a `LedgerMismatch` that the ledger may go, where no call was ever recorded.
 
-    A charge is not enough to look at: a miss costs nothing and is still an answer, which a new budget would not know
-    of; so is a call that was voided. Only public records are read, and the refusal stays a refusal.
+    A charge is not enough to look at. A miss costs nothing and is still an answer, which a new budget would not know
+    of. So is a call that was voided. Only public records are read, and the refusal stays a refusal.
 
     >>> with advising(open_ledger(":memory:"), "visits"):
     ...     raise LedgerMismatch("the ledger holds other terms")
@@ -421,8 +423,8 @@ def open(
 
     **What is asked**
 
-    - `source`: the rows. A CSV or Parquet file, or a list of them; a folder or pattern of Parquet files ("visits/",
-      "visits/2026-*.parquet"); a DuckDB file with `table=`; a pandas, Polars or Arrow table. The URL of a PostgreSQL
+    - `source`: the rows. A CSV or Parquet file, a list of them, a folder or pattern of Parquet files ("visits/",
+      "visits/2026-*.parquet"), a DuckDB file with `table=`, or a pandas, Polars or Arrow table. The URL of a PostgreSQL
       server is `postgresql://reader@host/database`, with `table="schema.name"`. Of a folder, the files that are
       there at the opening are read.
     - `privacy_unit`: the column that names the protected unit; None is row-level privacy: each row is a unit.
@@ -439,8 +441,9 @@ def open(
     - `budget`: needed at the first opening; later it is read from the ledger, and another one raises
       `LedgerMismatch`. The first charge (or quota, or append) fixes it. Quotes and refused calls leave no ledger
       behind.
-    - `filter`: "renyi" (any mixture of calls; the default with a delta), "exact" (calls of one size, up to twice
-      `grain`; most hits) or "pure" (delta 0). `grain`: the usual epsilon of a call, to which a new filter is tuned.
+    - `filter`: "renyi" for any mixture of calls, the default with a delta. "exact" for calls of one size, up to twice
+      `grain`, which has the most hits. "pure" for delta 0. `grain`: the usual epsilon of a call, to which a new filter
+      is tuned.
     - `approximate_delta`: the part of delta that is reserved for (epsilon, delta)-DP calls.
     - `menu`: the events that an exact filter can cost, such as `[Targeted("0.02"), BoundaryCall("0.02"),
       BestOf(2)]`; `grain` is then only the resolution of the curve (see `ExactFilter.of_events`).
@@ -540,7 +543,7 @@ def open_counts(
 ) -> Session:
     """Open a series of counts that were aggregated elsewhere: one value a row, in order; the number of rows is public.
 
-    The `table` of a server needs `order_by`, a column that tells all rows apart: it has no order of its own.
+    The `table` of a server needs `order_by`, a column that distinguishes all rows: it has no order by itself.
 
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
     unit can change must be known to anyone who made the series. `approximate_delta` is as for `open`. Ask it with

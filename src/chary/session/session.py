@@ -451,10 +451,10 @@ class Session(Verbs, Growing):
 
         `distance` is how far a value might be from its threshold, for `wrong_call` (default: the error bar). `tests` is
         the number of tests that you expect (default: the groups of the query, or those that the call names). It decides
-        `within`, the error of all tests together, and `outlook`: the margin, the expected false alarms if values are
-        at most `truth` (default: 0 for counts), and the smallest threshold without one. Both hold with `confidence`.
-        `alternatives` are other calls of the same cost as `hits` hits (default: those that the call names, or that
-        fit).
+        `within`, the error of all tests together, and `outlook`. That has the margin, the expected false alarms if
+        values are at most `truth` (default: 0 for counts), and the smallest threshold without one. Both hold with
+        `confidence`. `alternatives` are other calls of the same cost as `hits` hits (default: those that the call
+        names, or that fit).
 
         For `PMW`, `queries` and a public table, `like`, estimate how many of these queries have hard answers if the
         rows are like that table. It is a simulation on that table and no guarantee; see `ExpectedHard`.
@@ -514,7 +514,7 @@ class Session(Verbs, Growing):
         `by` is a column, of whose public values `parts` lists some, or a mapping of names to conditions that provably
         exclude one another: `partition({"child": "age < 18", "adult": "age >= 18"})`. Rows of none of the parts, such
         as those where the column is NULL, are in no session. What is asked of a part reads its rows as if there were no
-        others, in every engine; its budget is this one's, and what it is charged is charged there alone.
+        others, in every engine. Its budget is this one's, and what it is charged is charged there alone.
 
         Guarantee: that of this session, for all calls to it and to parts together. Of each partition as much counts as
         its most expensive part has been charged, next to what is asked of all rows (docs/theory/charging.md, parts).
@@ -540,8 +540,9 @@ class Session(Verbs, Growing):
         and algorithms of your own are refused. A run belongs to the part in which it was opened. A part cannot be
         divided again, and rows are appended in this session.
 
-        Errors: `InvalidQuery` for a column, values or conditions that do not fit, for conditions of which two might
-        hold of one row, for a limit that is missing or that the source cannot keep, and for a part of a part.
+        Errors: `InvalidQuery` for a column, values or conditions that do not fit, and for conditions of which two might
+        hold of one row. `InvalidQuery`, too, for a limit that is missing or that the source cannot keep, and for a part
+        of a part.
 
         >>> import chary, pyarrow as pa
         >>> visits = pa.table({"month": [1, 1, 2, 3, 3, 3], "age": [70, 20, 80, 30, 40, 90]})

@@ -143,7 +143,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
 
 
 def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: NeighborRelation) -> str:
-    """One paragraph: what is guaranteed, to whom, under which relation, by which accounting."""
+    """One paragraph: what is guaranteed, to whom, between which neighbors, and with which accounting."""
     spent = spent_of(ledger, dataset, filter_)
     tally = ledger.tally(dataset).values()
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))

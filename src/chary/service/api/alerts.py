@@ -101,7 +101,7 @@ def turn(
 
     As `{"state": "paused"}`, `{"state": "active"}`, `{"silence_hours": 8}` or `{"silence_until": "2026-03-01 06:00"}`.
     """
-    told = 'what becomes of a standing question is said as {"state": "paused"} or {"silence_hours": 8}'
+    told = 'what becomes of a subscription is said as {"state": "paused"} or {"silence_hours": 8}'
     check_fields(body, ["state", "silence_hours", "silence_until"], told)
     if len(body) != 1:
         raise InvalidParameter(told)
@@ -251,7 +251,7 @@ def own_standing(service: Service, on: admission.Asking, name: str) -> alerts.St
     """The subscription of that name, if it is of one's own; for others it is not there."""
     found = service.standing.book.named(name)
     if found is None or (found.dataset, found.analyst) != (on.served.name, on.who.analyst):
-        raise Refusal(404, "there is no standing question of that name")
+        raise Refusal(404, "there is no subscription of that name")
     return found
 
 

@@ -37,13 +37,13 @@ def in_json_body(schema: dict[str, Any]) -> dict[str, Any]:
 _CALL: Final = requests.calls_schema(openings=False)
 _OPENING: Final = requests.calls_schema(openings=True)
 _WORDS: Final = {"type": "object", "description": "The words of a question to the run, such as query and above."}
-_SHARE: Final = {"type": ["number", "string"], "description": "A share of the rows, from 0 to 1."}
+_SHARE: Final = {"type": ["number", "string"], "description": "A proportion of the rows, from 0 to 1."}
 _LESSON: Final = {
     "type": "object",
     "required": ["where", "low", "high"],
     "additionalProperties": False,
     "properties": {
-        "where": {"type": ["string", "object", "null"], "description": "The condition whose share is known."},
+        "where": {"type": ["string", "object", "null"], "description": "The condition whose proportion is known."},
         "low": _SHARE,
         "high": _SHARE,
     },
@@ -54,7 +54,7 @@ _QUOTED: Final = {
     "additionalProperties": False,
     "properties": {
         "call": {"oneOf": [*_CALL["oneOf"], *_OPENING["oneOf"]]},
-        "alternatives": {"type": "boolean", "description": "Also what else would do at that price; takes a second."},
+        "alternatives": {"type": "boolean", "description": "Also what else would do at that cost; takes a second."},
         **{name: {"type": ["number", "string", "null"]} for name in _TERMS},
         "blocks": requests.BLOCK_RANGE,
     },

@@ -48,8 +48,8 @@ _READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestam
 def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[pa.Table | str]:
     """The rows of a body, as what a session appends; `SchemaMismatch` for what is no table of these columns.
 
-    A CSV or a Parquet file is a file of this user alone while the block runs, and the session reads it as it reads all
-    batches: a CSV by the types and the dialect that its dataset was opened with.
+    A CSV or a Parquet file is a file of this user alone while the block runs. The session reads it as it reads all
+    batches: a CSV by the types and the dialect of its dataset.
 
     >>> with brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}) as rows:
     ...     rows.num_rows
@@ -109,7 +109,7 @@ Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
 # The page needs nothing from elsewhere, and is given nothing.
 _ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
 _TEXTS: Final = ("html", "markdown", "csv")
-# So long an append waits for standing questions, and for appends through other processes.
+# So long an append waits for subscriptions, and for appends through other processes.
 _PATIENCE: Final = 60.0
 _ROWS: Final = {
     "requestBody": {
@@ -148,7 +148,7 @@ def share(
     service: Shared,
 ) -> JSONResponse:
     """Cap an analyst at a fraction of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
-    told = 'a share is said as {"share": "0.5"}'
+    told = 'a quota is said as {"share": "0.5"}'
     check_fields(body, ["share"], told)
     if "share" not in body:
         raise InvalidParameter(told)
@@ -324,7 +324,7 @@ def trail(
     after: admission.After = 0,
     limit: admission.Limit = 100,
 ) -> JSONResponse:
-    """Who asked what, from which token, when: entries of the datasets of this token, oldest first."""
+    """The questions of analysts, with their tokens and times: entries of the datasets of this token, oldest first."""
     found = service.trail.entries(after, limit)
     last = found[-1].number if len(found) == limit else None
     return admission.paged(request, [asdict(each) for each in found if _in_trail(who, each.dataset)], last)

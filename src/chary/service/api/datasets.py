@@ -63,7 +63,7 @@ def statement(on: Looker) -> JSONResponse:
 
 @router.get("/{dataset}/versions")
 def versions(request: Request, on: Looker, after: After = 0, limit: Limit = 100) -> JSONResponse:
-    """The batches by which the dataset grew."""
+    """The batches that were appended to the dataset."""
     found = [version for version in on.served.session.versions if version.number > after]
     last = found[limit - 1].number if len(found) > limit else None
     return paged(request, [asdict(version) for version in found[:limit]], last)
@@ -71,8 +71,9 @@ def versions(request: Request, on: Looker, after: After = 0, limit: Limit = 100)
 
 @router.get("/{dataset}/budget")
 def budget(on: Looker, typed: Typed = False, since: str | None = None, until: str | None = None) -> JSONResponse:
-    """What is spent by all together, and what this token's analyst could still spend; where the budget renews, of the
-    blocks from one to another, by default all, and what each block has spent."""
+    """What is spent by all together, and what this token's analyst could still spend.
+
+    Where the budget renews, it is that of the blocks from one to another, by default all, with what each has spent."""
     said = {name: end for name, end in (("since", since), ("until", until)) if end is not None}
     return JSONResponse(budget_of(on, typed, said or None) | _by_block(on))
 

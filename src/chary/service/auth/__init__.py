@@ -1,1 +1,1 @@
-"""Who may do what: tokens, roles, OpenID and rate limits."""
+"""Access: tokens, roles, OpenID and rate limits."""

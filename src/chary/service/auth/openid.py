@@ -164,9 +164,9 @@ _UNREADABLE: Final = (JoseError, ValueError, TypeError, LookupError, RecursionEr
 class OpenIdTokens(BearerTokens):
     """The service's own tokens, and those of an issuer.
 
-    Guarantee: a token of the issuer is somebody's only if it is signed by one of its public keys with an asymmetric
-    algorithm, names the issuer, this audience and a time at which it ends, is valid now (give or take `leeway`), and
-    one of the grants fits. While the issuer is away and its keys are not known, nobody's is (`Refusal`, 503).
+    Guarantee: a token of the issuer is somebody's only if one of its public keys signed it with an asymmetric
+    algorithm. It must name the issuer, this audience and its end, and be valid now (give or take `leeway`), and one of
+    the grants must fit. While the issuer is away and its keys are not known, nobody's is (`Refusal`, 503).
     """
 
     def __init__(self, store: ServiceStore, said: OpenIdOptions, clock: Callable[[], float] | None = None) -> None:
@@ -177,7 +177,7 @@ class OpenIdTokens(BearerTokens):
         self._seeing = threading.Lock()
 
     def recognise(self, token: str) -> Principal | None:
-        """Who a token stands for now; None for nobody."""
+        """The principal that a token stands for now; None for nobody."""
         if token.count(".") != 2:
             return super().recognise(token)
         claims = checked_claims(token, self.issuer, self._said.audience, self._said.leeway, self._now())
@@ -187,7 +187,7 @@ class OpenIdTokens(BearerTokens):
         return who
 
     def holder(self, name: str) -> Principal | None:
-        """Who the token of that name stands for, while it is valid; one of the issuer where this process saw it."""
+        """The principal of the token of that name, while it is valid; one of the issuer where this process saw it."""
         who, until = self._seen.get(name, (None, 0.0))
         return who if who is not None and self._now() < until else super().holder(name)
 
@@ -241,8 +241,8 @@ def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Princi
 def name_of(token: str) -> str:
     """The public name of a token of an issuer, which says nothing of it.
 
-    It is made of what is signed: to one signature others can be made by anybody, such as (r, n - s) to (r, s) of an
-    elliptic curve, and under each another name could come as often as a token may.
+    It is made of what is signed. Anybody can make other signatures from one, such as (r, n - s) from (r, s) of an
+    elliptic curve. So a name made of the signature could come in many forms.
 
     >>> name_of("a.b.c") == name_of("a.b.d")
     True
@@ -291,8 +291,8 @@ class Begun:
 class OpenIdLogIn:
     """Takes somebody to the issuer and back.
 
-    Guarantee: `finish` lets in only the browser in which it was begun, once (the issuer takes a code once), and only
-    somebody whom a grant fits; what the issuer says is checked like any token, with the nonce of this log-in. Anyone
+    Guarantee: `finish` lets in only the browser in which it was begun, once, and only somebody whom a grant fits. What
+    the issuer says is checked like any token, with the nonce of this log-in. Anyone
     who is in has a token of the service's own for a day, which custodians see in their list and may revoke.
     """
 
@@ -332,7 +332,8 @@ class OpenIdLogIn:
         self._began(kept, said.get("state", ""))
 
     def finish(self, kept: str, said: Mapping[str, str]) -> Principal:
-        """Who came back: `kept` as the browser kept it, `said` the query with which the issuer sent it here.
+        """The principal who came back: `kept` as the browser kept it, `said` the query with which the issuer sent it
+        here.
 
         Errors: `Refusal` with status 403 for anyone who is not let in, 503 while the issuer does not answer.
         """
@@ -342,7 +343,7 @@ class OpenIdLogIn:
         claims = self._claims(self._exchanged(said["code"], verifier), nonce)
         who = granted(self._said, claims, "log-in")
         if who is None:
-            raise Refusal(403, "this account has no role here: ask whoever keeps the service for one")
+            raise Refusal(403, "this account has no role here: ask the owner of the service for one")
         token = self._tokens.make(who.analyst, roles=sorted(who.roles), datasets=sorted(who.datasets), days=_DAYS)
         found = self._tokens.recognise(token)
         if found is None:

@@ -55,7 +55,8 @@ ACTIONS: Final[Mapping[str, frozenset[Role]]] = {
 
 @dataclass(frozen=True)
 class Principal:
-    """Who a token stands for: the analyst's name in the ledger, roles, and datasets ("*" is all of them).
+    """The principal that a token stands for: the analyst's name in the ledger, roles, and datasets ("*" is all of
+    them).
 
     >>> alice = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"visits"}))
     >>> alice.may("ask"), alice.may("append"), alice.sees("visits"), alice.sees("votes")
@@ -157,7 +158,7 @@ class BearerTokens:
         return f"{PREFIX}_{name}_{secret}"
 
     def recognise(self, token: str) -> Principal | None:
-        """Who a token stands for now; None for nobody."""
+        """The principal that a token stands for now; None for nobody."""
         name, secret = _parts(token)
         found = self._found(name)
         if found is None or not self._genuine(secret, found) or not self._valid(found):
@@ -174,7 +175,7 @@ class BearerTokens:
         return [_record(row) for row in self._store.rows(select(TOKENS).order_by(TOKENS.c.created, TOKENS.c.token))]
 
     def holder(self, name: str) -> Principal | None:
-        """Who the token of that name stands for, while it is valid."""
+        """The principal of the token of that name, while it is valid."""
         found = self._found(name)
         if found is None or not self._valid(found):
             return None

@@ -30,22 +30,22 @@ APPEND: Final = "append"
 NEVER: Final = -1
 ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 TELL: Final = ("hits", "all")
-# Whoever asks a standing question has so long before another process may take it for dead.
+# Whoever asks a subscription has so long before another process may take it for dead.
 _LEASE: Final = 300.0
 # All of them are looked at again and again, so nobody has more on one dataset.
 MOST: Final = 100
 LONGEST_CRONTAB: Final = 100
 _HOUR: Final = 3_600.0
 LONGEST_SILENCE: Final = 10 * 365.25 * 24 * _HOUR
-# So many next times are kept: one for each standing question of a large service.
+# So many next times are kept: one for each subscription of a large service.
 KEPT: Final = 10_000
 
 
 @dataclass(frozen=True)
 class StandingQuestion:
-    """One subscription. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
-    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`; `resumed`
-    that at which it went on after a pause. Until `silenced` (seconds since 1970) nothing is sent of what it finds."""
+    """One subscription. `every` is "append" or the five fields of a crontab, in UTC. `share` is the most that all its
+    calls may be charged together. `version` is the last one that it was asked about, or `NEVER`; `resumed` is the one
+    at which it continued after a pause. Until `silenced` (seconds since 1970) nothing is sent of what it finds."""
 
     standing: str
     analyst: str
@@ -125,7 +125,7 @@ class StandingBook:
         self._store.add_once(_unless_too_many(row | {"charged": 0.0, "hits": 0, "runs": 0, "busy": 0.0}), "standing")
         rows = self._store.rows(_row_of(name))
         if not rows:
-            raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
+            raise InvalidParameter(f"an analyst has at most {MOST} subscriptions on a dataset: end one")
         return _same(_standing(rows[0]), wish, every=every, share=part, tell=tell, webhook=webhook)
 
     def under(
@@ -194,7 +194,7 @@ class StandingBook:
         if state == ACTIVE and self._store.change(goes_on):
             return self.found(name)
         if not self._store.change(here.values(state=state_of(state))):
-            raise InvalidParameter("this standing question has ended: let a new one stand")
+            raise InvalidParameter("this subscription has ended: let a new one stand")
         return self.found(name)
 
     def silence(self, name: str, until: float | None) -> StandingQuestion:
@@ -213,7 +213,7 @@ class StandingBook:
 def state_of(said: str) -> str:
     """What may become of a subscription; `InvalidParameter` for anything else."""
     if said not in (ACTIVE, PAUSED, ENDED):
-        raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
+        raise InvalidParameter(f"a subscription is {ACTIVE}, {PAUSED} or {ENDED}")
     return said
 
 
@@ -235,7 +235,7 @@ def silence_of(now: float, *, until: Any = None, hours: Any = None) -> float | N
             raise InvalidParameter('a silence is until a time such as "2026-03-01 06:00", in UTC') from None
         end = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     else:
-        raise InvalidParameter("a silence is for so many hours, or until a time: give one of them")
+        raise InvalidParameter("a silence is for a number of hours, or until a time: give one of them")
     if not now <= end <= now + LONGEST_SILENCE or (end == now and until is not None):
         raise InvalidParameter("a silence ends later than now, and within ten years")
     return None if end == now else end
@@ -309,7 +309,7 @@ def _same(standing: StandingQuestion, wish: Wish, **said: Any) -> StandingQuesti
     kept = Wish.of_written(json.dumps(wish.written()))
     if standing.wish == kept and all(getattr(standing, name) == value for name, value in said.items()):
         return standing
-    raise InvalidParameter("something else stands under this request key: give it another one")
+    raise InvalidParameter("something else stands under this idempotency key: give it another one")
 
 
 def _standing(row: Any) -> StandingQuestion:
@@ -317,7 +317,7 @@ def _standing(row: Any) -> StandingQuestion:
     return StandingQuestion(**said, wish=Wish.of_written(row.asked), share=Fraction(row.share))
 
 
-# What standing questions found, in order: told once each, with the call that has the answer, never the answer.
+# What subscriptions found, in order: told once each, with the call that has the answer, never the answer.
 
 
 # Alerts change their state; whatever else stands has hits and answers.
@@ -329,8 +329,8 @@ _OUTCOMES: Final = (FIRED, CLEARED, HIT, ANSWER)
 
 @dataclass(frozen=True)
 class News:
-    """What is reported: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing",
-    "running out", "skipped" or "ended"; of which version, and which call has the answer.
+    """An event: "fired" or "cleared" of an alert, "hit" or "answer" of anything else, "unverified", "failing", "running
+    out", "skipped" or "ended". It has the version that it is about, and the call that has the answer.
 
     Of an alert also its `severity` and `note`, and which `groups` came to that state, if it has groups.
     """
@@ -386,7 +386,7 @@ class Feed:
         return replace(standing, version=upto)
 
     def acknowledge(self, dataset: str, number: int, analyst: str, *, of: str | None = None) -> dict[str, Any]:
-        """Say that somebody takes care of what fired or hit: it is sent no more. Who said so first stays.
+        """Say that somebody takes care of what fired or hit: it is sent no more. The first to say so stays.
 
         With `of` only events of that analyst's questions are there. Errors: `Refusal` for events that are not there,
         `InvalidParameter` for those of another kind.
@@ -394,7 +394,7 @@ class Feed:
         here = *_of(dataset, of), TOLD.c.number == number
         found = self._store.rows(select(TOLD.c.kind).where(*here))
         if not found:
-            raise Refusal(404, "there are no news of that number")
+            raise Refusal(404, "there is no event of that number")
         if found[0].kind not in (FIRED, HIT):
             raise InvalidParameter(f"what {FIRED}, or is a {HIT}, is acknowledged: nothing else waits for anybody")
         said = {"acknowledged": now(), "acknowledged_by": analyst, "due": None}

@@ -140,9 +140,9 @@ class _Running:
 class Deadlines:
     """Cuts calculations off that take longer than this many seconds.
 
-    Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time, where the
-    work is Python code whose single operations are short, as those on numbers of limited size are. What is in the midst
-    of a ledger, a database or an import goes on until it has left that. When the service stops, all have two seconds.
+    Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time. This holds
+    for Python code whose single operations are short, as those on numbers of limited size are. Work within a ledger, a
+    database or an import continues until it has left that. When the service stops, all have two seconds.
 
     >>> Deadlines(lambda: False).within(5, lambda: 6 * 7)
     42

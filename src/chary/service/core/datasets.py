@@ -99,7 +99,7 @@ def _charge(record: CallRecord) -> Charge:
 
 def _fewer(charges: list[Charge]) -> list[Charge]:
     """At most `MOST` charges, if there are not more analysts and kinds. The first that took anything stays as it is,
-    since rates are told from its time on."""
+    since rates are reported from its time on."""
     first = next((place for place, charge in enumerate(charges) if charge.charged != Amount(0)), len(charges))
     before, alone, rest = charges[:first], charges[first : first + 1], charges[first + 1 :]
     size, found = 2, charges
@@ -199,7 +199,7 @@ def rows_of(dataset: str) -> str:
 
 
 def opened_datasets(config: ServiceConfig) -> ServedDatasets:
-    """Open every dataset of a chary.toml, and set the shares it names of analysts without a cap; all or none."""
+    """Open every dataset of a chary.toml, and set the quotas it names of analysts without one; all or none."""
     with ExitStack() as undo:
         served = {}
         for name, options in config.dataset.items():
@@ -249,19 +249,19 @@ _UNKNOWN: Final = object()
 class SharedAnswers:
     """Which answers are replayed.
 
-    Guarantee: an idempotency key has one answer. Whether it is that of its own call, or that of a call of somebody
-    else, is written down before either is asked or told, and stays so whatever is asked or appended later, in every
-    process.
+    Guarantee: an idempotency key has one answer: that of its own call, or that of a call of somebody else. Which one is
+    stored before either is asked or returned, and stays so in every process, whatever is asked or appended later.
     """
 
     def __init__(self, store: ServiceStore) -> None:
         self._store = store
 
     def told(self, session: Session, call: Call[Any], request: str) -> Answer | None:
-        """What somebody was answered to this very question, about the rows of now: it is public, and telling is free.
+        """What somebody was answered to this very question, about the rows of now: it is public, and returning it is
+        free.
 
-        None where nobody asked it since the rows last changed, where the key was asked by a call of its own, and for
-        what is several calls, or continues an outcome that was held. Errors: `RequestConflict` for a key that came
+        None where nobody asked it since the rows last changed, and where the key was asked by a call of its own. None
+        also for several calls, and for what continues a withheld outcome. Errors: `RequestConflict` for a key that came
         before with another question.
         """
         spine = session.spine
@@ -322,7 +322,7 @@ def _call(spine: Spine, number: int) -> CallRecord | None:
 def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
     """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say.
 
-    None where an earlier version is asked about, and where that call was: the order tells only of rows of then.
+    None where an earlier version is asked about, and where that call was: the order has only rows of then.
     """
     if spine.version is not None:
         return None
@@ -335,7 +335,7 @@ def _latest(spine: Spine, plan: Plan[Any]) -> int | None:
     return None if late or (note is not None and found.number < note.entry) else found.number
 
 
-# The request keys of standing questions, which say about which version of the rows they are.
+# The request keys of subscriptions, which say about which version of the rows they are.
 _STANDING: Final = re.compile(r"standing [0-9a-f]+ at (\d{1,18})", re.ASCII)
 
 

@@ -42,9 +42,9 @@ class AwayError(Exception):
 
 
 class Receiver(Protocol):
-    """Who is reported: `take` says whether it took the events; `AwayError` where nobody answers.
+    """A receiver of events: `take` says whether it took the events; `AwayError` where nobody answers.
 
-    `since` has the versions at which groups fired that the events tells to be cleared.
+    `since` has the versions at which groups fired that the events report as cleared.
     """
 
     def take(self, news: messages.News, since: Mapping[str, int], moment: int) -> bool:
@@ -53,7 +53,7 @@ class Receiver(Protocol):
 
 
 class Hook:
-    """A webhook, told by one POST, or for PagerDuty by one for each group."""
+    """A webhook that gets one POST, or for PagerDuty one for each group."""
 
     def __init__(self, said: Webhook, secret: bytes) -> None:
         self._form, self._secret = said.form, secret

@@ -58,7 +58,7 @@ class Figures:
 class StoredFigures(Collector):
     """What subscriptions and alerts do, and which events wait to be taken: read anew whenever they are asked for.
 
-    Every process tells the same, so they are counted once, whichever is asked.
+    Every process reports the same, so they are counted once, whichever is asked.
     """
 
     def __init__(self, datasets: ServedDatasets, book: StandingBook, feed: Feed, delivery: Delivery) -> None:
@@ -87,8 +87,10 @@ class StoredFigures(Collector):
             waits = version - last if each.due(version, self._book.clock()) else 0
             behind.add_metric([each.dataset, each.standing], waits)
         yield from (looked, behind)
-        waiting = _gauge("chary_deliveries_waiting", "News that a receiver has not taken yet.", "receiver")
-        failed = CounterMetricFamily("chary_deliveries_failed", "News that a receiver never took.", labels=["receiver"])
+        waiting = _gauge("chary_deliveries_waiting", "Events that a receiver has not taken yet.", "receiver")
+        failed = CounterMetricFamily(
+            "chary_deliveries_failed", "Events that a receiver never took.", labels=["receiver"]
+        )
         for name, (due, never) in sorted(self._delivery.waiting().items()):
             waiting.add_metric([name], due)
             failed.add_metric([name], never)

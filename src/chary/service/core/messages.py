@@ -69,7 +69,7 @@ def title(news: News) -> str:
     >>> title(told | {"kind": "ended", "note": None})
     '[critical] visits: subscription 0123456789abcdef: ended'
     """
-    named = one_line(news.get("note") or "", 80) or f"standing question {news['standing']}"
+    named = one_line(news.get("note") or "", 80) or f"subscription {news['standing']}"
     whose = f" for {_named(news['groups'])}" if news.get("groups") else ""
     return one_line(f"[{severity(news)}] {one_line(news['dataset'], 40)}: {named}: {news['kind']}{whose}", _TITLE)
 
@@ -82,7 +82,7 @@ def particulars(news: News) -> dict[str, str]:
     """
     told = {
         "dataset": news["dataset"],
-        "standing question": news["standing"],
+        "subscription": news["standing"],
         "note": news.get("note"),
         "groups": _named(news.get("groups") or ()),
         "version": news["version"] or None,
@@ -210,7 +210,7 @@ def atom(dataset: str, address: str, found: Iterable[News]) -> bytes:
     news = list(found)
     feed = Element("feed", xmlns=_ATOM)
     _put(feed, "id", f"urn:chary:feed:{hashlib.sha256(dataset.encode()).hexdigest()[:32]}")
-    _put(feed, "title", f"{one_line(dataset)}: what standing questions found")
+    _put(feed, "title", f"{one_line(dataset)}: what subscriptions found")
     _put(feed, "updated", news[0]["time"] if news else _SINCE)
     SubElement(feed, "link", rel="self", type="application/atom+xml", href=address)
     _put(SubElement(feed, "author"), "name", "chary")
@@ -247,7 +247,7 @@ def json_feed(dataset: str, address: str, found: Iterable[News]) -> dict[str, An
     ]
     told = {
         "version": "https://jsonfeed.org/version/1.1",
-        "title": f"{one_line(dataset)}: what standing questions found",
+        "title": f"{one_line(dataset)}: what subscriptions found",
     }
     return {**told, "feed_url": address, "items": items}
 

@@ -1,4 +1,5 @@
-"""Errors as a service tells them: problem details in the fields of a body, and on its page in the labels of a form."""
+"""Errors as a service reports them: problem details in the fields of a body, and on its page in the labels of a
+form."""
 
 from typing import Any, Final
 

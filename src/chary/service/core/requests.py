@@ -66,7 +66,7 @@ class Wish:
 
     @classmethod
     def of_written(cls, written: str) -> "Wish":
-        """The wish that was kept."""
+        """The request that was kept."""
         said = json.loads(written)
         return cls(said["action"], current(said["body"]), said["run"], said.get("blocks"))
 
@@ -132,7 +132,7 @@ _BLOCKS_ASKED: Final = re.compile(r"session\.blocks\('([^']+)', '([^']+)'\)")
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
     """The call of a body. `NotWithheld` where it continues a call that is not shown to somebody, as for one that is
-    not there: nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram."""
+    not there. So nobody learns, takes or publishes what another analyst's call withheld, or copies its histogram."""
     call = read_shown(body)
     for name in EARLIER:
         earlier = getattr(call, name, None)
@@ -246,13 +246,13 @@ WORDS: Final[Mapping[str, tuple[fields.FieldType, str]]] = {
     "above": (replace(fields.NUMBER, check=ANY.check), "The threshold of this question, where it brings its own."),
     "algorithm": (replace(fields.JSON, check=lambda value, _: read(value)), _ALGORITHM),
     "must_verify": (replace(fields.FLAG, check=_truth), "Refuse what could only be answered unverified."),
-    "only_new": (replace(fields.FLAG, check=_truth), "Only what is not told yet."),
+    "only_new": (replace(fields.FLAG, check=_truth), "Only what is not reported yet."),
     "priors": (replace(fields.JSON, check=_entries), "What is expected of each target."),
     "query": (replace(fields.QUERY, check=_query), MEANINGS["query"]),
     "targets": (replace(fields.JSON, check=_entries), "What is a hit, for each target."),
     "where": (
         replace(ANY, check=lambda value, _: query_of(value) if isinstance(value, dict) else value, control="predicate"),
-        "The condition whose share is asked.",
+        "The condition whose proportion is asked.",
     ),
 }
 

@@ -42,7 +42,7 @@ _FAILURES_TOLD: Final = 3
 _DATASETS: Final = 64
 _TOO_SMALL: Final = "one answer could cost more than this share: give it a larger one"
 _ALONE: Final = (
-    "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
+    "the histogram answers alone: no answer can be checked or charged now, and nothing is reported of it until one can"
 )
 
 
@@ -60,14 +60,14 @@ _NO_FAILURE: Final = Failures(0, 0.0)
 class StandingRunner:
     """Asks what is due.
 
-    Guarantee: each version at most once, under an idempotency key made of the question and the version, so that two
-    processes, or one that was killed in between, ask and pay once; and what it found is reported once. At appends it is
-    asked about every version in order, reading the rows as of that version, also where several came meanwhile: what
-    stays out is reported as "skipped", with the reason. It never takes more than the part of the question: what could
-    cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
+    Guarantee: each version at most once, under an idempotency key made of the question and the version. So two
+    processes, or one that was killed in between, ask and pay once, and what it found is reported once. At appends it is
+    asked about every version in order, with the rows as of that version, also where several came meanwhile. A version
+    that stays out is reported as "skipped", with the reason. It never takes more than the part of the question: what
+    could cost more ends it. What calls were charged that failed or were killed counts too: the ledger has it.
 
-    A version stays out where it came during a pause, where the source cannot tell its rows from later ones, and where
-    the run was asked about later ones meanwhile by somebody else.
+    A version stays out where it came during a pause, and where the source cannot tell its rows from later ones. It
+    stays out, too, where somebody else asked the run about later ones meanwhile.
     """
 
     datasets: ServedDatasets
@@ -86,8 +86,8 @@ class StandingRunner:
         """
         if not self.tokens.keeps(who.token):
             raise InvalidParameter(
-                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it "
-                "stand with one that a custodian made here"
+                "a subscription lives as long as its token, and one of an issuer ends within minutes: create "
+                "it with one that a custodian made here"
             )
         if wish.action == "ask":
             _refuse_opening(wish)
@@ -182,7 +182,7 @@ class StandingRunner:
         try:
             quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
             if not _within(session, standing.share, quoted, self._charged(session, standing, version, quoted.parts)):
-                self._unpaid(now, standing, version, "the next answer could cost more than is left of its share")
+                self._unpaid(now, standing, version, "the next answer could cost more than is left of its part")
                 return
             key = key_of(standing, version)
             begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
@@ -217,9 +217,9 @@ class StandingRunner:
         self, session: Session, standing: StandingQuestion, about: int | None = None, parts: Parts | None = None
     ) -> tuple[Amount, int]:
         """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
-        account; without the answer about a version, which is replayed for free. Rounds that were begun for it are not:
-        they may be over. Where the budget renews it is what the most expensive block was charged, or the most expensive
-        of the blocks that are asked about next."""
+        account. The answer about a version does not count, since it is replayed for free. Rounds that were begun for it
+        do not count: they may be over. Where the budget renews it is what the most expensive block was charged, or the
+        most expensive of the blocks that are asked about next."""
         spine = session.spine
         if spine.blocks is not None:
             again, keys = None if about is None else key_of(standing, about), key_of(standing, "")

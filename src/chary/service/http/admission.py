@@ -195,7 +195,7 @@ Typed = Annotated[bool, Query(description="Also the values from which chary's cl
 
 
 class Asking(NamedTuple):
-    """Who asks, of which dataset."""
+    """The principal that asks, and the dataset."""
 
     who: Principal
     served: Served

@@ -28,7 +28,8 @@ _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b
 class Observing:
     """Middleware: refuses other hosts, answers what nobody foresaw with a problem that says nothing, counts and logs.
 
-    A line of the log says the route, never the path; the status, never the body; the kind of an error, never its words.
+    A line of the log has the route, never the path. It has the status, never the body, and the kind of an error, never
+    its words.
     """
 
     app: Any

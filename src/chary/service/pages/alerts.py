@@ -83,7 +83,7 @@ async def picture(
     for each in await service.calculations.of(on.who.analyst, lambda: timelines.watched(service, on)):
         if each.standing.standing == name:
             return await asyncio.to_thread(charts.drawn, timelines.alarms_spec(each, narrow=narrow), dark=dark)
-    raise Refusal(404, "there is no standing question of that name")
+    raise Refusal(404, "there is no subscription of that name")
 
 
 async def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]) -> Response:
@@ -162,11 +162,11 @@ def _delay(quoted: Quote) -> list[str]:
     if quoted.kind != Alert.kind or not quoted.distance or quoted.wrong_call is None or quoted.wrong_call >= 1:
         return []
     beyond, versions = plain(quoted.distance), plain(float(f"{1 / (1 - quoted.wrong_call):.3g}"))
-    return [f"what goes {beyond} beyond the threshold is told after {versions} versions on average"]
+    return [f"what goes {beyond} beyond the threshold is reported after {versions} versions on average"]
 
 
 def news_number(said: str) -> int:
     """The number of events, as a form says it; `InvalidParameter` for what is none."""
     if not (said.isascii() and said.isdigit() and len(said) < 16):
-        raise InvalidParameter("news have a number")
+        raise InvalidParameter("events have a number")
     return int(said)

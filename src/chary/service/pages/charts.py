@@ -125,7 +125,7 @@ def specification(chart: Chart, *, dark: bool, narrow: bool = False) -> Mapping[
 
 
 def _padding(rows: Sequence[Mapping[str, Any]], *, upright: bool) -> dict[str, int]:
-    """Room around the picture; more where labels stand at its left."""
+    """Margins of the picture; more where labels stand at its left."""
     room = 0 if upright else round(_WIDER * max(len(row["label"]) for row in rows))
     return {"left": 5 + room, "right": 5, "top": 5, "bottom": 5}
 

@@ -83,7 +83,7 @@ def _whole_body(body: Any) -> dict[str, str]:
 def _whole_of(said: Mapping[str, str], name: str) -> dict[str, int]:
     text = said.get(name, "")
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise InvalidParameter(f"{name.replace('_', ' ')} is a whole number")
+        raise InvalidParameter(f"{name.replace('_', ' ')} is an integer")
     return {name: int(text)} if text else {}
 
 

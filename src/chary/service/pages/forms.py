@@ -236,7 +236,7 @@ def _terms(said: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {name: said[name].strip() for name in _TERMS if said.get(name, "").strip()}
     if "tests" in found:
         if not (found["tests"].isascii() and found["tests"].isdigit() and len(found["tests"]) < 16):
-            raise InvalidParameter("expected tests are a whole number")
+            raise InvalidParameter("the number of expected tests is an integer")
         found["tests"] = int(found["tests"])
     return found
 

@@ -195,7 +195,7 @@ class NotLoggedIn(Refusal):
 
 
 class LogIns:
-    """Cookies by which browsers are known.
+    """Cookies that identify browsers.
 
     A cookie holds 256 random bits and nothing else; the database has their hash, with the name of the token. Guarantee:
     a cookie stands for somebody only while the token itself does, so that one that was revoked is out at its next

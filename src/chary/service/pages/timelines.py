@@ -172,7 +172,7 @@ def _shown(charge: datasets.Charge, shown: bool) -> datasets.Charge:
     return charge._replace(kind=titled(charge.kind))
 
 
-# What standing questions found over time: about each version of the rows one answer.
+# What subscriptions found over time: about each version of the rows one answer.
 
 # The latest are drawn and listed; all are in the history.
 MOST: Final = 40
@@ -240,7 +240,7 @@ def watched(service: Service, on: Asking) -> list[Watched]:
 
 
 def asked_told(wish: requests.Wish) -> str:
-    """What a wish asks, in a line.
+    """What a request asks, in a line.
 
     >>> from chary.service.core.requests import Wish
     >>> asked_told(Wish("ask", {"kind": "test", "query": {"kind": "count", "where": "age >= 65"}, "above": 500}))

@@ -33,7 +33,7 @@ class ServiceStore:
 
     `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share.
     One that an earlier version made is brought to the layout of this one; what is in it stays.
-    Errors: `Refusal` with status 503 where another process held it for too long or where it is away, `LedgerError` for
+    Errors: `Refusal` with status 503 where another process held it for too long or where it is away. `LedgerError` for
     a database of a newer version and for anything else that it refuses.
     """
 
