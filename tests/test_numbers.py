@@ -135,5 +135,5 @@ def test_numbers_of_too_many_digits_are_refused(long):
 def test_counts_are_as_large_as_numbers_at_most():
     assert whole(10**308 - 1, "hits") == 10**308 - 1
     for many in (10**308, 10**3000):
-        with pytest.raises(InvalidParameter, match="hits must be a whole number below 1e308"):
+        with pytest.raises(InvalidParameter, match="hits must be an integer below 1e308"):
             whole(many, "hits")

@@ -192,7 +192,7 @@ def test_it_ends_at_the_last_hit_and_then_refuses():
     assert (crossed, state.used) == (Crossed(3, [1], None), 1)
     state, crossed = machine.step(state, np.array([2**70, 7], dtype=object), 5, source)
     assert (crossed, state.used) == (Crossed(1, [0], None), 2)
-    with pytest.raises(InvalidParameter, match="used up"):
+    with pytest.raises(InvalidParameter, match="are exhausted"):
         machine.step(state, np.array([7]), 5, source)
 
 

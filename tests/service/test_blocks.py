@@ -182,7 +182,7 @@ def test_the_page_shows_a_bar_a_block_and_asks_some(loads, visit):
     assert "of the future" in refused
     assert 'value="2024-09"' in refused
     budget = visitor.get("/page/datasets/loads/budget").text
-    assert "Each month has all of the budget for itself" in budget
+    assert "Each month has a budget of its own" in budget
     assert "50 % charged" in budget
 
 

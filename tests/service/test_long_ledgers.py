@@ -219,7 +219,7 @@ def test_the_page_of_the_report_shows_a_part_and_leads_on(served, monkeypatch):
         shown = [visitor.get(f"/page/datasets/visits/report?page={page}").text for page in (1, 2, 3, 4)]
         visitor.http.close()
     assert [text.count("<strong>Release</strong>") for text in shown] == [5, 5, 2, 0]
-    assert ["Later questions" in text for text in shown] == [True, True, False, False]
+    assert ["Later queries" in text for text in shown] == [True, True, False, False]
     assert "Page 1 of 3" in shown[0]
 
 

@@ -143,7 +143,7 @@ def test_what_a_run_cannot_be_asked_says_why_at_once(service, alice):
     assert run.ask(count())
     told = alice.post(place, **{"ask.query.kind": "count"}).text
     assert "all 1 hits of the sparse vector of call" in told
-    assert "session.start(SparseVector(above=..., hits=1, epsilon=...))" in told
+    assert "is opened, and charged, by Sparse vector (above, hits 1, epsilon)" in told
 
 
 def test_a_question_to_a_run_of_somebody_else_cannot_stand(service, bob):

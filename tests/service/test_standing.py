@@ -622,7 +622,7 @@ def test_under_one_request_one_stands(tmp_path):
         assert alice.stand(ALWAYS, every="append", share="0.5", request="mine") == first
         (trailed,) = [each for each in service.trail.entries() if each.action == "stand"]
         assert json.loads(trailed.asked)["standing"] == first["standing"]
-        with pytest.raises(InvalidParameter, match="something else stands under this request key"):
+        with pytest.raises(InvalidParameter, match="something else stands under this idempotency key"):
             alice.stand(ALWAYS, every="append", share="0.4", request="mine")
         others = [bob.stand(ALWAYS, every="append", share="0.5", request="mine") for _ in range(2)]
         others += [alice.stand(ALWAYS, every="append", share="0.5") for _ in range(2)]

@@ -279,7 +279,7 @@ def test_everybody_sees_who_takes_care_of_what_fired(made):
     stand(service, alert())
     grow(service, north=4000)
     with meeting(service, alice="analyst", bob="analyst", carol="custodian") as (alice, bob, carol):
-        with pytest.raises(CharyError, match="no news"):
+        with pytest.raises(CharyError, match="no event of that number"):
             bob.acknowledge(1)
         with pytest.raises(CharyError, match="roles"):
             carol.acknowledge(1)

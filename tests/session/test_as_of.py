@@ -277,7 +277,7 @@ def test_what_cannot_be_read_is_refused(opened, tmp_path):
             session.as_of(version)
     with pytest.raises(InvalidQuery, match="there is no version"):
         session.as_of(1).as_of(2)
-    with pytest.raises(InvalidParameter, match="whole number"):
+    with pytest.raises(InvalidParameter, match="an integer"):
         session.as_of("latest")
     for refused in (then, session.as_of(1)):
         with pytest.raises(InvalidParameter, match="append to the session of now"):

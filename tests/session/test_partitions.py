@@ -461,7 +461,7 @@ def test_only_whole_tables_are_divided(opened):
     part = session.partition("clinic", CLINICS)["north"]
     with pytest.raises(InvalidQuery, match="a part has no parts"):
         part.partition("age", [44])
-    with pytest.raises(InvalidParameter, match=r"session\.append"):
+    with pytest.raises(InvalidParameter, match="append rows in the session that was divided"):
         part.append(visits())
     values = pd.DataFrame({"value": [1, 2, 3]})
     counts = open_counts(values, column="value", sensitivity=1, budget=Budget(epsilon=1), ledger=":memory:")

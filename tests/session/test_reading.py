@@ -70,7 +70,7 @@ def test_reopening_must_say_the_same_dialect_and_types(opened):
     opened(columns={"age": "int8", "cost": "DOUBLE"}, csv=CSVFormat(null="x"))
     with pytest.raises(LedgerMismatch, match=r'csv null is "x" in the ledger, not ""'):
         opened(columns=TYPES)
-    with pytest.raises(LedgerMismatch, match=r"declare the same"):
+    with pytest.raises(LedgerMismatch, match=r"Declare the same"):
         opened(csv=CSVFormat(null="x"))
     with pytest.raises(LedgerMismatch, match=r"csv types is absent in the ledger"):
         opened(columns={"age": "BIGINT", "cost": "DECIMAL(5, 2)"}, csv=CSVFormat(null="x"))
@@ -79,15 +79,15 @@ def test_reopening_must_say_the_same_dialect_and_types(opened):
 def test_types_found_in_values_are_told_and_stay_told(opened):
     session = opened(budget=BUDGET, infer_types=True)
     assert session.schema == {"patient": "string", "age": "float64", "cost": "string"}
-    assert "found in the values" in session.statement()
+    assert "inferred from the values" in session.statement()
     session.close()
     declared = opened(columns={"age": "DOUBLE"})
-    assert "found in the values" in declared.statement()
+    assert "inferred from the values" in declared.statement()
 
 
 def test_types_once_declared_are_not_found_in_values_later(opened):
     session = opened(budget=BUDGET, columns={"age": "DOUBLE"})
-    assert "found in the values" not in session.statement()
+    assert "inferred from the values" not in session.statement()
     with pytest.raises(LedgerMismatch, match=r'types is absent in the ledger, not "inferred"'):
         opened(infer_types=True)
 
@@ -109,7 +109,7 @@ def test_a_ledger_that_says_nothing_of_csv_goes_on_with_the_same_columns(visits,
         {"columns": {"age": "DOUBLE"}, "csv": CSVFormat(null="x")},
     ):
         session = chary.open(visits, **UNIT, ledger=old, **options)
-        assert ("found in the values" in session.statement()) == ("infer_types" in options)
+        assert ("inferred from the values" in session.statement()) == ("infer_types" in options)
         session.close()
     with pytest.raises(LedgerMismatch, match="infer_types=True"):
         chary.open(visits, **UNIT, ledger=old)

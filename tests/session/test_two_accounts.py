@@ -174,7 +174,7 @@ def test_what_ended_free_misses_and_all_after_it_say_so(session):
     answer = session.ask(BIG)
     assert f"charged 50 %, 48 % left; {ended}: every call is charged its epsilon, hit or miss" in str(answer)
     assert ended in session.statement()
-    assert ended in session.quote(IndividualTests(epsilon="0.01", hits=1)).lines()[2]
+    assert ended in session.quote(IndividualTests(epsilon="0.01", hits=1)).lines()[1]
     with pytest.raises(BudgetExceeded, match=f"48 % is left; {ended}.* none that adds up"):
         session.ask(IndividualTests(epsilon="0.01", hits=1))
 

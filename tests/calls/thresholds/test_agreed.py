@@ -203,7 +203,7 @@ def test_a_quote_tells_the_price_of_each_hit_and_miss_that_will_be_charged(opene
     assert quote.later_hit == run.state.price_if_hit == run.quote(count(), above=0).price_if_hit
     assert 1000 * quote.later_miss == pytest.approx(quote.most_charged, rel=1e-12)
     assert quote.later_hit == pytest.approx(0.8 / 20, rel=1e-6)
-    assert "then each hit costs 4 % more when it comes; a miss, 0.02 %, is paid by this" in str(quote)
+    assert "Each hit costs 4 % more when it comes; this cost includes all misses, 0.02 % each" in str(quote)
     before = session.spent.share
     run.ask(count(), above=-(10**6))
     assert session.spent.share - before == pytest.approx(quote.later_hit)

@@ -100,7 +100,7 @@ def linkage(
     >>> found = linkage(of_year(people(), 1), quasi=["site", "plan", "female", "time"], sensitive="mdvis", epsilon=1)
     Traceback (most recent call last):
     ...
-    chary.errors.InvalidParameter: column 'time' is float64: round it to whole numbers, or leave it out
+    chary.errors.InvalidParameter: column 'time' is float64: round it to integers, or leave it out
     >>> found = linkage(of_year(people(), 1), quasi=["site", "plan", "mdvis"], sensitive="female", epsilon=1)
     >>> found.unique, found.right == found.reidentified
     ((0, 0, 279), True)

@@ -76,7 +76,7 @@ def laplace_noise(epsilon: float) -> tuple[NDArray[np.int64], Floats]:
     """The noise of a count, `P(k) ~ exp(-epsilon |k|)`, but for a rare tail: its values and their probabilities.
 
     >>> noise, chances = laplace_noise(1)
-    >>> round(chances.sum(), 9), round(chances[noise == 0].item(), 4)
+    >>> round(chances.sum().item(), 9), round(chances[noise == 0].item(), 4)
     (1.0, 0.4621)
     """
     most = math.ceil(-math.log(TAIL) / epsilon)
