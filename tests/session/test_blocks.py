@@ -402,7 +402,7 @@ def test_a_ledger_without_blocks_stays_without(opened, tmp_path):
         [terms] = session.spine.ledger.datasets()
         assert "blocks" not in terms.conditions
         assert session.spent_by_block == {}
-    with pytest.raises(LedgerMismatch, match="one budget for all rows\. Leave blocks= out"):
+    with pytest.raises(LedgerMismatch, match=r"one budget for all rows\. Leave blocks= out"):
         opened(ledger=place)
 
 
