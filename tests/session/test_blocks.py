@@ -173,7 +173,7 @@ def test_the_statement_says_what_holds_for_whom(opened):
     assert f"a group of so many, of 2 by (2, 3.71828e-06), of 12 by ({twelve[0]}, {twelve[1]})" in said
     quoted = session.quote(ONE)
     assert quoted.block == quoted.as_dict()["block"] == "2024-01"
-    assert "of the blocks that it reads, 2024-01 has least left" in str(quoted)
+    assert "Of the blocks that it reads, 2024-01 has the least budget left" in str(quoted)
     assert "block" not in session.blocks("2024-02", "2024-02").quote(ONE).as_dict()
     # Of an alert, which is opened for nothing, the blocks of its window count, whichever has least left now.
     assert session.quote(Alert(count(), above=500, hits=20, window="7 days")).block is None
