@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -13,12 +13,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import DiscreteLaplace, Event, Pure, Targeted, ZeroConcentrated, epsilon_up
+from chary.accounting import DiscreteLaplace, Event, Pure, ZeroConcentrated, epsilon_up
 from chary.accounting.weights import Update
 from chary.amounts import Amount
 from chary.calls import PMW, Release
 from chary.calls.public_histograms import EVERYTHING, PMWLaw, ShareQuestion
 from chary.calls.sharpness import rho_of
+from chary.calls.weights import fitting_epsilon
 from chary.core.plan import Data, Plan, nothing_read
 from chary.data import NeighborRelation, count
 from chary.filters import Budget, RenyiFilter
@@ -96,10 +97,15 @@ def renyi_total(charged: Charges, delta: Fraction = DELTA) -> float:
     (0.42, 1.0)
     """
     totals = sum((times * _moments(event) for event, times in charged.items()), np.zeros(len(_ORDERS)))
-    orders = np.array([float(order) for order in _ORDERS])
-    rough = (totals - math.log(float(delta)) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+    return at_best_order(totals, _ORDERS, delta)
+
+
+def at_best_order(moments: Floats, orders: Sequence[Fraction], delta: Fraction = DELTA) -> float:
+    """The epsilon at this delta of such log-moments, each at its order, at whichever order is best."""
+    known = np.array([float(order) for order in orders])
+    rough = (moments - math.log(float(delta)) - np.log(known)) / (known - 1) + np.log1p(-1 / known)
     best = int(np.argmin(rough))
-    return float(epsilon_up(Fraction(float(totals[best])), _ORDERS[best], delta))
+    return float(epsilon_up(Fraction(float(moments[best])), orders[best], delta))
 
 
 @cache
@@ -188,9 +194,13 @@ class CellsOnce(Answering):
         self._noise = self._draw.normal(0, math.sqrt(1 / rho), self.workload.sizes) / self.wanted.rows
 
     def ask(self, number: int) -> float:
-        inside = self._noise[self.place(number)]
-        noise = inside.sum() if 2 * inside.size <= self._noise.size else inside.sum() - self._noise.sum()
-        return self.truth(number) + float(noise)
+        return self.truth(number) + of_fewer(self._noise, self.place(number))
+
+
+def of_fewer(noise: Floats, place: Any) -> float:
+    """The noise of the cells at a place, or less that of all others, whichever are fewer: their sum is known."""
+    inside = noise[place]
+    return float(inside.sum() if 2 * inside.size <= noise.size else inside.sum() - noise.sum())
 
 
 class Marginals(Answering):
@@ -224,10 +234,8 @@ class Marginals(Answering):
             self._measure(axes, extra)
         if axes not in self._kept:
             return self.truth(number)
-        noise, inside = self._kept[axes][1], np.ix_(*(self._values(number, axis) for axis in axes))
-        off = noise[inside].sum()
-        few = 2 * noise[inside].size <= noise.size
-        return self.truth(number) + float(off if few else off - noise.sum())
+        place = np.ix_(*(self._values(number, axis) for axis in axes))
+        return self.truth(number) + of_fewer(self._kept[axes][1], place)
 
     def _values(self, number: int, axis: int) -> tuple[int, ...]:
         return self.workload.pool[number][axis] or tuple(range(self.workload.sizes[axis]))
@@ -459,7 +467,7 @@ class Opening:
         """Errors: `InvalidParameter` for a budget into which no such answers fit."""
         filter_ = RenyiFilter.best(budget)
         if laplace:
-            rough = cls(budget, hits, epsilon=_laplace_hits(filter_, hits), **ways)
+            rough = cls(budget, hits, epsilon=fitting_epsilon(filter_, hits), **ways)
         else:
             each = float(rho_of(Fraction(filter_.capacity.main, filter_.steps) / hits, filter_.order))
             rough = cls(budget, hits, value=Fraction(math.ceil(1000 * wanted.gaussian / each), 1000), **ways)
@@ -477,16 +485,6 @@ class Opening:
     def law(self, workload: Workload, rows: int) -> PMWLaw:
         """What it fixes."""
         return self.call(workload).law(RenyiFilter.best(self.budget), NeighborRelation("replace", None), rows)
-
-
-def _laplace_hits(filter_: RenyiFilter, hits: int) -> Fraction:
-    """The largest epsilon of a call of which this number of hits fits, to one part in a thousand."""
-    low, high = 1e-9, 10.0
-    while high > 1.001 * low:
-        middle = math.sqrt(low * high)
-        fit = filter_.price(Targeted(Fraction(middle))).hit.copies_in(filter_.capacity) or 0
-        low, high = (middle, high) if fit >= hits else (low, middle)
-    return Fraction(low)
 
 
 class OwnWeights(Answering):

@@ -12,17 +12,17 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from chary.accounting import ZeroConcentrated, epsilon_up
+from chary.accounting import ZeroConcentrated
 from chary.calls import PMW
 from chary.calls.public_histograms import EVERYTHING, HistogramMemory, ShareQuestion
 from chary.calls.weights import PMWRun
 from chary.core.plan import Data, nothing_read
 from chary.data import NeighborRelation
 from chary.filters import Budget, RenyiFilter
-from chary.growth.trees import Span, at_size, spans
+from chary.growth.trees import Span, at_size, nearest, spans
 from chary.mechanisms.weights import Transcript
 from chary.noise import Seeded
-from chary_research.caches import BYPASSES, DELTA, Wanted
+from chary_research.caches import BYPASSES, DELTA, Wanted, at_best_order, of_fewer
 from chary_research.workloads import Counts, Workload
 
 Floats = NDArray[np.float64]
@@ -64,6 +64,7 @@ class Partitioned:
 # What is charged in each week: moments of Renyi's divergence, at many orders.
 
 _ORDERS: Final[Floats] = 1 + np.geomspace(0.5, 1e6, 100)
+_EXACT_ORDERS: Final = [Fraction(order) for order in _ORDERS.tolist()]
 
 
 @cache
@@ -86,11 +87,7 @@ def gaussian_moments(rho: float) -> Floats:
 
 def total(moments: Floats) -> float:
     """The epsilon at delta 1e-6 of so much, at whichever order is best."""
-    if not moments.any():
-        return 0.0
-    rough = (moments - math.log(float(DELTA)) - np.log(_ORDERS)) / (_ORDERS - 1) + np.log1p(-1 / _ORDERS)
-    best = int(np.argmin(rough))
-    return float(epsilon_up(Fraction(float(moments[best])), Fraction(float(_ORDERS[best])), DELTA))
+    return at_best_order(moments, _EXACT_ORDERS) if moments.any() else 0.0
 
 
 # Answering.
@@ -183,9 +180,7 @@ class CellsOnce(_Charged):
     def ask(self, number: int, span: Span) -> float:
         place = self.known.workload.place(self.known.workload.pool[number])
         noise = self._noise[span[0] : span[1] + 1].sum(axis=0)
-        inside = noise[place]
-        off = inside.sum() if 2 * inside.size <= noise.size else inside.sum() - noise.sum()
-        return self.truth(number, span) + float(off) / self.rows(span)
+        return self.truth(number, span) + of_fewer(noise, place) / self.rows(span)
 
 
 @cache
@@ -379,7 +374,4 @@ class PMWTree(RangeAnswering):
         return self._runs[node]
 
     def _nearest(self, node: Span) -> Span | None:
-        """As in `HistogramTree`."""
-        learned = {each: len(Transcript.load(held).changes) for each, held in self._held.items() if held}
-        ranked = sorted(learned, key=lambda known: (abs(sum(known) - sum(node)), -learned[known]))
-        return ranked[0] if ranked else None
+        return nearest(node, {each: len(Transcript.load(held).changes) for each, held in self._held.items() if held})

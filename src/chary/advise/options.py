@@ -19,7 +19,7 @@ from chary.data import NeighborRelation, Neighbors
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.mechanisms import Gaussian
-from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole, work_out
+from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, sure, whole, work_out
 
 # Advice: every way to run threshold tests under a budget, with its error, its cost and the call to write.
 
@@ -102,8 +102,7 @@ class Advice:
     def title(self) -> str:
         """What was asked."""
         what = "tests and values" if self.values else "tests"
-        sure = f"{plain(100 * self.confidence)} % confidence"
-        return f"{self.tests:,} tests, {self.hits:,} hits; errors of all {what}, {sure}"
+        return f"{self.tests:,} tests, {self.hits:,} hits; errors of all {what}, {sure(self.confidence)}"
 
     @property
     def calls(self) -> list[str]:

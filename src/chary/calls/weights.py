@@ -602,15 +602,15 @@ class PMW(Opening[HistogramRun]):
     prepaid: Flag = False
     rho: Positive | None = None
     delta: Exact = 0
-    exponent: Probability = Fraction(1, 2)
+    exponent: Probability = "1/2"
     constants: pmw.Constants = "exact"
     rounds: Whole | None = None
     rows: Whole | None = None
     warm_start: Whole | None = None
 
     def __post_init__(self) -> None:
-        other, usual = self._other, {field.name: field.default for field in fields(type(self))}
-        if wrong := [name for name in other if getattr(self, name) != usual[name]]:
+        other, usual = self._other, {field.name: str(field.default) for field in fields(type(self))}
+        if wrong := [name for name in other if str(getattr(self, name)) != usual[name]]:
             raise InvalidParameter(f"{wrong[0]}= is for a histogram that is {'not ' if self.prepaid else ''}prepaid")
         if self.warm_start is not None and exact(self.mixing, "mixing") == 1:
             raise InvalidParameter("a warm start keeps the part 1 - mixing of the other histogram: mixing= below 1")
@@ -637,7 +637,7 @@ class PMW(Opening[HistogramRun]):
         """The same of one whose hard answers are charged one by one, under this filter."""
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
             return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
-        usual = self.epsilon or _fitting(filter_, self.hits or 1)
+        usual = self.epsilon or fitting_epsilon(filter_, self.hits or 1)
         return self._law(LaplaceHits(neighbor_relation, Fraction(usual)), size)
 
     def sharply(self, terms: sharp.HitTerms, size: int) -> PMWLaw:
@@ -765,7 +765,7 @@ class PMWRun(HistogramRun):
         )
 
 
-def _fitting(filter_: Filter, hits: int) -> Fraction:
+def fitting_epsilon(filter_: Filter, hits: int) -> Fraction:
     """The largest call by Laplace noise of which this many hits fit into the whole budget."""
 
     def fits(size: float) -> bool:

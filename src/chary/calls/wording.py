@@ -11,7 +11,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from chary import data
 from chary.calls.call import Call, kinds
@@ -35,7 +35,7 @@ QUERIES: Final[Mapping[str, Callable[..., Any]]] = {
 # What makes a linear query, which all languages write as its text.
 _LINEAR: Final[Mapping[str, Callable[..., Any]]] = {"average": data.average, "weighted": data.weighted}
 # How calls are asked, and what is asked of a run.
-ASKED: Final = frozenset({"session.ask", "session.start"})
+_ASKED: Final = frozenset({"session.ask", "session.start"})
 OF_A_RUN: Final = frozenset({"ask", "run.ask"})
 # Code of a caller, which only a program can bring.
 _BROUGHT: Final = frozenset({"Algorithm", "AlgorithmBox", "ChangingBox", "CountsBox", "ScoreFunction", "When"})
@@ -108,15 +108,27 @@ class Called(NamedTuple):
 
 
 class Language(ABC):
-    """How Python in messages is said elsewhere."""
+    """How Python in messages is said elsewhere; `each_row` is how `privacy_unit=None` is."""
 
-    @abstractmethod
+    each_row: ClassVar[str]
+
     def field(self, said: Said) -> str:
         """A field, alone or with its value."""
+        rows_are_units = said.name == "privacy_unit" and said.value is None and said.text
+        return self.each_row if rows_are_units else self._field(said)
+
+    def call(self, called: Called) -> str | None:
+        """A call, also one that is asked of a session; None for what stays as it is, such as a function in a condition."""
+        inner = called.inner if called.name in _ASKED else None
+        return self._call(called if inner is None else inner)
 
     @abstractmethod
-    def call(self, called: Called) -> str | None:
-        """A call; None for what stays as it is, such as a function in a condition."""
+    def _field(self, said: Said) -> str:
+        """Any other field."""
+
+    @abstractmethod
+    def _call(self, called: Called) -> str | None:
+        """What is asked, or done otherwise."""
 
     def name(self, name: str) -> str:
         """A name with underscores that stands alone."""

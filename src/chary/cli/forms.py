@@ -12,7 +12,7 @@ from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
 from chary.calls.call import meaning
 from chary.calls.fields import declared, of_code, type_of
-from chary.calls.wording import ASKED, OF_A_RUN, QUERIES, Called, Language, Said
+from chary.calls.wording import OF_A_RUN, QUERIES, Called, Language, Said
 from chary.cli import commands, output, session
 from chary.errors import InvalidParameter
 
@@ -90,13 +90,12 @@ class Options(Language):
     """
 
     known: frozenset[str] = frozenset()
+    each_row = "--each-row"
 
-    def field(self, said: Said) -> str:
+    def _field(self, said: Said) -> str:
         """An option, alone or with its value."""
         if isinstance(said.value, Called):
             return self.call(said.value) or f"{self._flag(said.name)} {said.text}"
-        if said.name == "privacy_unit" and said.value is None and said.text:
-            return "--each-row"
         if isinstance(said.value, bool):
             return self._flag(said.name) if said.value else f"--no{self._flag(said.name)[1:]}"
         if isinstance(said.value, dict) and all(isinstance(each, (list, tuple)) for each in said.value.values()):
@@ -106,10 +105,8 @@ class Options(Language):
             return flag(str(said.value))
         return f"{self._flag(said.name)} {_typed_value(said)}".rstrip()
 
-    def call(self, called: Called) -> str | None:
+    def _call(self, called: Called) -> str | None:
         """The command of a call, or the options of a query."""
-        if called.name in ASKED and called.inner is not None:
-            return self.call(called.inner)
         if called.name in (*OF_A_RUN, "by"):
             return self.line(called.arguments) or None
         line = _LINES.get(called.name.removeprefix("chary."))

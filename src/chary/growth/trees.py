@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -64,6 +64,15 @@ def at_size(call: PMW, rows: int) -> PMW:
         price=price and price / times**2,
         epsilon=epsilon and epsilon / times,
     )
+
+
+def nearest(node: Span, learned: Mapping[Span, int]) -> Span | None:
+    """Of the nodes that have learned this much the one whose middle is nearest; of those as near, what learned most.
+
+    >>> nearest((4, 5), {(0, 3): 9, (6, 6): 1, (3, 3): 2})
+    (3, 3)
+    """
+    return min(learned, key=lambda each: (abs(sum(each) - sum(node)), -learned[each]), default=None)
 
 
 def _places(node: Span) -> range:
@@ -286,11 +295,10 @@ class HistogramTree:
         return next(found, None)
 
     def _nearest(self, node: Span) -> HistogramRun | None:
-        """Of the nodes that have learned anything that whose middle is nearest; of those as near, what learned most."""
-        learned = [(each, run) for each, run in list(self._runs.items()) if run.state.changes]
-        middle = sum(node)
-        ranked = sorted(learned, key=lambda known: (abs(sum(known[0]) - middle), -len(known[1].state.changes)))
-        return ranked[0][1] if ranked else None
+        """From which a new node starts."""
+        learned = {each: len(run.state.changes) for each, run in list(self._runs.items())}
+        found = nearest(node, {each: changes for each, changes in learned.items() if changes})
+        return None if found is None else self._runs[found]
 
     def _look(self) -> None:
         """Find the nodes that were opened elsewhere or before, by their keys."""

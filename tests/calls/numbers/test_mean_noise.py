@@ -18,6 +18,7 @@ from chary.data import NeighborRelation
 from chary.data.queries.bodies import body_of, query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.noise import Seeded
+from chary.numbers import sentence
 
 ALPHA = 1e-6
 PER_ROW = {"add_remove": NeighborRelation("add_remove", None), "replace": NeighborRelation("replace", None)}
@@ -183,7 +184,7 @@ def test_a_quote_says_what_is_known_of_the_interval(opened):
     reach = float(quoted.interval.split("about ")[1].split("/n")[0])
     low, high = session.release(mean("x", bounds=(0, 100)), epsilon="0.5").interval
     assert (high - low) / 2 == pytest.approx(reach / 4000, rel=0.2)
-    assert quoted.interval[1:] in str(quoted)
+    assert sentence(quoted.interval) in str(quoted)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)

@@ -11,6 +11,7 @@ from chary.filters import Budget
 from chary_research import partitions
 from chary_research.caches import DELTA, Opening, Wanted
 from chary_research.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
+from chary_research.experiments.pictures import legend_below
 from chary_research.partitions import Partitioned, RangeAnswering
 from chary_research.workloads import covid_tests
 
@@ -121,7 +122,7 @@ class TurboBlocks(Experiment):
             title = "ranges of the latest weeks, as they arrive" if arriving else "random ranges of all weeks"
             axes.set(title=title, xlabel="queries", xscale="log", yscale="log")
         panes[0].set_ylabel("epsilon of the most expensive week, delta 1e-6")
-        figure.legend(*panes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+        legend_below(figure, *panes, columns=4)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         last = Measurements(row for row in found if row["answered"] == row["asked"])

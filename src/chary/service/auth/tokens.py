@@ -100,7 +100,7 @@ def roles_of(names: object) -> frozenset[Role]:
     """
     known = {role.value: role for role in Role}
     if not isinstance(names, (list, tuple)) or not names or any(name not in known for name in map(str, names)):
-        raise InvalidParameter(f"a role is one of {', '.join(known)}")
+        raise InvalidParameter(f"roles are one or more of {', '.join(known)}")
     return frozenset(known[str(name)] for name in names)
 
 

@@ -3,7 +3,7 @@ form."""
 
 from typing import Any, Final
 
-from chary.calls.wording import ASKED, OF_A_RUN, QUERIES, Called, Language, Said, as_json, listed, spoken
+from chary.calls.wording import OF_A_RUN, QUERIES, Called, Language, Said, as_json, listed, spoken
 from chary.client import problems
 
 _LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
@@ -22,16 +22,14 @@ class Fields(Language):
     'the condition "hits=\\'3\\'" has no column'
     """
 
-    def field(self, said: Said) -> str:
+    each_row = '"each_row": true'
+
+    def _field(self, said: Said) -> str:
         """A field, such as `"hits"` or `"hits": 20`."""
-        if said.name == "privacy_unit" and said.value is None and said.text:
-            return '"each_row": true'
         return f'"{said.name}": {self._value(said)}' if said.text else f'"{said.name}"'
 
-    def call(self, called: Called) -> str | None:
+    def _call(self, called: Called) -> str | None:
         """The body of a query or a call; in place of a run its number."""
-        if called.name in ASKED and called.inner is not None:
-            return self.call(called.inner)
         if called.name in OF_A_RUN:
             return self._body(called.arguments) if called.arguments else None
         match called.name:
@@ -85,10 +83,10 @@ class Labels(Language):
     'ask count (where age >= 65, by clinic, keys a, b)'
     """
 
-    def field(self, said: Said) -> str:
+    each_row = "rows that are units"
+
+    def _field(self, said: Said) -> str:
         """A label, and the value that is filled in there."""
-        if said.name == "privacy_unit" and said.value is None and said.text:
-            return "rows that are units"
         label = self.name(said.name)
         if isinstance(said.value, bool):
             return f"{label} switched {'on' if said.value else 'off'}"
@@ -96,10 +94,8 @@ class Labels(Language):
             return f"{label} {self.call(said.value) or ''}".rstrip()
         return label if said.open or said.value is ... else f"{label} {', '.join(map(str, listed(said.value)))}"
 
-    def call(self, called: Called) -> str | None:
+    def _call(self, called: Called) -> str | None:
         """A query or a kind of call by its name, and how the form is filled in."""
-        if called.name in ASKED and called.inner is not None:
-            return self.call(called.inner)
         if called.name in (*OF_A_RUN, "by"):
             return ", ".join(map(self.field, called.arguments)) or None
         match called.name:
@@ -111,8 +107,11 @@ class Labels(Language):
                 return "blocks " + " to ".join(str(each.value) for each in called.arguments)
         if (known := called.linear or called.brought) is not None:
             return known
-        name = called.plain if called.plain in QUERIES or called.kind is None else called.kind.title
-        if called.kind is None and called.plain not in QUERIES:
+        if called.plain in QUERIES:
+            name = called.plain
+        elif called.kind is not None:
+            name = called.kind.title
+        else:
             return None
         return name + (f" ({', '.join(map(self.field, called.arguments))})" if called.arguments else "")
 

@@ -77,7 +77,7 @@ def make(request: Request, on: Keeping, service: Shared, form: Form) -> Response
             service, on.who, said | {"days": int(days) if days.isascii() and days.isdigit() and len(days) < 6 else 0}
         )
     except CharyError as error:
-        about = next((name for name in ("days", "roles") if name.removesuffix("s") in str(error)), "token-analyst")
+        about = next((name for name in ("days", "roles") if name in str(error)), "token-analyst")
         return _refused(request, on, service, error, about, form)
     return _page(request, on, service, token=token)
 
