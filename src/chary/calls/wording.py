@@ -118,7 +118,7 @@ class Language(ABC):
         return self.each_row if rows_are_units else self._field(said)
 
     def call(self, called: Called) -> str | None:
-        """A call, also one that is asked of a session; None for what stays as it is, such as a function in a condition."""
+        """A call, also one that is asked of a session; None for what stays, such as a function in a condition."""
         inner = called.inner if called.name in _ASKED else None
         return self._call(called if inner is None else inner)
 
