@@ -6,8 +6,8 @@ import pytest
 
 from chary import Budget
 from chary.calls import read
+from chary.calls.language import spoken
 from chary.calls.run import Opening
-from chary.calls.wording import spoken
 from chary.errors import CharyError
 from chary.service.core.problems import FIELDS
 from chary.service.core.requests import readable_kinds

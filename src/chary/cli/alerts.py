@@ -8,7 +8,7 @@ import typer
 from chary.answers import Table
 from chary.calls import Alert, Run
 from chary.calls.alerts import AlertRun, state_of
-from chary.calls.wording import spoken
+from chary.calls.language import spoken
 from chary.charts import Chart, check_picture, plotter, spot_of
 from chary.cli import output
 from chary.cli.commands import Found, Picture, Shown

@@ -249,8 +249,8 @@ def _warned(usual: Any) -> Any:
 
 def _in_options(told: str) -> str:
     """A refusal of the library in the words of a command; what says it is loaded when something is refused."""
-    forms, wording = import_module("chary.cli.forms"), import_module("chary.calls.wording")
-    return str(wording.spoken(told, forms.Options()))
+    forms, language = import_module("chary.cli.forms"), import_module("chary.calls.language")
+    return str(language.spoken(told, forms.Options()))
 
 
 def run(arguments: list[str] | None = None) -> int:

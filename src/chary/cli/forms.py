@@ -12,7 +12,7 @@ from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
 from chary.calls.call import meaning
 from chary.calls.fields import declared, of_code, type_of
-from chary.calls.wording import OF_A_RUN, QUERIES, Called, Language, Said
+from chary.calls.language import OF_A_RUN, QUERIES, Called, Language, Said
 from chary.cli import commands, output, session
 from chary.errors import InvalidParameter
 
@@ -76,7 +76,7 @@ _TYPED_AS: Final = {"privacy_unit": "unit", "csv": "csv_format", "universe": "va
 class Options(Language):
     """Options of a command, such as `--hits 20`; `known` are those of the command where the message appears.
 
-    >>> from chary.calls.wording import spoken
+    >>> from chary.calls.language import spoken
     >>> spoken("give tests= as well, such as tests=100, or epsilon=", Options())
     'give --tests as well, such as --tests 100, or --epsilon'
     >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", Options())

@@ -10,7 +10,7 @@ import typer
 from chary.answers import NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
 from chary.calls.call import SUBJECTS
-from chary.calls.wording import spoken
+from chary.calls.language import spoken
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, BlockOptions, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, Options, check_cost_said, flag, forms, said_ways

@@ -16,7 +16,7 @@ import typer
 from chary.addresses import without_password
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
-from chary.calls.wording import spoken
+from chary.calls.language import spoken
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, Options, flag

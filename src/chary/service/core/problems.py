@@ -3,7 +3,7 @@ form."""
 
 from typing import Any, Final
 
-from chary.calls.wording import OF_A_RUN, QUERIES, Called, Language, Said, as_json, listed, spoken
+from chary.calls.language import OF_A_RUN, QUERIES, Called, Language, Said, as_json, listed, spoken
 from chary.client import problems
 
 _LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")

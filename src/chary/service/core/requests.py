@@ -12,9 +12,9 @@ from chary.answers import Answer
 from chary.calls import fields
 from chary.calls.call import EARLIER, MEANINGS, Call, adapter, kinds, read
 from chary.calls.growing_tests import GrowingRun
+from chary.calls.language import spoken
 from chary.calls.run import Opening, Run, run_of
 from chary.calls.weights import HistogramRun
-from chary.calls.wording import spoken
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import check_fields, query_of

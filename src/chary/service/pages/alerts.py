@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.calls.alerts import Alert
-from chary.calls.wording import spoken
+from chary.calls.language import spoken
 from chary.client.problems import Refusal, status_of
 from chary.data.queries.bodies import parsed_body
 from chary.errors import CharyError, InvalidParameter

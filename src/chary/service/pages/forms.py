@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from chary.calls.call import FRONT, MEANINGS, SUBJECTS, Call, meaning, read
 from chary.calls.fields import declared, type_of
+from chary.calls.language import spoken
 from chary.calls.run import Opening, Run, titled
-from chary.calls.wording import spoken
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
 from chary.data.columns import Schema

@@ -9,8 +9,8 @@ import pytest
 
 import chary
 from chary.calls import read
+from chary.calls.language import spoken
 from chary.calls.run import Opening
-from chary.calls.wording import spoken
 from chary.cli.forms import Options
 from chary.client.problems import error_of
 from chary.errors import CharyError
