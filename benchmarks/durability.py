@@ -25,9 +25,9 @@ CHECKPOINT = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 @contextmanager
-def charging(path: Path, witness: Path | None = None) -> Iterator[Work]:
+def charging(path: Path, checkpoint: Path | None = None) -> Iterator[Work]:
     """One call, reserved and settled."""
-    with closing(open_ledger(path, witness=witness)) as ledger:
+    with closing(open_ledger(path, checkpoint=checkpoint)) as ledger:
         ledger.open(Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62)))
 
         def call() -> None:
@@ -58,7 +58,7 @@ def works(folder: Path, stack: ExitStack) -> dict[str, Work]:
     """Everything that is compared, by name."""
     found = {
         "a call": stack.enter_context(charging(folder / "plain.ledger")),
-        "a call, with a witness": stack.enter_context(charging(folder / "seen.ledger", folder / "witness")),
+        "a call, with a checkpoint": stack.enter_context(charging(folder / "seen.ledger", folder / "checkpoint")),
     }
     for journal, synchronous in MODES:
         bare = committing(folder / f"{journal}.db", journal, synchronous)

@@ -139,7 +139,7 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
     yield "ours, calls of one size", lambda: Corrected(table, ours(follow_size=False), grain=EACH)
     yield "ours, no noise to speak of", lambda: Corrected(table, ours(epsilon=2, follow_size=False), budget=UNLIMITED)
     yield "ours, update of [GROW]", lambda: Corrected(table, ours(**uniform), grain=EACH)
-    yield "PMWG, published", lambda: Corrected(table, published, filter="pure", approximate_delta=DELTA)
+    yield "PMWG, published", lambda: Corrected(table, published, filter="pure", delta_reserve=DELTA)
     yield "PMWG, exact sums", lambda: Corrected(table, rounds(rho=RHO))
     yield f"PMWG, {FORESEEN} rounds", lambda: Corrected(table, rounds(rho=RHO, rounds=FORESEEN))
     yield "MWEM, rerun", lambda: EveryRerun(table)

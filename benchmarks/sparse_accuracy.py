@@ -82,7 +82,7 @@ def few_hits() -> list[list[str]]:
     lines = []
     for tests, hits in itertools.product((1000, 10_000), (1, 3, 10, 20)):
         laplace = error_up(sparse_noise(epsilon=1, hits=hits, monotone=True), tests=tests, confidence=CONFIDENCE)
-        ours = sparse_half_width_up(epsilon=1, tests=tests, hits=hits, sure=CONFIDENCE)
+        ours = sparse_half_width_up(epsilon=1, tests=tests, hits=hits, confidence=CONFIDENCE)
         lines.append([f"{tests:,}", str(hits), str(laplace), str(exponential_error(hits, tests)), str(ours)])
     return lines
 

@@ -80,13 +80,13 @@ URL = "postgresql://ann:pw4711@127.0.0.1:1/base?schema=visits"
 @pytest.mark.parametrize(
     "line",
     [
-        ["test", URL, "--count", "--above", "3", "--each-row"],
+        ["test", URL, "--count", "--above", "3", "--row-level"],
         ["report", URL, "--out", "report.txt"],
         ["report", URL],
         ["advise", URL, "--hits", "3", "--tests", "9"],
         ["ledger", "head", URL],
         ["init", "postgresql://ann@127.0.0.1:1/base?password=pw4711", "--unit", "patient"],
-        ["release", URL.partition("?")[0], "--table", "visits", "--count", "--each-row", "--ledger", "visits.ledger"],
+        ["release", URL.partition("?")[0], "--table", "visits", "--count", "--row-level", "--ledger", "visits.ledger"],
     ],
 )
 def test_no_refusal_of_a_command_shows_a_password(line, capsys, tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from chary.errors import InvalidParameter
 
 NAME: Final = "chary.toml"
 # Of these one is said: whichever is said of one file puts out of force what is said of all.
-UNITS: Final = frozenset({"unit", "each_row", "series"})
+UNITS: Final = frozenset({"unit", "row_level", "series"})
 
 
 class StrictOptions(BaseModel):
@@ -129,7 +129,7 @@ class RowOptions(StrictOptions):
     """What is said of rows: options of commands, and who shares what of a served dataset."""
 
     unit: Text | None = None
-    each_row: StrictBool = False
+    row_level: StrictBool = False
     neighbors: Text = "add_remove"
     table: Text | None = None
     engine: Text | None = None
@@ -146,9 +146,9 @@ class RowOptions(StrictOptions):
     budget_delta: Text = "0"
     filter: Text | None = None
     grain: Text | None = Field(default=None, description="The epsilon that most calls are expected to have.")
-    approximate_delta: Text = "0"
+    delta_reserve: Text = "0"
     ledger: Text | None = None
-    witness: Text | None = None
+    checkpoint: Text | None = None
     analyst: Text = "analyst"
     share_answers: StrictBool = Field(
         default=False, description="A repeated question returns the stored answer of any analyst, free."

@@ -154,7 +154,7 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
         confidence=confidence(d),
     ),
     "sparse_half_width_up": lambda d: a.sparse_half_width_up(
-        epsilon=epsilon(d), hits=many(d), tests=many(d), sure=confidence(d)
+        epsilon=epsilon(d), hits=many(d), tests=many(d), confidence=confidence(d)
     ),
     "sparse_rounds": lambda d: (
         a.sparse_rounds(
@@ -200,7 +200,7 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
     "next_miss_up": lambda d: a.next_miss_up(q(d), order=order(d), price=positive(d)),
     "tail_down": lambda d: a.tail_down(order=order(d), price=positive(d)),
     "sharp_width": lambda d: (
-        a.sharp_width(epsilon=epsilon(d), delta=delta(d), tests=many(d), hits=many(d), sure=confidence(d)).within
+        a.sharp_width(epsilon=epsilon(d), delta=delta(d), tests=many(d), hits=many(d), confidence=confidence(d)).within
     ),
     "sharp_table": lambda d: a.sharp_table(order=order(d), price=positive(d), steps=many(d)).hit_chance(7),
     "error_of_all_up": lambda d: a.error_of_all_up(law(d), tests=many(d), confidence=confidence(d)),

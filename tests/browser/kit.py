@@ -28,7 +28,7 @@ burst = 1000
 
 [dataset.{dataset}]
 file = "people.csv"
-each-row = true
+row-level = true
 neighbors = "replace"
 columns = {columns}
 budget-epsilon = 1

@@ -39,7 +39,7 @@ BUDGETS = [
     {"budget": Budget(epsilon=2)},
     {"budget": Budget(epsilon=10**6, delta=1e-6)},
     {"budget": Budget(epsilon=2, delta=1e-6), "grain": "0.02"},
-    {"budget": Budget(epsilon=3, delta=1e-5), "approximate_delta": 1e-6},
+    {"budget": Budget(epsilon=3, delta=1e-5), "delta_reserve": 1e-6},
 ]
 USUAL = {"ledger": ":memory:", "dataset": "data"}
 MEMORY = 8 * 2**30

@@ -6,7 +6,7 @@ from chary.calls import kinds
 
 SECRET = "987654321"
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
-UNITS, PUBLIC = "--unit patient_id --infer-types", "--each-row --neighbors replace --infer-types"
+UNITS, PUBLIC = "--unit patient_id --infer-types", "--row-level --neighbors replace --infer-types"
 KEYED = "--count --by clinic --keys a,b,c"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c"
 SMALL = "--epsilon 0.01"

@@ -1,4 +1,4 @@
-"""`chary ledger head|backup|verify` and `--witness`: what is told, and the exit codes."""
+"""`chary ledger head|backup|verify` and `--checkpoint`: what is told, and the exit codes."""
 
 import json
 import os
@@ -46,16 +46,16 @@ def test_a_backup_is_a_ledger_and_replaces_nothing(call, visits, ledger, tmp_pat
     assert call(f"ledger backup {tmp_path}/none.ledger {copy}")[0] == 2
 
 
-def test_a_witness_refuses_an_old_copy(call, visits, ledger, tmp_path):
-    witness = tmp_path / "elsewhere"
-    assert call(f"{ASK.format(visits)} --witness {witness}")[0] == 2
-    assert call(f"ledger head {ledger} --witness {witness}")[0] == 0
+def test_a_checkpoint_refuses_an_old_copy(call, visits, ledger, tmp_path):
+    checkpoint = tmp_path / "elsewhere"
+    assert call(f"{ASK.format(visits)} --checkpoint {checkpoint}")[0] == 2
+    assert call(f"ledger head {ledger} --checkpoint {checkpoint}")[0] == 0
     with open(ledger, "rb") as file:
         old = file.read()
-    assert call(f"{ASK.format(visits)} --witness {witness}")[0] == 0
+    assert call(f"{ASK.format(visits)} --checkpoint {checkpoint}")[0] == 0
     with open(ledger, "wb") as file:
         file.write(old)
-    code, _, err = call(f"{ASK.format(visits)} --witness {witness}")
+    code, _, err = call(f"{ASK.format(visits)} --checkpoint {checkpoint}")
     assert code == 2
     assert "older or another copy" in err
 

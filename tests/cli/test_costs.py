@@ -92,7 +92,7 @@ MORE = {
     "--price": "0.05",
     "--within": "700",
     "--tests": "50",
-    "--sure": "0.9",
+    "--confidence": "0.9",
     "--value-share": "0.3",
     "--epsilon": "0.02",
     "--rho": "0.001",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.kit import SECRET
 
-ROWS = "--each-row --neighbors replace --columns age=BIGINT"
+ROWS = "--row-level --neighbors replace --columns age=BIGINT"
 BUDGET = f"{ROWS} --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 

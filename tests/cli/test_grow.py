@@ -22,7 +22,7 @@ def call(call, tmp_path):
     return call
 
 
-RULES = "--each-row --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6 --ledger wards.ledger"
+RULES = "--row-level --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6 --ledger wards.ledger"
 RULES += " --count --by ward --keys 0,1,2"
 
 
@@ -117,7 +117,7 @@ def test_a_secret_size_is_refused(call):
     code, _out, err = call(f"rerun first.csv {RULES.replace('--neighbors replace', '')} --rho 0.05")
     assert code == 2
     assert "secret" in err
-    assert "--each-row --neighbors replace" in err
+    assert "--row-level --neighbors replace" in err
     assert not Path("wards.ledger").exists()
 
 

@@ -5,7 +5,7 @@ import pytest
 from chary.ledger import open_ledger
 
 UNITS = "--unit patient_id --columns age=BIGINT --budget-epsilon 3 --budget-delta 1e-6"
-ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 3 --budget-delta 1e-6"
+ROWS = "--row-level --neighbors replace --columns age=BIGINT --budget-epsilon 3 --budget-delta 1e-6"
 KEYED = "--count --by clinic --keys a,b --above 300"
 SHARES = "--alpha 0.2 --values clinic=a,b --where clinic='a'"
 KEPT = {

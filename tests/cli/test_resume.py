@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-ROWS = "--each-row --neighbors replace --infer-types"
+ROWS = "--row-level --neighbors replace --infer-types"
 BUDGET = "--budget-epsilon 1 --budget-delta 1e-6"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.2"
 

@@ -25,7 +25,7 @@ ledger = "books.ledger"
 
 [dataset.other]
 file = "other.csv"
-each-row = true
+row-level = true
 neighbors = "replace"
 budget-epsilon = 2.50
 """
@@ -71,7 +71,7 @@ def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
     visits.with_name("other.csv").write_text(visits.read_text())
     one, other = held("visits.csv"), held("other.csv")
     assert (one["unit"], one["neighbors"]) == (("patient_id", "chary.toml"), ("add_remove", "default"))
-    assert (other["each-row"], other["neighbors"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
+    assert (other["row-level"], other["neighbors"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
     assert other["budget-epsilon"] == ("2.50", "chary.toml")
     assert one["budget-delta"] == other["budget-delta"] == ("1e-6", "chary.toml")
     assert one["keys.clinic"] == ('"a","b","c"', "chary.toml")
@@ -82,8 +82,8 @@ def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
 def test_what_is_typed_wins(held, visits, toml):
     toml(TOML)
     assert held("visits --budget-epsilon 3")["budget-epsilon"] == ("3", "command line")
-    typed = held("visits --each-row")
-    assert typed["each-row"] == (True, "command line")
+    typed = held("visits --row-level")
+    assert typed["row-level"] == (True, "command line")
     assert "unit" not in typed
     assert "columns" not in held("visits --infer-types")
 
@@ -105,17 +105,17 @@ def test_it_is_looked_for_here_then_beside_the_file_or_named(held, call, visits,
 def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, visits, toml):
     visits.write_text(visits.read_text().replace(",", ";"))
     written = "--csv-format delimiter=; --csv-format quote="
-    first = f"test {visits} --each-row --neighbors replace --infer-types {written} --count"
+    first = f"test {visits} --row-level --neighbors replace --infer-types {written} --count"
     assert call(f"{first} --above 10 --hits 10 --budget-epsilon 1 --budget-delta 1e-6")[0] == 0
     recorded = held(visits)
-    assert recorded["each-row"] == (True, "ledger")
+    assert recorded["row-level"] == (True, "ledger")
     assert recorded["neighbors"] == ("replace", "ledger")
     assert recorded["csv-format"] == (["delimiter=;", "quote="], "ledger")
     assert recorded["infer-types"] == (True, "ledger")
     assert call(f"test {visits} --count --where age>=65 --above 10 --hits 10")[0] == 0
     code, _, err = call(f"test {visits} --unit patient_id --count --above 10 --hits 10")
     assert (code, "holds" in err) == (2, True)
-    toml("each-row = true\nneighbors = 'replace'\nbudget-epsilon = 2\nbudget-delta = 1e-6")
+    toml("row-level = true\nneighbors = 'replace'\nbudget-epsilon = 2\nbudget-delta = 1e-6")
     code, _, err = call(f"test {visits} --count --above 10 --hits 10")
     assert (code, "holds this dataset under epsilon 1" in err) == (2, True)
 
@@ -127,7 +127,7 @@ def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, vi
         ("[dataset.x]\nfile = 'x.csv'\ncolumn = 'age'", "the nearest is 'columns'"),
         ("file = 'visits.csv'", "there is no option 'file'"),
         ("request = 'a'", "there is no option 'request'"),
-        ("each_row = 1", "each-row: input should be a valid boolean"),
+        ("row_level = 1", "row-level: input should be a valid boolean"),
         ("budget-epsilon = true", "budget-epsilon: must be a text or a number"),
         ("sensitivity = '1'", "sensitivity: input should be a valid integer"),
         ("keys = 'a'", "keys: input should be"),
@@ -139,7 +139,7 @@ def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, vi
 )
 def test_what_is_no_setting_is_refused_in_one_line(call, visits, toml, text, told):
     toml(text)
-    code, out, err = call(f"test {visits} --each-row --count --above 1 --hits 1 --budget-delta 0")
+    code, out, err = call(f"test {visits} --row-level --count --above 1 --hits 1 --budget-delta 0")
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
@@ -184,23 +184,23 @@ def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visi
     before = (tmp_path / "chary.toml").read_text()
     visits.with_name("new.csv").write_text("age\n1\n")
     wrong = [
-        "nothing.csv --each-row",
+        "nothing.csv --row-level",
         "new.csv",
-        "new.csv --each-row --budget-epsilon 0",
-        "new.csv --each-row --columns age",
+        "new.csv --row-level --budget-epsilon 0",
+        "new.csv --row-level --columns age",
     ]
     for line in (
         f"visits.csv {typed}",
         *wrong,
-        "new.csv --each-row --unit age",
-        "new.csv --each-row --csv-format no=1",
+        "new.csv --row-level --unit age",
+        "new.csv --row-level --csv-format no=1",
     ):
         assert call(f"init {line}")[0] == 2
     assert (tmp_path / "chary.toml").read_text() == before
     visits.with_name("o'ther \".csv").write_text(visits.read_text())
-    assert run(["init", "o'ther \".csv", "--each-row", "--budget-epsilon", "1"]) == 0
+    assert run(["init", "o'ther \".csv", "--row-level", "--budget-epsilon", "1"]) == 0
     assert run(["config", "o'ther \".csv"]) == 0
-    assert run(["init", "o'ther \".csv", "--each-row"]) == 2
+    assert run(["init", "o'ther \".csv", "--row-level"]) == 2
 
 
 @pytest.mark.parametrize("line", ["config nothing", "test nothing --count --above 3 --hits 2", "findings nothing"])
@@ -215,7 +215,7 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(call, visits, toml, 
 
 
 def test_a_ledger_is_not_taken_for_rows(call, visits):
-    assert call(f"test {visits} --each-row --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
+    assert call(f"test {visits} --row-level --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
     code, out, err = call("config visits.csv.ledger")
     assert (code, out) == (2, "")
     assert "visits.csv.ledger is a ledger: name the rows it is of, visits.csv" in err
@@ -225,7 +225,7 @@ def test_a_ledger_is_not_taken_for_rows(call, visits):
 def test_a_table_that_is_named_as_its_file_is_not_named_twice(call, tmp_path, table, name):
     with duckdb.connect("stops.duckdb") as database:
         database.execute(f"CREATE TABLE {table} AS SELECT * FROM range(100)")
-    code, out, _ = call(f"init stops.duckdb --table {table} --each-row --json")
+    code, out, _ = call(f"init stops.duckdb --table {table} --row-level --json")
     assert (code, json.loads(out)["dataset"]) == (0, name)
     assert call(f"test {name} --count --above 10 --hits 2 --budget-epsilon 1")[0] == 0
     assert json.loads(call(f"ledger show {name} --json")[1])[0]["dataset"] == name

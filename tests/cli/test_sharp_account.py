@@ -52,7 +52,7 @@ def test_within_with_a_share_for_misses(call):
     assert shared["misses_share"] == 0.2
     assert best["within"] < shared["within"] < figures(call, WITHIN)["within"]
     assert 0 < best["misses_share"] < 1
-    assert figures(call, WITHIN + " --sure 0.5")["within"] < figures(call, WITHIN)["within"]
+    assert figures(call, WITHIN + " --confidence 0.5")["within"] < figures(call, WITHIN)["within"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_within_with_a_share_for_misses(call):
         (WITHIN.replace("1e-6", "0"), "delta"),
         (WITHIN + " --misses-share 1", "misses_share"),
         (WITHIN + " --misses-share most", "misses_share"),
-        (WITHIN + " --sure 1", "sure"),
+        (WITHIN + " --confidence 1", "confidence"),
     ],
 )
 def test_bad_input_is_refused(call, line, told):

@@ -59,7 +59,7 @@ def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):
     options = f"--keys a,b {OPENING} --published --delta 1e-7 --budget-epsilon 1"
     code, _, err = call(f"{asked} {options}")
     assert code == 3
-    assert "--approximate-delta" in err
+    assert "--delta-reserve" in err
 
 
 @pytest.mark.parametrize(

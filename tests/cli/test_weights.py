@@ -17,7 +17,7 @@ def visits(tmp_path):
     return path
 
 
-ROWS = "--each-row --neighbors replace --infer-types --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.02"
+ROWS = "--row-level --neighbors replace --infer-types --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.02"
 CELLS = "--alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m"
 WOMEN = ("--where", "sex = 'f'")
 
@@ -68,7 +68,9 @@ def test_other_options_open_another_histogram(call, visits, other):
     assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
 
 
-@pytest.mark.parametrize("how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --sure 0.9"])
+@pytest.mark.parametrize(
+    "how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --confidence 0.9"]
+)
 def test_sharp_tests_tell_hard_from_easy(call, visits, how):
     def line(how):
         return f"pmw {visits} {ROWS.replace('--epsilon 0.02', how)} {CELLS} --json"
@@ -126,7 +128,7 @@ def test_answers_before_one_that_is_refused_are_shown(call, visits):
 
 
 def test_the_call_that_is_told_can_be_exported(call, visits):
-    rows = "--each-row --neighbors replace --infer-types"
+    rows = "--row-level --neighbors replace --infer-types"
     told = json.loads(call(f"pmw {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
     assert call(f"export synthetic {visits} made.csv {rows} --call {told}")[0] == 0
 
@@ -162,14 +164,14 @@ def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visi
 
 def test_a_secret_size_is_refused(call, visits):
     """Before a ledger is made that would keep the wrong neighbours."""
-    for wrong in (ROWS.replace("replace", "add_remove"), ROWS.replace("--each-row", "--unit age")):
+    for wrong in (ROWS.replace("replace", "add_remove"), ROWS.replace("--row-level", "--unit age")):
         code, _, err = call(f"pmw {visits} {wrong} {CELLS}", *WOMEN)
         assert code == 2
         assert "the number of rows is secret" in err
-        assert "give --each-row --neighbors replace" in err
+        assert "give --row-level --neighbors replace" in err
     assert not visits.with_name("visits.csv.ledger").exists()
 
 
 def test_a_ledger_without_a_budget_says_which_options(call, visits):
-    code, _, err = call(f"pmw {visits} --each-row --neighbors replace {CELLS} --hits 3", *WOMEN)
+    code, _, err = call(f"pmw {visits} --row-level --neighbors replace {CELLS} --hits 3", *WOMEN)
     assert (code, "--budget-epsilon 1 --budget-delta 1e-6" in err) == (2, True)

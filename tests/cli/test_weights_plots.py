@@ -15,7 +15,7 @@ from chary.errors import InvalidParameter
 from chary.growth import draw_answers, draw_synthetic
 from chary.growth.plots import KINDS, marginal
 
-ROWS = "--each-row --neighbors replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
+ROWS = "--row-level --neighbors replace --columns age=BIGINT --budget-epsilon 1 --budget-delta 1e-6 --epsilon 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 ASKED = [
     ("clinic = 'a'", WeightedAnswer(3, 0.4, True, True, 0.02)),

@@ -17,7 +17,7 @@ PATIENTS, REPLACED, ROWS, VOTES = "patients", "replaced", "rows", "votes"
 NEIGHBORS = {PATIENTS: {"privacy_unit": "patient"}, REPLACED: {"privacy_unit": "patient", "neighbors": "replace"},
              ROWS: PUBLIC}  # fmt: skip
 SAID = {PATIENTS: "--unit patient --infer-types", REPLACED: "--unit patient --neighbors replace --infer-types",
-        ROWS: "--each-row --neighbors replace --infer-types"}  # fmt: skip
+        ROWS: "--row-level --neighbors replace --infer-types"}  # fmt: skip
 
 
 class Question(NamedTuple):

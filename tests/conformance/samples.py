@@ -511,7 +511,7 @@ SECOND = {
         typed=f"{TYPED_CELLS} --alpha 0.1 --hits 40",
         free=True,
         public=True,
-        run=Run(lambda: PMW(**CELLS, hits=40, tests=20, sure="0.9", value="0.4"), **HARD, hidden=LEARNT),
+        run=Run(lambda: PMW(**CELLS, hits=40, tests=20, confidence="0.9", value="0.4"), **HARD, hidden=LEARNT),
     ),
     "multiplicative_weights_ask of sharp tests": Sample(
         prepared=question("sharp weights", sharp_weights, NORTH, must_verify=True), rows=ROWS

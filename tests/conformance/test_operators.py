@@ -46,7 +46,7 @@ from tests.conformance.samples import ANY, NONE, answering
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent
 
 FAR = samples.EXTREME
-ROOM = {"grain": "0.02", "budget": Budget(epsilon=40, delta=1e-6), "approximate_delta": "5e-7"}
+ROOM = {"grain": "0.02", "budget": Budget(epsilon=40, delta=1e-6), "delta_reserve": "5e-7"}
 
 
 def race(session, call, request):

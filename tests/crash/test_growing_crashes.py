@@ -125,7 +125,7 @@ def test_a_batch_and_the_run_that_it_made_due(tmp_path, step):
 
 
 def line(folder):
-    rules = "--each-row --neighbors replace --table wards --budget-epsilon 5 --count --by ward --keys 0,1,2"
+    rules = "--row-level --neighbors replace --table wards --budget-epsilon 5 --count --by ward --keys 0,1,2"
     terms = "--epsilon 1 --growth 0.1"
     files = [part for name in ("first", "second") for part in ("--append", str(folder / f"{name}.csv"))]
     ledger = str(folder / "wards.ledger")

@@ -44,7 +44,7 @@ FILTERS = [
     PureFilter(Budget(epsilon=1)),
     PureFilter(Budget(epsilon=1, delta=1e-6), Fraction(1, 10**7)),
     RenyiFilter.best(BUDGET),
-    RenyiFilter.best(BUDGET, grain=GRAIN, approximate_delta=Fraction(1, 10**7)),
+    RenyiFilter.best(BUDGET, grain=GRAIN, delta_reserve=Fraction(1, 10**7)),
     ExactFilter(BUDGET, GRAIN),
     ExactFilter.with_revisions(BUDGET, GRAIN),
 ]
@@ -179,12 +179,12 @@ def test_the_exact_filter_affords_more_hits_than_renyi():
     assert renyi.price(Targeted(GRAIN)).hit.copies_in(renyi.capacity) < FILTERS[4].capacity.main
 
 
-def test_approximate_deltas_add_up_and_need_room():
+def test_delta_reserves_add_up_and_need_room():
     filter_ = FILTERS[3]
     price = filter_.price(Approximate(GRAIN, "3e-8"))
     assert price.hit.delta == 3 * 10**10
     assert price.hit.copies_in(Amount(LIMIT, filter_.capacity.delta)) == 3
-    with pytest.raises(NotPriced, match="approximate_delta"):
+    with pytest.raises(NotPriced, match="delta_reserve"):
         FILTERS[2].price(Approximate(GRAIN, "3e-8"))
 
 
@@ -193,7 +193,7 @@ def test_a_delta_below_the_resolution_is_not_free():
     assert (price.hit.delta, price.miss.delta) == (1, 1)
     assert RENYI_APART.price(Approximate(GRAIN, "1.000000000000000001e-9")).hit.delta == 10**9 + 1
     for filter_ in (RENYI, PURE):
-        with pytest.raises(NotPriced, match="approximate_delta"):
+        with pytest.raises(NotPriced, match="delta_reserve"):
             filter_.price(Approximate(GRAIN, "1e-19"))
 
 
@@ -305,7 +305,7 @@ def test_off_the_menu_is_refused(filter_, event):
         lambda: RenyiFilter.best(Budget(epsilon=1)),
         lambda: RenyiFilter(BUDGET, Fraction(1)),
         lambda: RenyiFilter(BUDGET, Fraction(2)),
-        lambda: RenyiFilter.best(BUDGET, approximate_delta=Fraction(1, 10**6)),
+        lambda: RenyiFilter.best(BUDGET, delta_reserve=Fraction(1, 10**6)),
         lambda: ExactFilter(Budget(epsilon=1), GRAIN),
         lambda: ExactFilter(BUDGET, Fraction(1, 2)),
     ],

@@ -159,7 +159,7 @@ def test_tokens_of_releases_leave_nearly_all_hits():
 
 
 def test_deltas_are_set_aside_and_add_up():
-    filter_ = ExactFilter.of_events(BUDGET, [Targeted("0.05"), Pure("0.05")], approximate_delta=Fraction(1, 10**7))
+    filter_ = ExactFilter.of_events(BUDGET, [Targeted("0.05"), Pure("0.05")], delta_reserve=Fraction(1, 10**7))
     price = filter_.price(Targeted("0.05", None, "1e-8"))
     assert (price.hit.delta, price.miss.delta, price.free_miss) == (10**10, 10**10, True)
     assert filter_.price(Approximate("0.05", "1e-8")).miss.delta == 10**10
@@ -171,8 +171,8 @@ def test_deltas_are_set_aside_and_add_up():
 @pytest.mark.parametrize("apart", [Fraction(1, 10**6), Fraction(1)])
 def test_all_of_delta_cannot_be_set_aside(apart):
     for make in (
-        lambda: ExactFilter.of_events(BUDGET, [Targeted("0.05")], approximate_delta=apart),
-        lambda: ExactFilter.with_revisions(BUDGET, Fraction(1, 50), approximate_delta=apart),
+        lambda: ExactFilter.of_events(BUDGET, [Targeted("0.05")], delta_reserve=apart),
+        lambda: ExactFilter.with_revisions(BUDGET, Fraction(1, 50), delta_reserve=apart),
     ):
         with pytest.raises(InvalidParameter):
             make()

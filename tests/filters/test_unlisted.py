@@ -178,7 +178,7 @@ def test_what_has_no_epsilon_beforehand_or_a_free_miss_is_not_sold_unlisted():
 
 
 def test_a_delta_of_a_release_is_paid_apart():
-    apart = ExactFilter.with_revisions(SMALL, Fraction(1, 20), approximate_delta=Fraction(1, 10**4))
+    apart = ExactFilter.with_revisions(SMALL, Fraction(1, 20), delta_reserve=Fraction(1, 10**4))
     price = apart.price(Approximate("0.15", "1e-6"))
     assert (price.hit, price.miss) == (Amount(price.hit.main, 10**12),) * 2
     assert apart.price(Pure("0.15")).hit.main == price.hit.main

@@ -161,16 +161,16 @@ def test_the_rest_of_it_is_found_by_a_verification(postgres, damage, problem):
 
 
 def test_a_server_restored_to_an_older_state_is_refused(postgres, tmp_path):
-    """By the process that has it open, and by the witness for others."""
-    old, witness = postgres.database(), tmp_path / "visits.witness"
-    ledger = open_ledger(postgres.url(old), witness=witness)
+    """By the process that has it open, and by the checkpoint for others."""
+    old, checkpoint = postgres.database(), tmp_path / "visits.checkpoint"
+    ledger = open_ledger(postgres.url(old), checkpoint=checkpoint)
     ledger.open(terms("visits", 100, 100))
     ledger.store.transactions.disconnect()
     kept = postgres.database()
     postgres.execute(f"DROP DATABASE {kept}")
     postgres.execute(f"CREATE DATABASE {kept} TEMPLATE {old}")
     ask(ledger)
-    open_ledger(postgres.url(old), witness=witness).close()
+    open_ledger(postgres.url(old), checkpoint=checkpoint).close()
     ledger.store.transactions.disconnect()
     postgres.execute(f"ALTER DATABASE {old} RENAME TO {old}_lost")
     postgres.execute(f"ALTER DATABASE {kept} RENAME TO {old}")
@@ -178,22 +178,22 @@ def test_a_server_restored_to_an_older_state_is_refused(postgres, tmp_path):
         with pytest.raises(LedgerCorrupted, match="older or another copy"):
             act()
     with pytest.raises(LedgerCorrupted, match="older or another copy"):
-        open_ledger(postgres.url(old), witness=witness)
+        open_ledger(postgres.url(old), checkpoint=checkpoint)
     open_ledger(postgres.url(old)).close()
     ledger.close()
 
 
-def test_the_witness_is_behind_nobody(postgres, tmp_path):
+def test_the_checkpoint_is_behind_nobody(postgres, tmp_path):
     """Several processes tell it after their commits, in any order."""
-    url, witness = postgres.schema(), tmp_path / "visits.witness"
-    ledgers = [open_ledger(url, witness=witness) for _ in range(3)]
+    url, checkpoint = postgres.schema(), tmp_path / "visits.checkpoint"
+    ledgers = [open_ledger(url, checkpoint=checkpoint) for _ in range(3)]
     ledgers[0].open(terms("visits", 1000, 1000))
     threads = [threading.Thread(target=lambda each=each: [ask(each) for _ in range(8)]) for each in ledgers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert ledgers[0].store.transactions.bookmark.witness.read() == ledgers[0].head()
+    assert ledgers[0].store.transactions.bookmark.checkpoint.read() == ledgers[0].head()
     for each in ledgers:
         each.close()
 
@@ -314,10 +314,10 @@ def test_a_session_and_the_commands_take_its_url(postgres, tmp_path, capsys):
         chary.open(visits(), ledger=url, dataset="visits", **PUBLIC)
 
 
-def test_a_witness_without_its_ledger_is_told(postgres, tmp_path):
+def test_a_checkpoint_without_its_ledger_is_told(postgres, tmp_path):
     url = postgres.schema()
     (tmp_path / "w").write_bytes(b"")
     with pytest.raises(LedgerCorrupted, match="the ledger is gone"):
-        chary.open(visits(), ledger=url, dataset="visits", witness=tmp_path / "w", budget=USUAL, **PUBLIC)
+        chary.open(visits(), ledger=url, dataset="visits", checkpoint=tmp_path / "w", budget=USUAL, **PUBLIC)
     with pytest.raises(InvalidParameter):
-        chary.open(visits(), ledger=":memory:", witness=tmp_path / "w", budget=USUAL, **PUBLIC)
+        chary.open(visits(), ledger=":memory:", checkpoint=tmp_path / "w", budget=USUAL, **PUBLIC)

@@ -174,7 +174,7 @@ def grown(folder):
     return known
 
 
-RULES = "--each-row --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6"
+RULES = "--row-level --neighbors replace --infer-types --budget-epsilon 5 --budget-delta 1e-6"
 GROW = f"rerun wards.csv {RULES} --ledger wards.ledger --count --by ward --keys 0,1,2 --rho 0.05 --json"
 GROW_FILE = f"rerun wards.duckdb --table wards {RULES.replace('--infer-types ', '')} --ledger file.ledger --count"
 WEIGHTS = f"pmw people.csv {RULES} --alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m --ledger people.ledger"

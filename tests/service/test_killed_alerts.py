@@ -30,7 +30,7 @@ burst = 10000
 [dataset.homes]
 file = "homes.duckdb"
 table = "homes"
-each-row = true
+row-level = true
 neighbors = "replace"
 budget-epsilon = 1
 budget-delta = "1e-6"

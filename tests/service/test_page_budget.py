@@ -57,7 +57,7 @@ def test_of_others_only_what_they_took_is_shown(service, asked):
 
 def test_what_a_kind_took_of_the_delta_counts(service):
     budget = Budget(epsilon=1, delta="1e-6")
-    serve_visits(service, "aside", budget=budget, filter="pure", approximate_delta="4e-7")
+    serve_visits(service, "aside", budget=budget, filter="pure", delta_reserve="4e-7")
     served = service.datasets["aside"]
     served.asked_by("alice").ask(Release(count(), epsilon="0.01", delta="1e-7"))
     found = so_far(service, served)

@@ -169,7 +169,7 @@ def test_posts_of_other_sites_do_nothing(service, address, carol, origin, form_t
 
 
 def test_how_a_ledger_is_copied_is_told_without_passwords(tmp_path):
-    said = {"file": "visits.csv", "each-row": True, "budget-epsilon": 1}
+    said = {"file": "visits.csv", "row-level": True, "budget-epsilon": 1}
     places = {"kept in files": "visits.ledger", "kept elsewhere": "postgresql://chary:pass-word@db/ledgers"}
     told = {"folder": tmp_path, "service": {}, "dataset": {name: said | {"ledger": at} for name, at in places.items()}}
     service = SimpleNamespace(config=configured(told, "a test"))

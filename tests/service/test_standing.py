@@ -327,7 +327,7 @@ def test_what_costs_more_than_its_share_of_epsilons_does_not_stand_after_free_mi
 def aside(tmp_path):
     """The same under a pure filter that sets delta aside."""
     service = service_at(tmp_path)
-    terms = {"budget": Budget(epsilon=1, delta="1e-6"), "filter": "pure", "approximate_delta": "4e-7"}
+    terms = {"budget": Budget(epsilon=1, delta="1e-6"), "filter": "pure", "delta_reserve": "4e-7"}
     serve_visits(service, **PUBLIC, **terms, unsafe_noise=Seeded(6))
     yield service
     service.jobs.close(5)

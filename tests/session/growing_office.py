@@ -21,7 +21,7 @@ FILTERS = {
     "renyi": {"budget": BUDGET},
     "pure": {"budget": Budget(epsilon=4)},
     "exact": {"budget": Budget(epsilon=8, delta=1e-6), "filter": "exact", "grain": EPSILON},
-    "approximate": {"budget": BUDGET, "approximate_delta": "5e-8"},
+    "approximate": {"budget": BUDGET, "delta_reserve": "5e-8"},
 }
 
 

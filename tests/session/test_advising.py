@@ -259,7 +259,7 @@ def test_a_session_says_what_its_filter_has_no_price_for(opened):
     )
     assert "menu" in told["Gaussian above threshold"]
     assert "set aside" in told["sparse vector, published, delta"]
-    pure = opened(budget=USUAL, filter="pure", approximate_delta=DELTA)
+    pure = opened(budget=USUAL, filter="pure", delta_reserve=DELTA)
     assert "sparse vector, published, delta" in named(advise_for(pure, tests=9, hits=2))
     assert "no pure epsilon" in reasons(advise_for(pure, tests=9, hits=2))["plain composition, Gaussian"]
 

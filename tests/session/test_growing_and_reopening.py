@@ -121,10 +121,10 @@ def test_other_terms_do_not_open_the_ledger(opened, tmp_path, kind, other):
     assert spent(first) == charged
 
 
-@pytest.mark.parametrize("other", [{"grain": "0.04"}, {"approximate_delta": "2e-7"}])
+@pytest.mark.parametrize("other", [{"grain": "0.04"}, {"delta_reserve": "2e-7"}])
 def test_another_grain_or_part_set_aside_does_not_open_the_ledger(opened, other):
     ledger = open_ledger(":memory:")
-    given = {"filter": "exact", "grain": "0.02"} if "grain" in other else {"approximate_delta": "1e-7"}
+    given = {"filter": "exact", "grain": "0.02"} if "grain" in other else {"delta_reserve": "1e-7"}
     recorded(opened(ledger=ledger, **given))
     opened(ledger=ledger, **given)
     with pytest.raises(LedgerMismatch):

@@ -157,13 +157,13 @@ def test_plain_composition_counts_what_an_opening_paid_for_once(office, rho):
 
 
 def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
-    session = office(budget=BUDGET, approximate_delta="1e-8")
+    session = office(budget=BUDGET, delta_reserve="1e-8")
     assert session.remaining.share == 1
     session.release(count(), epsilon=2)
     assert session.remaining.share == pytest.approx(1 - session.spent.share)
     session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
     assert session.remaining.share == pytest.approx(0.1)
-    with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09, and 1e-09 is left of approximate_delta="):
+    with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09, and 1e-09 is left of delta_reserve="):
         session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
 
 
@@ -231,5 +231,5 @@ def test_a_tiny_price_is_never_told_as_nothing(office):
 
 def test_the_delta_set_aside_is_that_of_one_entry():
     limited = {"privacy_unit": "household", "neighbors": "replace", "entries_per_unit": 2, "ledger": ":memory:"}
-    with pytest.raises(InvalidParameter, match=r"greater than approximate_delta: 1\.\d*e-07 is not more than 5e-07"):
-        chary.open(people(0, 9), **limited, budget=BUDGET, approximate_delta="5e-7")
+    with pytest.raises(InvalidParameter, match=r"greater than delta_reserve: 1\.\d*e-07 is not more than 5e-07"):
+        chary.open(people(0, 9), **limited, budget=BUDGET, delta_reserve="5e-7")

@@ -240,10 +240,10 @@ def test_the_exact_filter_affords_more_hits_than_the_renyi_filter(opened):
 
 
 def test_delta_set_aside_pays_for_approximate_events(opened):
-    session = opened(approximate_delta="4e-7")
+    session = opened(delta_reserve="4e-7")
     assert session.spine.filter.price(Approximate("0.01", "1e-7")).hit.delta == 10**11
     assert session.spine.filter.capacity.delta == 4 * 10**11
-    sessions = [opened(grain="0.02", approximate_delta=aside) for aside in (0, "4e-7", "9.9e-7")]
+    sessions = [opened(grain="0.02", delta_reserve=aside) for aside in (0, "4e-7", "9.9e-7")]
     hits = [hit_price(each).copies_in(each.spine.filter.capacity) for each in sessions]
     assert hits[0] > hits[1] > hits[2]
     with pytest.raises(NotPriced):
@@ -251,7 +251,7 @@ def test_delta_set_aside_pays_for_approximate_events(opened):
 
 
 def test_the_larger_part_of_a_charge_counts_wherever_it_is_told(opened):
-    session = opened(filter="pure", approximate_delta="4e-7")
+    session = opened(filter="pure", delta_reserve="4e-7")
     asked = Release(count(), epsilon="0.01", delta="3e-7")
     quote = session.quote(asked)
     assert (quote.price_if_hit, quote.price_if_miss, quote.most_charged) == (0.75, 0.75, 0.75)
@@ -273,12 +273,12 @@ def test_the_larger_part_of_a_charge_counts_wherever_it_is_told(opened):
 @pytest.mark.parametrize("aside", [-0.1, "-1e-20", 1e-5, 0.5, 2, float("nan"), True])
 def test_what_is_set_aside_is_a_part_of_delta(opened, kind, aside):
     with pytest.raises(InvalidParameter):
-        opened(filter=kind, approximate_delta=aside)
+        opened(filter=kind, delta_reserve=aside)
 
 
 def test_a_pure_budget_has_no_delta_to_set_aside(opened):
     with pytest.raises(InvalidParameter):
-        opened(budget=Budget(epsilon=1), approximate_delta=1e-9)
+        opened(budget=Budget(epsilon=1), delta_reserve=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["pure", "renyi", "exact"])

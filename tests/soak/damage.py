@@ -135,7 +135,7 @@ def _lay_out(victim: Victim, place: Path) -> None:
 def _harm(victim: Victim, place: Path, random: Random) -> str:
     """Write the files, one of them harmed; what was done, in words.
 
-    The main file is never emptied or removed: that is how a ledger begins, and only a witness elsewhere can tell.
+    The main file is never emptied or removed: that is how a ledger begins, and only a checkpoint elsewhere can tell.
     """
     _lay_out(victim, place)
     name = random.choice([name for name in sorted(victim.files) if victim.files[name]])

@@ -64,7 +64,7 @@ ROOMS = {
 BUDGETS = (
     {"budget": Budget(epsilon=2, delta=1e-6), "grain": "0.02"},
     {"budget": Budget(epsilon="0.3", delta=1e-6), "grain": "0.02"},
-    {"budget": Budget(epsilon=2, delta=1e-6), "approximate_delta": "5e-7"},
+    {"budget": Budget(epsilon=2, delta=1e-6), "delta_reserve": "5e-7"},
     {"budget": Budget(epsilon="0.5", delta=1e-6), "grain": "0.01", "filter": "exact"},
     {"budget": Budget(epsilon="0.5")},
 )

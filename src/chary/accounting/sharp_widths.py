@@ -183,7 +183,7 @@ _ALIKE: Final = 1 / 16
 
 @dataclass(frozen=True)
 class AgreedNumber:
-    """What is to be paid for: tests, of which some hit, under one budget, all right with probability `sure`.
+    """What is to be paid for: tests, of which some hit, under one budget, all right with probability `confidence`.
 
     Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0 or a probability outside (0, 1).
     """
@@ -192,19 +192,19 @@ class AgreedNumber:
     delta: Number
     tests: int
     hits: int
-    sure: Number = "0.95"
+    confidence: Number = "0.95"
 
     def __post_init__(self) -> None:
         positive(self.epsilon, "epsilon")
         probability(self.delta, "delta")
-        probability(self.sure, "sure")
+        probability(self.confidence, "confidence")
         if whole(self.tests, "tests") < whole(self.hits, "hits"):
             raise InvalidParameter("hits must be at most tests")
 
     @property
     def beta(self) -> float:
         """The probability that a test is wrong."""
-        return float(1 - probability(self.sure, "sure"))
+        return float(1 - probability(self.confidence, "confidence"))
 
     def test(self, order: Fraction, share: Fraction) -> sharp_tests.SharpTest | None:
         """The test at this order whose hits and misses use up the budget; None where it buys nothing."""
@@ -254,14 +254,14 @@ def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
 
 
 def sharp_width(
-    *, epsilon: Number, delta: Number, tests: int, hits: int, misses_share: ValueShare = 0, sure: Number = "0.95"
+    *, epsilon: Number, delta: Number, tests: int, hits: int, misses_share: ValueShare = 0, confidence: Number = "0.95"
 ) -> SharpWidth:
     """The narrowest optimal test that a new budget pays for, at its best order.
 
-    With probability `sure` all tests are right whose values are not within `within` sensitivities of the threshold. A
-    false alarm farther below it, or a miss farther above it, has a probability of at most `(1 - sure) / (2 tests)`.
-    `misses_share` is the part of the budget that goes to misses, in [0, 1), which presumes that the number of tests is
-    agreed; "best" finds the best part.
+    With probability `confidence` all tests are right whose values are not within `within` sensitivities of the
+    threshold. A false alarm farther below it, or a miss farther above it, has a probability of at most `(1 -
+    confidence) / (2 tests)`. `misses_share` is the part of the budget that goes to misses, in [0, 1), which presumes
+    that the number of tests is agreed; "best" finds the best part.
 
     Errors: `InvalidParameter` for no tests, more hits than tests, a delta of 0, and a probability outside (0, 1). Also
     for a `misses_share` at which a miss would cost more than a hit, and a budget that pays for no such test.
@@ -272,7 +272,7 @@ def sharp_width(
     >>> round(sharp_width(epsilon=1, delta="1e-6", tests=10_000, hits=20, misses_share="0.2").within, 1)
     161.3
     """
-    agreed = AgreedNumber(epsilon, delta, tests, hits, sure)
+    agreed = AgreedNumber(epsilon, delta, tests, hits, confidence)
     if misses_share == "best":
         return _best_share(agreed)
     share = exact(misses_share, "misses_share")
@@ -297,13 +297,13 @@ def best_share(width: Callable[[Fraction], float], most: float = 1) -> Fraction:
     return _thousandths(found)
 
 
-def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95") -> float:
+def laplace_width(epsilon_per_call: Number, *, tests: int, confidence: Number = "0.95") -> float:
     """The margin, in sensitivities, of a test by Laplace noise: `ln(N/beta)/epsilon`, for the same probabilities.
 
     >>> round(laplace_width("0.0249", tests=10_000))
     490
     """
-    beta = float(1 - probability(sure, "sure"))
+    beta = float(1 - probability(confidence, "confidence"))
     return math.log(whole(tests, "tests") / beta) / float(positive(epsilon_per_call, "epsilon_per_call"))
 
 
@@ -435,12 +435,12 @@ def sharp_menu(
     tests: int,
     hits: Iterable[int] = charging_curve.USUAL_HITS,
     value: Number = _QUARTER,
-    sure: Number = "0.95",
+    confidence: Number = "0.95",
 ) -> list[Choice]:
     """For a new budget and this many tests, what several numbers of hits (at most `tests`) leave to each.
 
-    `value` is the part of the cost of a hit for its value. Each figure holds with probability `sure`; each test is at
-    its best order. Errors: as of `sharp_width`, and `InvalidParameter` for a value outside (0, 1).
+    `value` is the part of the cost of a hit for its value. Each figure holds with probability `confidence`; each test
+    is at its best order. Errors: as of `sharp_width`, and `InvalidParameter` for a value outside (0, 1).
 
     >>> for choice in sharp_menu(epsilon=1, delta="1e-6", tests=10_000, hits=[5, 20]):
     ...     choice.hits, round(choice.alone), round(choice.agreed), round(choice.within), round(choice.value_error)
@@ -448,11 +448,11 @@ def sharp_menu(
     (20, 211, 161, 233, 129)
     """
     part, whole_tests = probability(value, "value"), whole(tests, "tests")
-    return [_choice(epsilon, delta, whole_tests, count, part, sure) for count in hits if count <= whole_tests]
+    return [_choice(epsilon, delta, whole_tests, count, part, confidence) for count in hits if count <= whole_tests]
 
 
-def _choice(epsilon: Number, delta: Number, tests: int, hits: int, part: Fraction, sure: Number) -> Choice:
-    agreed = AgreedNumber(epsilon, delta, tests, hits, sure)
+def _choice(epsilon: Number, delta: Number, tests: int, hits: int, part: Fraction, confidence: Number) -> Choice:
+    agreed = AgreedNumber(epsilon, delta, tests, hits, confidence)
     alone, best = _found(agreed, 0), _found(agreed, "best")
     return Choice(
         hits,
@@ -461,13 +461,13 @@ def _choice(epsilon: Number, delta: Number, tests: int, hits: int, part: Fractio
         None if best is None else best.within,
         None if alone is None else half_width(_with_value(alone.test, part), agreed.beta / (2 * tests)),
         None if alone is None else _value_error(alone.test, part, agreed),
-        sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=tests, hits=hits, sure=sure),
+        sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=tests, hits=hits, confidence=confidence),
     )
 
 
 def _found(agreed: AgreedNumber, share: ValueShare) -> SharpWidth | None:
     """The narrowest test; None where the budget is too small, all else having been checked."""
-    terms: dict[str, Any] = {"tests": agreed.tests, "hits": agreed.hits, "sure": agreed.sure}
+    terms: dict[str, Any] = {"tests": agreed.tests, "hits": agreed.hits, "confidence": agreed.confidence}
     try:
         return sharp_width(epsilon=agreed.epsilon, delta=agreed.delta, misses_share=share, **terms)
     except InvalidParameter:

@@ -223,8 +223,8 @@ def one_sided_noise(
     >>> noise.event.epsilon
     Fraction(1, 1)
     """
-    size, count, asked, sure = per_call(epsilon), whole(hits, "hits"), whole(tests, "tests"), confidence
-    kept = probability(sure, "confidence")
+    size, count, asked = per_call(epsilon), whole(hits, "hits"), whole(tests, "tests")
+    kept = probability(confidence, "confidence")
     threshold, test, answer = (
         share * size for share in one_sided_shares(count, asked, kept, monotone=monotone, values=values)
     )
@@ -449,17 +449,18 @@ _BEYOND: Final = 36
 _NEARLY_ONE: Final = 1 - 1e-16
 
 
-def sparse_half_width_up(*, epsilon: Number, tests: int, hits: int, sure: Number = "0.95") -> int:
+def sparse_half_width_up(*, epsilon: Number, tests: int, hits: int, confidence: Number = "0.95") -> int:
     """The margin of the best sparse vector for questions of sensitivity 1 that all move in one direction.
 
-    With probability `sure` each of `tests` tests, of which at most `hits` are above, is right for a value that is off
-    by at most this many steps. No other split of epsilon and no other threshold is narrower by more than a step or two.
+    With probability `confidence` each of `tests` tests, of which at most `hits` are above, is right for a value that is
+    off by at most this many steps. No other split of epsilon and no other threshold is narrower by more than a step or
+    two.
 
     >>> [sparse_half_width_up(epsilon=1, tests=1000, hits=hits) for hits in (1, 3, 10, 20)]
     [12, 27, 71, 130]
     """
-    noise = one_sided_noise(epsilon=epsilon, hits=hits, tests=tests, monotone=True, confidence=sure)
-    return one_sided_error_up(noise, tests=tests, confidence=sure)
+    noise = one_sided_noise(epsilon=epsilon, hits=hits, tests=tests, monotone=True, confidence=confidence)
+    return one_sided_error_up(noise, tests=tests, confidence=confidence)
 
 
 def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) -> int:

@@ -232,7 +232,7 @@ def _pure(wanted: Wanted, budget: Budget) -> Room:
 
 def _set_aside(wanted: Wanted, budget: Budget) -> Room:
     delta = budget.exact[1]
-    return Room.new(PureFilter(budget, delta), f", approximate_delta={written(delta)}")
+    return Room.new(PureFilter(budget, delta), f", delta_reserve={written(delta)}")
 
 
 def _renyi(wanted: Wanted, budget: Budget) -> Room:

@@ -167,7 +167,7 @@ def approximate_sparse(wanted: options.Wanted, room: options.Room) -> options.Op
     """The published sparse vector with as much delta as is left."""
     delta = Fraction(room.left.delta, DELTA_STEPS)
     if not delta:
-        raise NotPriced("no delta is left that was set aside for such events (approximate_delta=)")
+        raise NotPriced("no delta is left that was set aside for such events (delta_reserve=)")
     return _sparse("sparse vector, published, delta", wanted, room, form="published", delta=delta)
 
 
@@ -325,9 +325,9 @@ class _Sharp:
     def sharpness(self) -> Sharpness:
         """The test and the rho of a value."""
         how: dict[str, Any] = {"hits": self.wanted.paid_hits} if self.price is None else {"price": self.price}
-        sure = exact(self.wanted.confidence, "confidence")
+        confidence = exact(self.wanted.confidence, "confidence")
         # Any question serves: a test depends on how far units move it, not on what it asks.
-        asked = thresholds.ThresholdTest(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
+        asked = thresholds.ThresholdTest(count(), above=0, tests=self.wanted.tests, confidence=confidence, **how)
         return asked.sharpness(self.room.filter, self.wanted.steps, exact(self.wanted.grid, "grid"), self.share)
 
     def option(self, name: str) -> options.Option:
@@ -355,7 +355,7 @@ class _Sharp:
             f"hits={wanted.paid_hits}" if self.price is None else f"price={options.written(self.price)}",
         ]
         given += [f"tests={wanted.tests}"]
-        given += [] if confidence == SURE else [f"sure={options.written(confidence)}"]
+        given += [] if confidence == SURE else [f"confidence={options.written(confidence)}"]
         given += [] if self.share in (0, VALUE_SHARE) else [f"value={options.written(self.share)}"]
         return f"session.{method}(query, {', '.join(given)})"
 
@@ -374,13 +374,13 @@ class _Agreed:
         for those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
-        sure = None if 1 - wrong == SURE else 1 - wrong
+        confidence = None if 1 - wrong == SURE else 1 - wrong
         return agreed_tests.PrepaidTests(
             tests=wanted.paid_tests,
             hits=wanted.paid_hits,
             part=_part(wanted, self.room),
             value=self.share or None,
-            sure=sure,
+            confidence=confidence,
         )
 
     @cached_property
@@ -406,7 +406,7 @@ class _Agreed:
         )
 
     def _given(self) -> str:
-        numbers = {name: getattr(self.call, name) for name in ("tests", "hits", "part", "value", "sure")}
+        numbers = {name: getattr(self.call, name) for name in ("tests", "hits", "part", "value", "confidence")}
         return ", ".join(
             f"{name}={options.written(Fraction(given))}" for name, given in numbers.items() if given is not None
         )

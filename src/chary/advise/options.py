@@ -338,7 +338,7 @@ class Room:
 
 def epsilons_of(filter_: Filter) -> PureFilter:
     """The filter that charges what is charged once free misses have ended."""
-    return PureFilter(filter_.budget, filter_.approximate_delta, steps=filter_.basic_steps)
+    return PureFilter(filter_.budget, filter_.delta_reserve, steps=filter_.basic_steps)
 
 
 def _listed(

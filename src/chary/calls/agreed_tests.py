@@ -33,7 +33,7 @@ class AgreedPlan:
     """The number of tests, the number of hits that fit beyond their misses, and how the budget is divided among them.
 
     `main` is that in steps of the filter. `misses` is the part of it for misses, None for the best one; `value` is the
-    part of the price of a hit for its value. All tests are right together with probability `sure`.
+    part of the price of a hit for its value. All tests are right together with probability `confidence`.
     """
 
     tests: int
@@ -41,12 +41,12 @@ class AgreedPlan:
     main: int
     misses: Fraction | None
     value: Fraction
-    sure: Fraction
+    confidence: Fraction
 
     @property
     def chance(self) -> Fraction:
         """The probability of a false alarm, or of a miss, from where on a test counts as right."""
-        return chance_of_each(self.sure, self.tests)
+        return chance_of_each(self.confidence, self.tests)
 
     def charges(self, share: Fraction) -> "Charges":
         """Whole steps for each miss from this share, and for each hit from all that it leaves."""
@@ -211,9 +211,9 @@ class AgreedState:
 
     def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> forecast.Within:
         """The margin of this many tests together, in sensitivities (default: all that were opened, with confidence
-        `sure`)."""
+        `confidence`)."""
         wanted = self.tests if tests is None else whole(tests, "tests")
-        return self.terms.within(wanted, self.terms.plan.sure if confidence is None else confidence)
+        return self.terms.within(wanted, self.terms.plan.confidence if confidence is None else confidence)
 
 
 @call("agreed_tests", subject="thresholds")
@@ -228,8 +228,8 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
     `hits` sets the cost of a hit: this many hits and all misses fit into `part` of the whole budget (default: all of
     it). Further hits cost the same while the budget can pay for them. `misses` is the fraction of that part for misses
     (default: the one with the smallest margin). `value` publishes a fresh, unbiased value with each hit, for that
-    fraction of its cost; without it, only yes or no is published. With probability `sure` (0.95) all `tests` tests are
-    right together, counting each group as one. They are right for values farther from their threshold than
+    fraction of its cost; without it, only yes or no is published. With probability `confidence` (0.95) all `tests`
+    tests are right together, counting each group as one. They are right for values farther from their threshold than
     `session.quote(call).within`, in sensitivities. `run.state.accuracy(tests=)` returns this margin for more groups.
     The quote has the costs of each later hit and miss, too: `later_hit` and `later_miss`.
 
@@ -250,7 +250,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
     part: fields.Probability | None = None
     misses: fields.Probability | None = None
     value: fields.Probability | None = None
-    sure: fields.Probability | None = None
+    confidence: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         if self.hits > self.tests:
@@ -264,7 +264,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
         def told() -> forecast.Forecast:
             """In sensitivities; each question brings its threshold."""
             alarms = forecast.TestForecast(one.tails, None, Fraction(1), terms.tests, bought=True)
-            agreed = terms.within(terms.tests, terms.plan.sure)
+            agreed = terms.within(terms.tests, terms.plan.confidence)
             return forecast.Forecast(tests=alarms, within=terms.within, foreseen=agreed, later=later)
 
         return run.opening(
@@ -286,7 +286,9 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
         """What is to be paid for under this filter, in its steps."""
         main = (filter_.capacity if self.part is None else filter_.shares.cap(Fraction(self.part))).main
         misses = None if self.misses is None else Fraction(self.misses)
-        return AgreedPlan(self.tests, self.hits, main, misses, Fraction(self.value or 0), Fraction(self.sure or SURE))
+        return AgreedPlan(
+            self.tests, self.hits, main, misses, Fraction(self.value or 0), Fraction(self.confidence or SURE)
+        )
 
 
 class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
@@ -353,7 +355,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
                 least = forecast.least_of(tested, neighbor_relation)
                 alarms = forecast.TestForecast(law.tails, threshold, tested.grid, tests, least)
             step = None if noise is None else test.grid
-            agreed = test.within(terms.tests, terms.plan.sure)
+            agreed = test.within(terms.tests, terms.plan.confidence)
             return forecast.Forecast(error, False, step, law.wrong, alarms, law.within, agreed)
 
         return self._plan(

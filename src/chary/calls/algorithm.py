@@ -33,7 +33,7 @@ class Algorithm:
     what `run(rows, source, **parameters)` returns (raising counts as an outcome). They are (epsilon,
     delta)-indistinguishable, or their Renyi divergence of every order a > 1, either way, is at most `a rho`. Give one
     of the two: `epsilon=`, with a `delta=` if needed, or `rho=`. The second is charged as it is, without a conversion
-    to a delta, and needs no `approximate_delta`. It can have no target, since a target is charged by an epsilon.
+    to a delta, and needs no `delta_reserve`. It can have no target, since a target is charged by an epsilon.
 
     `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
     from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.

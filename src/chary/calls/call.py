@@ -425,7 +425,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "severity": "Public severity: info, warning or critical.",
     "stop": "Rule that stops the runs: pure; with a delta renyi, self-reporting or whitehouse.",
     "strategy": "What to measure (default: the least mean squared error).",
-    "sure": "Confidence that all tests together are right (default: 0.95).",
+    "confidence": "Confidence that all tests together are right (default: 0.95).",
     "tests": "Number of tests; thresholds are placed where all of them are right.",
     "threshold": "The public threshold.",
     "threshold_noise": "Standard deviation of the Gaussian noise of the threshold.",

@@ -424,7 +424,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     whatever their lengths. The published rules are "self-reporting", which splits delta into parts for the number of
     `runs`, and "whitehouse". Then it is (epsilon, delta)-DP. The cheaper of two ways is charged: that many runs at the
     order of a Renyi filter (`ThresholdRun`), without any delta; or epsilon and delta, in a session with
-    `approximate_delta`.
+    `delta_reserve`.
 
     Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NotPriced` for a delta
     that was not set aside where runs have no cost.

@@ -593,7 +593,7 @@ class GrowingTests(Opening[GrowingRun]):
     price: fields.Probability | None = None
     within: fields.Positive | None = None
     tests: fields.Whole | None = None
-    sure: fields.Probability | None = None
+    confidence: fields.Probability | None = None
     value: fields.Probability | None = None
 
     def __post_init__(self) -> None:

@@ -148,9 +148,10 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
     never ends.
 
     The accuracy is chosen in one of three ways. `price` is the fraction of the whole budget for one hit. `within` with
-    `tests` is a margin in units: `tests` tests together are right outside it, with probability `sure` (0.95). `epsilon`
-    means calls of `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for
-    the part `value` (a quarter) of the cost. With `tests` the threshold lies half way between false alarms and misses.
+    `tests` is a margin in units: `tests` tests together are right outside it, with probability `confidence` (0.95).
+    `epsilon` means calls of `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its
+    own, for the part `value` (a quarter) of the cost. With `tests` the threshold lies half way between false alarms and
+    misses.
 
     Errors: `InvalidQuery` for rows without unit ids. `NotPriced` under a filter that charges misses, and for optimal
     threshold tests under any but the Renyi filter."""
@@ -161,7 +162,7 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
     price: fields.Probability | None = None
     within: fields.Positive | None = None
     tests: fields.Whole | None = None
-    sure: fields.Probability | None = None
+    confidence: fields.Probability | None = None
     value: fields.Probability | None = None
 
     def __post_init__(self) -> None:

@@ -108,14 +108,14 @@ class Called(NamedTuple):
 
 
 class Language(ABC):
-    """How Python in messages is said elsewhere; `each_row` is how `privacy_unit=None` is."""
+    """How Python in messages is said elsewhere; `row_level` is how `privacy_unit=None` is."""
 
-    each_row: ClassVar[str]
+    row_level: ClassVar[str]
 
     def field(self, said: Said) -> str:
         """A field, alone or with its value."""
         rows_are_units = said.name == "privacy_unit" and said.value is None and said.text
-        return self.each_row if rows_are_units else self._field(said)
+        return self.row_level if rows_are_units else self._field(said)
 
     def call(self, called: Called) -> str | None:
         """A call, also one that is asked of a session; None for what stays, such as a function in a condition."""

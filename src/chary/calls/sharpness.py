@@ -37,13 +37,13 @@ _HALVINGS: Final = 14
 Width = Callable[[SharpTest, float], float]
 
 
-def chance_of_each(sure: Number, tests: int) -> Fraction:
+def chance_of_each(confidence: Number, tests: int) -> Fraction:
     """The probability of a false alarm, or of a miss, from where on each of this many tests counts as right.
 
     >>> chance_of_each("0.95", 100)
     Fraction(1, 4000)
     """
-    return (1 - exact(sure, "confidence")) / (2 * tests)
+    return (1 - exact(confidence, "confidence")) / (2 * tests)
 
 
 def rho_of(price: Fraction, order: Fraction) -> Fraction:
@@ -59,18 +59,18 @@ class Wanted:
     price: Number | None
     within: Number | None
     tests: int | None
-    sure: Number = SURE
+    confidence: Number = SURE
 
     @classmethod
     def said(cls, call: Any, **instead: Any) -> Self:
         """What a call says of it, but for what is given instead."""
         named = {name: getattr(call, name, None) for name in ("hits", "price", "within", "tests")}
-        return cls(**named | instead, sure=call.sure or SURE)
+        return cls(**named | instead, confidence=call.confidence or SURE)
 
     @property
     def chance(self) -> Fraction | None:
         """That of an error, of either kind, of each of the tests that are named."""
-        return None if self.tests is None else chance_of_each(self.sure, self.tests)
+        return None if self.tests is None else chance_of_each(self.confidence, self.tests)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fract
     threshold."""
     for part in _GRAINS:
         grain = filter_.budget.exact[0] / part
-        other = RenyiFilter.best(filter_.budget, grain=grain, approximate_delta=filter_.approximate_delta)
+        other = RenyiFilter.best(filter_.budget, grain=grain, delta_reserve=filter_.delta_reserve)
         if near.reached(other.order, tested * Fraction(other.capacity.main, other.steps)):
             return grain
     return None
@@ -269,8 +269,8 @@ class HowSharply(Call[plan.AnswerT]):
 
     The accuracy is chosen in one of four ways. `hits` is the number of hits that must fit into the whole budget.
     `price` is the fraction of the whole budget that a hit may take. `within` with `tests` is a margin: all `tests`
-    tests are right, with probability `sure` (default 0.95), for values farther than that from the threshold. `epsilon`
-    means a test by Laplace noise. The first three are the most accurate test there is for its cost
+    tests are right, with probability `confidence` (default 0.95), for values farther than that from the threshold.
+    `epsilon` means a test by Laplace noise. The first three are the most accurate test there is for its cost
     (docs/theory/thresholds.md) and need a session with a delta.
     """
 
@@ -282,7 +282,7 @@ class HowSharply(Call[plan.AnswerT]):
     price: Probability | None = None
     within: Positive | None = None
     tests: Whole | None = None
-    sure: Probability | None = None
+    confidence: Probability | None = None
 
     def __post_init__(self) -> None:
         check_one_way(self, _WAYS, _TOLD)
@@ -291,7 +291,7 @@ class HowSharply(Call[plan.AnswerT]):
     @property
     def ways(self) -> dict[str, Any]:
         """What was said of how accurately, and of values and thresholds, for another call."""
-        said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "sure", "below_margin", "value")}
+        said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "confidence", "below_margin", "value")}
         return {name: value for name, value in said.items() if value is not None}
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
@@ -315,7 +315,7 @@ def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
 
 def check_tests(call: Any) -> None:
     """Refuse what is said of this many tests together without their number, and of optimal tests next to `epsilon`."""
-    if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
+    if call.tests is None and (alone := next((name for name in ("within", "confidence") if _says(call, name)), None)):
         raise InvalidParameter(f"{alone}= needs the number of tests: give tests= as well, such as tests=1000")
     if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
         raise InvalidParameter(f"{other}= belongs to an optimal test: give price= instead of epsilon=, or hits=")
@@ -377,7 +377,7 @@ class Valued(FreshlyValued[plan.AnswerT], Threshold[plan.AnswerT]):
 
 def together(call: Any, within: Callable[[int, Number], forecast.Within | None]) -> forecast.Within | None:
     """How far off as many tests as a call names may be, with the probability that it names; None if it names none."""
-    return None if call.tests is None else within(call.tests, call.sure or SURE)
+    return None if call.tests is None else within(call.tests, call.confidence or SURE)
 
 
 # How a value is tested against a threshold: by Laplace noise, which is that of its value too, or by an optimal

@@ -251,7 +251,7 @@ class Terms(TypedDict, total=False):
     price: Number | None
     within: Number | None
     tests: int | None
-    sure: Number | None
+    confidence: Number | None
     below_margin: bool | None
 
 

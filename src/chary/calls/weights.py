@@ -543,7 +543,7 @@ _TOLD: Final = (
 )
 # What is said of one that is prepaid alone, and what of one that is not.
 _OF_ROUNDS: Final = ("rho", "delta", "exponent", "constants", "rounds")
-_OF_HITS: Final = ("hits", "follow_size", "price", "tests", "sure", "value", "warm_start")
+_OF_HITS: Final = ("hits", "follow_size", "price", "tests", "confidence", "value", "warm_start")
 
 
 @call(
@@ -557,8 +557,8 @@ class PMW(Opening[HistogramRun]):
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is the largest error of
     answers. How accurately hard is distinguished from easy is chosen in one of four ways. `hits` is the number of hard
     answers that fit into the whole budget. `price` is the fraction of the whole budget that one may take. `tests` alone
-    takes the least cost at which that many queries are answered rightly within alpha/3, with probability `sure` (0.95).
-    `epsilon` is that of a call. The first three are `SharpTest`, with an unbiased value for the part `value` (a
+    takes the least cost at which that many queries are answered rightly within alpha/3, with probability `confidence`
+    (0.95). `epsilon` is that of a call. The first three are `SharpTest`, with an unbiased value for the part `value` (a
     quarter) of the cost. With `tests` the threshold lies half way between false alarms and misses. They need a session
     with a delta and the Renyi filter. Under other filters `hits` is possible: it takes the largest call by Laplace
     noise of which that number fits. A call of that form is epsilon-DP with the NotPrior target "hard".
@@ -597,7 +597,7 @@ class PMW(Opening[HistogramRun]):
     mixing: Exact = "0.1"
     price: Probability | None = None
     tests: Whole | None = None
-    sure: Probability | None = None
+    confidence: Probability | None = None
     value: Probability | None = None
     prepaid: Flag = False
     rho: Positive | None = None

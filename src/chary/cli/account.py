@@ -29,7 +29,7 @@ WORDS: Final = {
     "budget_epsilon": "Total epsilon.",
     "cells": "Cells of the universe.",
     "choices": "Over how many things at once.",
-    "confidence": "Probability that all answers are so near.",
+    "confidence": "Probability that the statement holds for all answers.",
     "epsilon": "Epsilon of each call.",
     "exponent": "p of the noise function.",
     "factor": "c of the accuracy bound.",
@@ -47,7 +47,6 @@ WORDS: Final = {
     "sensitivity": "Most that one unit moves any query.",
     "size_log": "Power of ln(n) inside the accuracy bound.",
     "size_power": "Power of n, if it is not that of epsilon.",
-    "sure": "Probability that all tests are right.",
     "tests": "Tests in all.",
     "threshold": "The public threshold.",
     "threshold_noise": "Standard deviation of the threshold's Gaussian noise.",
@@ -139,21 +138,21 @@ def sharp(order: str, price: str, p: str, miss_price: str = "0") -> Figures:
 
 @calculator(people=show_answer)
 def within(
-    budget_epsilon: str, budget_delta: str, tests: int, hits: int, misses_share: str = "0", sure: str = "0.95"
+    budget_epsilon: str, budget_delta: str, tests: int, hits: int, misses_share: str = "0", confidence: str = "0.95"
 ) -> Figures:
     """How near to the threshold all tests are right, in sensitivities: the optimal test, Laplace noise, a sparse
     vector.
 
     The sparse vector, for counts that all move one way, has the same epsilon and no delta.
     """
-    asked: dict[str, Any] = {"tests": tests, "hits": hits, "sure": sure}
+    asked: dict[str, Any] = {"tests": tests, "hits": hits, "confidence": confidence}
     found = accounting.sharp_width(epsilon=budget_epsilon, delta=budget_delta, misses_share=misses_share, **asked)
     # What pays for the hits at a Renyi order, so that both are charged alike.
     size = largest_call(Budget(budget_epsilon, budget_delta), hits, "renyi")
     figures = {
         "within": found.within,
         "order": found.test.order,
-        "laplace": sharp_widths.laplace_width(size, tests=tests, sure=sure),
+        "laplace": sharp_widths.laplace_width(size, tests=tests, confidence=confidence),
         "sparse": float(accounting.sparse_half_width_up(epsilon=budget_epsilon, **asked)),
     }
     return figures | ({"misses_share": found.share} if found.share else {})
@@ -161,7 +160,7 @@ def within(
 
 @calculator()
 def tests(
-    budget_epsilon: str, budget_delta: str, hits: int, within: str, misses_share: str = "0", sure: str = "0.95"
+    budget_epsilon: str, budget_delta: str, hits: int, within: str, misses_share: str = "0", confidence: str = "0.95"
 ) -> Figures:
     """Tests that a budget affords for an accuracy: sharp, by Laplace noise or a sparse vector (`within` turned round).
 
@@ -170,12 +169,12 @@ def tests(
     within: How near to the threshold all tests are to be right, in sensitivities.
     """
     near, size = float(positive(within, "within")), largest_call(Budget(budget_epsilon, budget_delta), hits, "renyi")
-    asked: dict[str, Any] = {"epsilon": budget_epsilon, "hits": hits, "sure": sure}
+    asked: dict[str, Any] = {"epsilon": budget_epsilon, "hits": hits, "confidence": confidence}
     widths: dict[str, Callable[[int], float]] = {
         "sharp": lambda n: (
             accounting.sharp_width(tests=n, delta=budget_delta, misses_share=misses_share, **asked).within
         ),
-        "laplace": lambda n: sharp_widths.laplace_width(size, tests=n, sure=sure),
+        "laplace": lambda n: sharp_widths.laplace_width(size, tests=n, confidence=confidence),
         "sparse": lambda n: accounting.sparse_half_width_up(tests=n, **asked),
     }
     return {name: most_kept(width, near, hits, MOST_TESTS) for name, width in widths.items()}

@@ -141,7 +141,7 @@ class SourceOptions:
     panel: ClassVar[str] = "Rows"
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
     unit: Annotated[str | None, typer.Option(help="Column that names the privacy unit.")] = None
-    each_row: Annotated[bool, typer.Option("--each-row", help="Row-level privacy: each row is a unit.")] = False
+    row_level: Annotated[bool, typer.Option("--row-level", help="Row-level privacy: each row is a unit.")] = False
     neighbors: Annotated[str, typer.Option(help="Neighbors: add_remove or replace one unit.")] = "add_remove"
     table: Table = None
     engine: Annotated[
@@ -198,7 +198,7 @@ class LedgerOptions:
 
     panel: ClassVar[str] = "Budget"
     ledger: Annotated[str | None, typer.Option(help="Ledger file, or its URL (default: FILE.ledger).")] = None
-    witness: Annotated[
+    checkpoint: Annotated[
         Path | None, typer.Option(help="Checkpoint on another disk, against rollback of the ledger.")
     ] = None
     analyst: Annotated[str, typer.Option(help="Name of the analyst.")] = "analyst"
@@ -210,7 +210,7 @@ class BudgetOptions(LedgerOptions):
 
     budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the dataset, for all calls together.")] = None
     budget_delta: Annotated[str | None, typer.Option(help="Delta of the dataset, for all calls together.")] = None
-    approximate_delta: Annotated[
+    delta_reserve: Annotated[
         str | None, typer.Option(help="Part of --budget-delta reserved for calls with a --delta.")
     ] = None
     filter: Annotated[str | None, typer.Option(help="Privacy accounting: renyi, exact or pure.")] = None

@@ -184,7 +184,7 @@ def _options(held: Terms) -> dict[str, Any]:
     if conditions.get("relation") not in _TABLES:
         return {}
     unit = conditions.get("unit")
-    rows: dict[str, Any] = {"each_row": True} if unit is None else {"unit": unit}
+    rows: dict[str, Any] = {"row_level": True} if unit is None else {"unit": unit}
     rows["neighbors"] = _TABLES[conditions["relation"]]
     usual = {each.name: each.default for each in fields(CSVFormat)}
     dialect = {name: conditions.get(f"csv {name}", value) for name, value in usual.items()}

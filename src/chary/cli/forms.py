@@ -53,8 +53,8 @@ def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[F
 def flag(name: str) -> str:
     """How an option is typed.
 
-    >>> flag("each_row")
-    '--each-row'
+    >>> flag("row_level")
+    '--row-level'
     """
     return f"--{name.replace('_', '-')}"
 
@@ -86,11 +86,11 @@ class Options(Language):
     >>> spoken("another is opened by session.start(SparseVector(above=..., hits=3))", Options())
     'another is opened by chary ask FILE sparse-vector --above ... --hits 3'
     >>> spoken("budget=chary.Budget(epsilon=1, delta=1e-6), privacy_unit=None, monotone=False", Options())
-    '--budget-epsilon 1 --budget-delta 1e-6, --each-row, --no-monotone'
+    '--budget-epsilon 1 --budget-delta 1e-6, --row-level, --no-monotone'
     """
 
     known: frozenset[str] = frozenset()
-    each_row = "--each-row"
+    row_level = "--row-level"
 
     def _field(self, said: Said) -> str:
         """An option, alone or with its value."""

@@ -70,9 +70,9 @@ def _grow(
 ) -> commands.Found:
     """Counts of growing rows, published again as they grow; all of it is charged once, when it begins.
 
-    The number of rows must be public: --each-row --neighbors replace. The same options continue the same schedule.
+    The number of rows must be public: --row-level --neighbors replace. The same options continue the same schedule.
 
-    Example: chary rerun visits.csv --each-row --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
+    Example: chary rerun visits.csv --row-level --neighbors replace --budget-epsilon 1 --budget-delta 1e-6 --rho 0.005
     --count --by sex --keys f,m --append tuesday.csv
     """
     session.check_public_size(stated.source)

@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="The durable record of all calls.")
 File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the data.")]
 Dataset = Annotated[str | None, typer.Option(help="Dataset of the ledger (default: all).")]
 Seen = Annotated[str | None, typer.Option(help="HASH:COUNT of `chary ledger head`, which the ledger must contain.")]
-Witness = Annotated[Path | None, typer.Option(help="Write a new checkpoint of this ledger to this file.")]
+Checkpoint = Annotated[Path | None, typer.Option(help="Write a new checkpoint of this ledger to this file.")]
 Copy = Annotated[Path, typer.Argument(help="Target of the copy; an existing file is never replaced.")]
 Call = Annotated[int, typer.Argument(help="The number of the call.")]
 To = Annotated[str, typer.Argument(help="New place: a file, or the URL of a schema.")]
@@ -81,10 +81,10 @@ def verify(file: File, head: Seen = None) -> Found:
 
 @app.command()
 @plainly
-def head(file: File, witness: Witness = None) -> Found:
+def head(file: File, checkpoint: Checkpoint = None) -> Found:
     """The hash of the last entry and the number of entries: keep it elsewhere, for `verify --head`."""
     with closing(_open(file)) as ledger:
-        yield _head(ledger.head() if witness is None else ledger.witness(witness))
+        yield _head(ledger.head() if checkpoint is None else ledger.checkpoint(checkpoint))
 
 
 @app.command()

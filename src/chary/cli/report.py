@@ -157,14 +157,14 @@ def _synthetic(
 ) -> commands.Found:
     """A synthetic table drawn from a public histogram that `chary pmw` opened. Free: no row is looked at for it.
 
-    Example: chary export synthetic visits.csv made.csv --each-row --neighbors replace --rows 1000
+    Example: chary export synthetic visits.csv made.csv --row-level --neighbors replace --rows 1000
     """
     source, kept = stated.source, ledger_of(stated.source, stated.budget)
     check_public_size(source)
     if to.suffix.lower() not in ENDINGS or not writable(to) or not writable(_part(to)):
         raise InvalidParameter(
             "a synthetic table goes to a file in an existing folder that ends in .csv or .parquet, as in "
-            "chary export synthetic visits.csv made.csv --each-row --neighbors replace --rows 1000"
+            "chary export synthetic visits.csv made.csv --row-level --neighbors replace --rows 1000"
         )
     taken = kept if source.on_server else Path(source.file)
     _free_of(to, [taken, kept], force=force)

@@ -298,8 +298,8 @@ def _init(stated: Stated) -> commands.Found:
     source, place = stated.source, Path(NAME)
     if without_password(source.file) != source.file:
         raise InvalidParameter("a chary.toml is no place for a password: leave it to ~/.pgpass")
-    if (source.unit is not None) + source.each_row + (source.series is not None) != 1:
-        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    if (source.unit is not None) + source.row_level + (source.series is not None) != 1:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --row-level if every row is a unit of its own")
     if stated.settings.said.dataset is not None:
         raise InvalidParameter(f"{stated.settings.said.place} has options for {source.shown}: change them there")
     declared(source.columns), dialect(source.csv_format), blocked(source.blocks)

@@ -314,7 +314,7 @@ LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1", "ro
 # Ledgers hold keys of openings from when hits that were not said were so many.
 _USUAL_THEN: Final = 10
 # What only sharp tests are asked with.
-SHARP: Final = ("price", "tests", "sure", "value")
+SHARP: Final = ("price", "tests", "confidence", "value")
 
 
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
@@ -323,7 +323,7 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     Calls are of --epsilon, or as large as pays for --hits when the histogram is opened. With --cost, --tests
     or --value-share, optimal tests find the hard queries, and the budget pays for --hits of them.
 
-    Example: chary pmw visits.csv --columns age=BIGINT --each-row --neighbors replace --budget-epsilon 1
+    Example: chary pmw visits.csv --columns age=BIGINT --row-level --neighbors replace --budget-epsilon 1
     --budget-delta 1e-6 --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
     if stated.said["rows"] is None:

@@ -152,10 +152,10 @@ def dialect(said: list[str] | None) -> CSVFormat | None:
 
 def check_public_size(source: SourceOptions) -> None:
     """Refuse, before a ledger is made for it, a session in which the number of rows is secret."""
-    if source.series is None and not (source.each_row and source.neighbors == Neighbors.REPLACE):
+    if source.series is None and not (source.row_level and source.neighbors == Neighbors.REPLACE):
         raise InvalidParameter(
             "the number of rows is secret unless each row is a unit and neighbours replace one: "
-            "give --each-row --neighbors replace"
+            "give --row-level --neighbors replace"
         )
 
 
@@ -178,8 +178,8 @@ def _open(
     if dataset is not None and source.there:
         # A service opened them under that name; a budget is for the rows, whatever they are called.
         common["dataset"] = recorded_as(file, (usual_name(source.file, source.table, source.series), dataset))
-    common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
-    common |= {"approximate_delta": budget.approximate_delta or 0}
+    common |= {"grain": grain, "analyst": budget.analyst, "checkpoint": budget.checkpoint}
+    common |= {"delta_reserve": budget.delta_reserve or 0}
     if source.series is not None:
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
@@ -190,8 +190,8 @@ def _open(
     # The ledger has the unit of a table, and a table without its name is none that it knows.
     if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
         raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
-    if (source.unit is None) != source.each_row:
-        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    if (source.unit is None) != source.row_level:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --row-level if every row is a unit of its own")
     common |= {"table": source.table, "neighbors": source.neighbors, "infer_types": source.infer_types}
     common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv_format)}

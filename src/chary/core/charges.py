@@ -141,7 +141,7 @@ def refused(plan: Plan[Any], filter_: Filter, accounts: Accounts, block: str | N
     told += f"{percent(room)} is left" + ("" if block is None else f" in {block}")
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
-        told += f"; it also takes a delta of {failing}, and {aside} is left of approximate_delta="
+        told += f"; it also takes a delta of {failing}, and {aside} is left of delta_reserve="
     told += _ended(basic, accounts)
     fitting = _largest_that_fits(plan, filter_, accounts)
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"

@@ -63,7 +63,9 @@ class Rivals:
         """The best first; `session` only quotes, which charges nothing."""
         epsilon = self._left_for_tests(values)
         one_sided = float(
-            sparse_vector.sparse_half_width_up(epsilon=epsilon, tests=self.tests, hits=self.hits, sure=str(CONFIDENCE))
+            sparse_vector.sparse_half_width_up(
+                epsilon=epsilon, tests=self.tests, hits=self.hits, confidence=str(CONFIDENCE)
+            )
         )
         tuned = SparseVector(above=1, hits=self.hits, epsilon=epsilon, mechanism="tuned", monotone=True)
         found = session.quote(tuned, tests=self.tests, confidence=str(CONFIDENCE)).within

@@ -96,7 +96,7 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
     """The filter whose `body()` was stored in a ledger.
 
     >>> restore(Budget(epsilon=1), PureFilter(Budget(epsilon=1)).body())
-    PureFilter(budget=Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1)), approximate_delta=Fraction(0, 1))
+    PureFilter(budget=Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1)), delta_reserve=Fraction(0, 1))
     """
     if body["kind"] == "pure":
         return PureFilter(budget, Fraction(body["approximate_delta"]), body.get("steps", MAIN_STEPS))

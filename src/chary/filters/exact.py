@@ -60,7 +60,7 @@ class Listing:
     def __post_init__(self) -> None:
         if type(self.event).__name__ not in _KINDS or self.event.delta:
             raise InvalidParameter(
-                f"a menu lists {', '.join(_KINDS)}, without a delta, which is set aside by approximate_delta="
+                f"a menu lists {', '.join(_KINDS)}, without a delta, which is set aside by delta_reserve="
             )
         whole(self.tokens, "tokens")
 
@@ -317,7 +317,7 @@ class ExactFilter(Filter):
     `of_events`). What is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or
     miss, at the tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest
     schedule is taken whose curve fits next to the menu's. Other events off the menu have no cost (`NotPriced`).
-    `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
+    `delta_reserve` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
     >>> from chary.accounting import Pure, Targeted
@@ -330,14 +330,14 @@ class ExactFilter(Filter):
     grain: Fraction
     menu: tuple[menu_curve.MenuCall | Listing, ...] = (menu_curve.MenuCall(1, 1), menu_curve.MenuCall(1, 1, 1.0))
     tokens: int = field(default=0, compare=False)
-    approximate_delta: Fraction = Fraction(0)
+    delta_reserve: Fraction = Fraction(0)
     unlisted: Unlisted | None = None
     kind = "exact"
     steps = 1
 
     def __post_init__(self) -> None:
         _check_sizes(self.budget, self.grain)
-        self.check_approximate_delta()
+        self.check_delta_reserve()
         if not self.tokens:
             set_fields(self, tokens=_tokens_that_fit(self._spare, self.grain, self.menu, self.unlisted))
         if not self.tokens:
@@ -345,9 +345,7 @@ class ExactFilter(Filter):
             raise InvalidParameter(f"not one hit {calls} fits into {self.budget}")
 
     @classmethod
-    def with_revisions(
-        cls, budget: Budget, grain: Fraction, *, approximate_delta: Fraction = Fraction(0)
-    ) -> "ExactFilter":
+    def with_revisions(cls, budget: Budget, grain: Fraction, *, delta_reserve: Fraction = Fraction(0)) -> "ExactFilter":
         """A filter of NotPrior calls of one grain and of two, and of ordinary releases of any size.
 
         The tokens of releases are the cheapest that leave 11 of 12 hits of the basic call, or as many as any leave.
@@ -355,11 +353,11 @@ class ExactFilter(Filter):
         _check_sizes(budget, grain)
         (epsilon, delta), revised = budget.exact, math.ceil(_REVISED * _revision(budget, grain))
         menu = (menu_curve.MenuCall(1, 1), menu_curve.MenuCall(2, revised), menu_curve.MenuCall(1, 1, 1.0))
-        basic = min(LATTICE_TOKENS, cls(budget, grain, approximate_delta=approximate_delta).tokens)
-        chain = schedules(epsilon, delta - approximate_delta, basic)
+        basic = min(LATTICE_TOKENS, cls(budget, grain, delta_reserve=delta_reserve).tokens)
+        chain = schedules(epsilon, delta - delta_reserve, basic)
 
         def tokens(sold: Unlisted) -> int:
-            return _tokens_that_fit(Budget(epsilon, delta - approximate_delta), grain, menu, sold)
+            return _tokens_that_fit(Budget(epsilon, delta - delta_reserve), grain, menu, sold)
 
         if _is_large(budget, grain, menu, basic):
             place = _DEAR
@@ -367,8 +365,8 @@ class ExactFilter(Filter):
             wanted = min(math.ceil(_KEPT * basic), tokens(chain[-1]))
             place = least(lambda place: tokens(chain[place]) >= wanted, -1, len(chain) - 1)
         if not tokens(chain[place]):
-            return cls(budget, grain, approximate_delta=approximate_delta)
-        return cls(budget, grain, menu, approximate_delta=approximate_delta, unlisted=chain[place])
+            return cls(budget, grain, delta_reserve=delta_reserve)
+        return cls(budget, grain, menu, delta_reserve=delta_reserve, unlisted=chain[place])
 
     @classmethod
     def of_events(
@@ -377,7 +375,7 @@ class ExactFilter(Filter):
         menu: Iterable[accounting.Event | Listing],
         *,
         grain: Fraction | None = None,
-        approximate_delta: Fraction = Fraction(0),
+        delta_reserve: Fraction = Fraction(0),
     ) -> "ExactFilter":
         """A filter for a menu of the caller's: calls by their own distributions, q-targets, releases, races (`BestOf`).
 
@@ -393,19 +391,19 @@ class ExactFilter(Filter):
         [4, 5]
         """
         epsilon, delta = budget.exact
-        if not delta > approximate_delta:
-            raise InvalidParameter("the exact filter needs a delta greater than approximate_delta")
-        asked, spare = list(menu), delta - approximate_delta
+        if not delta > delta_reserve:
+            raise InvalidParameter("the exact filter needs a delta greater than delta_reserve")
+        asked, spare = list(menu), delta - delta_reserve
 
         def made(place: int) -> "ExactFilter":
             entries = listings(asked, epsilon, spare, _SCALES[place])
-            return cls(budget, grain or _usual_grain(budget, entries), entries, approximate_delta=approximate_delta)
+            return cls(budget, grain or _usual_grain(budget, entries), entries, delta_reserve=delta_reserve)
 
         first = made(0)
         basic = basic_of(first._listings)
         if len(asked) == 1 or any(isinstance(entry, Listing) for entry in asked):
             return first
-        alone = cls(budget, first.grain, (Listing(basic.event, 1),), approximate_delta=approximate_delta).tokens
+        alone = cls(budget, first.grain, (Listing(basic.event, 1),), delta_reserve=delta_reserve).tokens
         if _is_large(budget, first.grain, first.menu, first.tokens):
             return first
 
@@ -418,9 +416,9 @@ class ExactFilter(Filter):
     def _spare(self) -> Budget:
         """The budget that is left for the curve."""
         epsilon, delta = self.budget.exact
-        if self.approximate_delta and not delta > self.approximate_delta:
-            raise InvalidParameter("the exact filter needs a delta greater than approximate_delta")
-        return Budget(epsilon, delta - self.approximate_delta)
+        if self.delta_reserve and not delta > self.delta_reserve:
+            raise InvalidParameter("the exact filter needs a delta greater than delta_reserve")
+        return Budget(epsilon, delta - self.delta_reserve)
 
     @property
     def capacity(self) -> Amount:
@@ -495,7 +493,7 @@ class ExactFilter(Filter):
 
     def body(self) -> dict[str, Any]:
         menu = [call.body() if isinstance(call, Listing) else [call.steps, call.tokens, call.q] for call in self.menu]
-        apart = {"approximate_delta": str(self.approximate_delta)} if self.approximate_delta else {}
+        apart = {"approximate_delta": str(self.delta_reserve)} if self.delta_reserve else {}
         sold = {"unlisted": self.unlisted.body()} if self.unlisted else {}
         return {"kind": self.kind, "grain": str(self.grain), "menu": menu, "tokens": self.tokens} | apart | sold
 

@@ -100,14 +100,14 @@ class Filter(ABC):
     A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
     own. Only the whole budget is one (a miss is charged nothing, yet reveals a little).
 
-    Costs are rounded up and the capacity is rounded down. `approximate_delta` is the part of the budget's delta set
+    Costs are rounded up and the capacity is rounded down. `delta_reserve` is the part of the budget's delta set
     aside for (epsilon, delta)-DP events, whose deltas add up.
     """
 
     kind: str
     budget: Budget
     steps: int
-    approximate_delta: Fraction
+    delta_reserve: Fraction
 
     @property
     @abstractmethod
@@ -195,10 +195,10 @@ class Filter(ABC):
     def describe(self) -> str:
         """One clause of English for statements."""
 
-    def check_approximate_delta(self) -> None:
-        """Refuse an `approximate_delta` that is negative or more than the budget's delta."""
-        if not 0 <= self.approximate_delta <= self.budget.exact[1]:
-            raise InvalidParameter("approximate_delta must lie between 0 and the budget's delta")
+    def check_delta_reserve(self) -> None:
+        """Refuse a `delta_reserve` that is negative or more than the budget's delta."""
+        if not 0 <= self.delta_reserve <= self.budget.exact[1]:
+            raise InvalidParameter("delta_reserve must lie between 0 and the budget's delta")
 
     @cached_property
     def basic_steps(self) -> int:
@@ -232,15 +232,15 @@ class Filter(ABC):
 
     def delta_capacity(self) -> int:
         """Steps of delta that approximate events may use up."""
-        return steps_down(self.approximate_delta, DELTA_STEPS)
+        return steps_down(self.delta_reserve, DELTA_STEPS)
 
     def delta_cost(self, event: Event) -> int:
         """Steps of delta of one event; `NotPriced` if none was set aside."""
         cost = steps_up(event.delta, DELTA_STEPS)
-        if cost and not self.approximate_delta:
+        if cost and not self.delta_reserve:
             raise NotPriced(
                 f"this call fails with probability {plain(event.delta)}, and no delta was set aside for such calls: "
-                f"open the session with approximate_delta={plain(event.delta)} or more"
+                f"open the session with delta_reserve={plain(event.delta)} or more"
             )
         return cost
 
@@ -266,12 +266,12 @@ class PureFilter(Filter):
     """
 
     budget: Budget
-    approximate_delta: Fraction = Fraction(0)
+    delta_reserve: Fraction = Fraction(0)
     steps: int = field(default=MAIN_STEPS, repr=False)
     kind = "pure"
 
     def __post_init__(self) -> None:
-        self.check_approximate_delta()
+        self.check_delta_reserve()
 
     @property
     def capacity(self) -> Amount:
@@ -303,7 +303,7 @@ class PureFilter(Filter):
         return self.charged(amount), amount.delta / DELTA_STEPS
 
     def body(self) -> dict[str, Any]:
-        return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)} | self.counted()
+        return {"kind": self.kind, "approximate_delta": str(self.delta_reserve)} | self.counted()
 
     def describe(self) -> str:
         return "adding up epsilons (pure filter: hits and misses cost the same)"
@@ -327,28 +327,28 @@ class RenyiFilter(Filter):
 
     budget: Budget
     order: Fraction
-    approximate_delta: Fraction = Fraction(0)
+    delta_reserve: Fraction = Fraction(0)
     steps: int = field(default=MAIN_STEPS, repr=False)
     kind = "renyi"
 
     def __post_init__(self) -> None:
         if self.order <= 1:
             raise InvalidParameter("order must be greater than 1")
-        self.check_approximate_delta()
+        self.check_delta_reserve()
         if self._log_moment <= 0:
             raise InvalidParameter(f"nothing fits into {self.budget}: smaller calls or a larger budget would")
 
     @classmethod
     def best(
-        cls, budget: Budget, *, grain: Fraction | None = None, approximate_delta: Fraction = Fraction(0)
+        cls, budget: Budget, *, grain: Fraction | None = None, delta_reserve: Fraction = Fraction(0)
     ) -> "RenyiFilter":
         """The filter of the order that affords most hits of `grain`-DP calls (or most zCDP if grain is None)."""
-        order = choose_order(budget.exact[0], _spare_delta(budget, approximate_delta), grain)
-        return cls(budget, order, approximate_delta)
+        order = choose_order(budget.exact[0], _spare_delta(budget, delta_reserve), grain)
+        return cls(budget, order, delta_reserve)
 
     @cached_property
     def _log_moment(self) -> Fraction:
-        return capacity_down(self.budget.exact[0], _spare_delta(self.budget, self.approximate_delta), self.order)
+        return capacity_down(self.budget.exact[0], _spare_delta(self.budget, self.delta_reserve), self.order)
 
     @property
     def capacity(self) -> Amount:
@@ -372,24 +372,24 @@ class RenyiFilter(Filter):
 
     def promised(self, amount: Amount) -> tuple[float, float]:
         """What the log-moment gives at the budget's delta."""
-        spare = _spare_delta(self.budget, self.approximate_delta)
+        spare = _spare_delta(self.budget, self.delta_reserve)
         found = epsilon_up(Fraction(amount.main, self.steps), self.order, spare)
         return float(found), float(spare) + amount.delta / DELTA_STEPS
 
     def body(self) -> dict[str, Any]:
-        sizes = {"order": str(self.order), "approximate_delta": str(self.approximate_delta)}
+        sizes = {"order": str(self.order), "approximate_delta": str(self.delta_reserve)}
         return {"kind": self.kind} | sizes | self.counted()
 
     def describe(self) -> str:
         return "a Renyi filter (misses are free)"
 
 
-def _spare_delta(budget: Budget, approximate_delta: Fraction) -> Fraction:
+def _spare_delta(budget: Budget, delta_reserve: Fraction) -> Fraction:
     """The delta that converts the log-moment; `InvalidParameter` if none is left."""
-    spare = budget.exact[1] - approximate_delta
+    spare = budget.exact[1] - delta_reserve
     if spare <= 0:
         raise InvalidParameter(
-            f"the Renyi filter needs a delta greater than approximate_delta: {plain(budget.exact[1])} is not more than "
-            f"{plain(approximate_delta)}"
+            f"the Renyi filter needs a delta greater than delta_reserve: {plain(budget.exact[1])} is not more than "
+            f"{plain(delta_reserve)}"
         )
     return spare

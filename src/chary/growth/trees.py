@@ -141,9 +141,10 @@ class HistogramTree:
 
     A question about a range asks the fewest nodes that make it up. Each is a run of `PMW` over its blocks, opened when
     it is first needed. `call` says its universe, alpha and accuracy. `hits=`, `price=` or `epsilon=` are those of a
-    node of `rows=` rows, and a node of m times the rows has `m**2` times the hits. With `tests=` and `sure=` alone each
-    node has the least privacy cost at its size. `size` is the release of `count()` that each block pays once: the sizes
-    of nodes are sums of these. With `warm`, a new node starts from the nearest one that has learned anything.
+    node of `rows=` rows, and a node of m times the rows has `m**2` times the hits. With `tests=` and `confidence=`
+    alone each node has the least privacy cost at its size. `size` is the release of `count()` that each block pays
+    once: the sizes of nodes are sums of these. With `warm`, a new node starts from the nearest one that has learned
+    anything.
 
     Guarantee: that of the session. Each node is charged in its own blocks alone: a block pays for the nodes that
     contain it, one for each power of two. Each node is accurate as `PMW` says, and so is their mean. Blocks that are

@@ -209,7 +209,7 @@ class Ledger:
         voided: another kind or body, or other parts, raise `RequestConflict`. `anywhere` takes any parts.
         """
         # Only once the checkpoint knows it: whoever settled it may have died before.
-        with self.store.witnessed() as state:
+        with self.store.kept() as state:
             state.account(dataset)
             found = state.asked(Key(dataset, records.label(analyst, "analyst"), records.label(request, "request")))
             if found is None:
@@ -341,12 +341,12 @@ class Ledger:
         with self.store.reading() as state:
             return state.holds(head)
 
-    def witness(self, path: str | Path) -> entries.Head:
-        """Make a new checkpoint that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
+    def checkpoint(self, path: str | Path) -> entries.Head:
+        """Make a new checkpoint that knows this ledger; `chary.open(..., checkpoint=path)` asks it from then on.
 
         It takes the place of a checkpoint; any other file that is there raises `InvalidParameter`.
         """
-        return self.store.witness(Path(path))
+        return self.store.checkpoint(Path(path))
 
     def close(self) -> None:
         """Let go of everything; later calls raise `LedgerError`, another `close` does nothing."""

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, func, select, tuple_, update
 from chary.addresses import Address, file_of, is_server
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import entries, records, verification
+from chary.ledger.checkpoint import holds
 from chary.ledger.ledger import Ledger
 from chary.ledger.memory import MemoryStore
 from chary.ledger.sql import schema
@@ -21,14 +22,13 @@ from chary.ledger.sqlite import store as sqlite
 from chary.ledger.sqlite.files import create, engine_of
 from chary.ledger.sqlite.store import SqliteUpkeep, lay_out
 from chary.ledger.store import Progress
-from chary.ledger.witness import holds
 
 IN_MEMORY: Final = ":memory:"
 
 # Where a ledger is: a file, or a schema of a server; and how it is opened.
 
 
-def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None) -> Ledger:
+def open_ledger(target: str | Path, *, timeout: float = 30.0, checkpoint: str | Path | None = None) -> Ledger:
     """Open, or make, the ledger at a path, or at a URL that begins with `sqlite:` or `postgresql:`; ":memory:" is a new
     one that nobody else has, for throwaway sessions.
 
@@ -48,15 +48,15 @@ def open_ledger(target: str | Path, *, timeout: float = 30.0, witness: str | Pat
     >>> again.close()
     """
     if str(target) == IN_MEMORY:
-        if witness is not None:
+        if checkpoint is not None:
             raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
         return Ledger(MemoryStore())
     if not is_server(target):
-        return Ledger(sqlite.sqlite_store(target, timeout, witness))
+        return Ledger(sqlite.sqlite_store(target, timeout, checkpoint))
     _driver()
     from chary.ledger.postgresql.store import postgres_store  # noqa: PLC0415
 
-    return Ledger(postgres_store(str(target), timeout, witness))
+    return Ledger(postgres_store(str(target), timeout, checkpoint))
 
 
 def ledger_exists(target: str | Path) -> bool:

@@ -45,9 +45,9 @@ class MemoryStore:
                 raise LedgerError("a ledger in memory belongs to one process: keep it in a file to share a budget")
             yield self._held
 
-    reading = witnessed = writing
+    reading = kept = writing
 
-    def witness(self, path: Path) -> Head:
+    def checkpoint(self, path: Path) -> Head:
         """Nobody can put an older copy in its place."""
         raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
 

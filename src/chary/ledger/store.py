@@ -158,10 +158,10 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Transaction]:
         """A short transaction that reads one state."""
 
-    def witnessed(self) -> AbstractContextManager[Transaction]:
+    def kept(self) -> AbstractContextManager[Transaction]:
         """One that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
 
-    def witness(self, path: Path) -> Head:
+    def checkpoint(self, path: Path) -> Head:
         """Make a new checkpoint that knows the ledger as it is."""
 
     def verify(self, progress: Progress | None) -> Verification:

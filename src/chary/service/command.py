@@ -335,7 +335,7 @@ def demo_config(folder: Path, **service: object) -> ServiceConfig:
     parquet.write_table(first_year(), folder / "people.parquet")
     dataset = {
         "file": "people.parquet",
-        "each-row": True,
+        "row-level": True,
         "neighbors": "replace",
         "budget-epsilon": "1",
         "budget-delta": "1e-6",

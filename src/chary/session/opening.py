@@ -21,13 +21,13 @@ from chary.data.source import Folder
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import IN_MEMORY, Ledger, Terms, ledger_exists, open_ledger
+from chary.ledger.checkpoint import check_apart
 from chary.ledger.sqlite import files
-from chary.ledger.witness import check_apart
 from chary.numbers import Number, exact, plain, positive
 from chary.session.session import Session, check_types, entry_budget, read_as
 from chary.upcasting import repair_races
 
-# Where a session's ledger is, and who witnesses how far it went.
+# Where a session's ledger is, and what keeps how far it went.
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Place:
     """Where the ledger is, and the checkpoint of how far it went."""
 
     ledger: str | Path | Ledger
-    witness: str | Path | None = None
+    checkpoint: str | Path | None = None
 
     @property
     def missing(self) -> bool:
@@ -46,10 +46,10 @@ class Place:
         if not isinstance(self.ledger, (str, Path)) or str(self.ledger) == IN_MEMORY:
             return False
         if not is_server(self.ledger):
-            check_apart(file_of(self.ledger), self.witness)
+            check_apart(file_of(self.ledger), self.checkpoint)
         if ledger_exists(self.ledger):
             return False
-        if self.witness is not None and Path(self.witness).exists():
+        if self.checkpoint is not None and Path(self.checkpoint).exists():
             raise LedgerCorrupted(
                 "the ledger is gone, and its checkpoint is there: restore the newest copy of the ledger"
             )
@@ -63,8 +63,8 @@ class Place:
     def open(self) -> Ledger:
         """The ledger itself, or the one that was handed in."""
         if isinstance(self.ledger, (str, Path)):
-            return open_ledger(self.ledger, witness=self.witness)
-        if self.witness is not None:
+            return open_ledger(self.ledger, checkpoint=self.checkpoint)
+        if self.checkpoint is not None:
             raise InvalidParameter("only a ledger that is opened by its path or its URL has a checkpoint")
         return self.ledger
 
@@ -288,7 +288,7 @@ class BudgetChoice:
             raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
         self.budget, self.kind, self.blocks = budget, kind, blocks
         self.grain = None if grain is None else positive(grain, "grain")
-        self.approximate = exact(approximate, "approximate_delta")
+        self.approximate = exact(approximate, "delta_reserve")
         self.menu = None if menu is None else tuple(menu)
         if self.menu is not None and kind not in (None, "exact"):
             raise InvalidParameter('a menu is that of the exact filter: filter="exact", menu=[...]')
@@ -303,14 +303,14 @@ class BudgetChoice:
         if kind == "pure":
             return PureFilter(self.budget, self.approximate).for_new_data()
         if kind == "renyi":
-            filter_ = RenyiFilter.best(self.budget, grain=self.grain, approximate_delta=self.approximate)
+            filter_ = RenyiFilter.best(self.budget, grain=self.grain, delta_reserve=self.approximate)
             return filter_.for_new_data()
         if self.grain is None:
             raise InvalidParameter('the exact filter needs the epsilon of a call: filter="exact", grain=0.02')
-        return ExactFilter.with_revisions(self.budget, self.grain, approximate_delta=self.approximate)
+        return ExactFilter.with_revisions(self.budget, self.grain, delta_reserve=self.approximate)
 
     def _listed(self, budget: Budget, menu: tuple[Event | Listing, ...]) -> ExactFilter:
-        return ExactFilter.of_events(budget, menu, grain=self.grain, approximate_delta=self.approximate)
+        return ExactFilter.of_events(budget, menu, grain=self.grain, delta_reserve=self.approximate)
 
     def agrees_with(self, held: Filter) -> None:
         """Whatever the caller said must be what the ledger holds."""
@@ -321,8 +321,8 @@ class BudgetChoice:
             )
         if self.kind is not None and self.kind != held.kind:
             raise LedgerMismatch(f"the ledger has the {held.kind} filter for this dataset, not {self.kind}")
-        if self.approximate and self.approximate != held.approximate_delta:
-            raise LedgerMismatch(f"the ledger sets {plain(held.approximate_delta)} of delta aside, not as asked")
+        if self.approximate and self.approximate != held.delta_reserve:
+            raise LedgerMismatch(f"the ledger sets {plain(held.delta_reserve)} of delta aside, not as asked")
         if isinstance(held, ExactFilter) and self.grain not in (None, held.grain):
             raise LedgerMismatch(f"the ledger's exact filter has grain {plain(held.grain)}, not as asked")
         if self.menu is not None and not self._lists_the_same(held):
@@ -404,7 +404,7 @@ def open(
     entries_per_unit: int | None = None,
     filter: str | None = None,
     grain: Number | None = None,
-    approximate_delta: Number = 0,
+    delta_reserve: Number = 0,
     menu: Sequence[Event | Listing] | None = None,
     blocks: Blocks | None = None,
     dataset: str | None = None,
@@ -415,7 +415,7 @@ def open(
     csv: CSVFormat | None = None,
     infer_types: bool = False,
     engine: Any = None,
-    witness: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
@@ -444,7 +444,7 @@ def open(
     - `filter`: "renyi" for any mixture of calls, the default with a delta. "exact" for calls of one size, up to twice
       `grain`, which has the most hits. "pure" for delta 0. `grain`: the usual epsilon of a call, to which a new filter
       is tuned.
-    - `approximate_delta`: the part of delta that is reserved for (epsilon, delta)-DP calls.
+    - `delta_reserve`: the part of delta that is reserved for (epsilon, delta)-DP calls.
     - `menu`: the events that an exact filter can cost, such as `[Targeted("0.02"), BoundaryCall("0.02"),
       BestOf(2)]`; `grain` is then only the resolution of the curve (see `ExactFilter.of_events`).
     - `blocks`: one budget for each block of time, such as `chary.Blocks("day", every="month", since="2012-01")`. The
@@ -463,7 +463,7 @@ def open(
     - `ledger`: a file that is kept for ever and shared by all who ask this dataset. Many machines share the URL of a
       schema, `postgresql://user@host/database?schema=visits`; throwaway sessions use ":memory:". By default it is
       next to a file or a folder, `visits.csv.ledger`, also for the command and the service.
-    - `witness`: a checkpoint file on another disk. It gets the head of the ledger before any answer, so that older
+    - `checkpoint`: a checkpoint file on another disk. It gets the head of the ledger before any answer, so that older
       copies of the ledger are refused.
     - `dataset`: its name in the ledger, by default the stem of the file. A second dataset in a ledger has a budget
       of its own and must be named. `analyst`: who asks, for quotas.
@@ -494,8 +494,8 @@ def open(
     limit = None if entries_per_unit is None else _entry_limit(neighbor_relation, entries_per_unit)
     if limit is not None and isinstance(budget, Budget):
         budget = entry_budget(budget, limit.most)
-    choice = BudgetChoice(budget, filter, grain, approximate_delta, menu, blocks)
-    place = Place(usual_ledger(source) if ledger is None else ledger, witness)
+    choice = BudgetChoice(budget, filter, grain, delta_reserve, menu, blocks)
+    place = Place(usual_ledger(source) if ledger is None else ledger, checkpoint)
     rows = RowTable.open(
         source,
         neighbor_relation=neighbor_relation if limit is None else NeighborRelation(neighbors, None),
@@ -530,14 +530,14 @@ def open_counts(
     budget: Budget | None = None,
     filter: str | None = None,
     grain: Number | None = None,
-    approximate_delta: Number = 0,
+    delta_reserve: Number = 0,
     order_by: str | None = None,
     labels: str | None = None,
     csv: CSVFormat | None = None,
     table: str | None = None,
     dataset: str | None = None,
     analyst: str = "analyst",
-    witness: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
@@ -546,11 +546,11 @@ def open_counts(
     The `table` of a server needs `order_by`, a column that distinguishes all rows: it has no order by itself.
 
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
-    unit can change must be known to anyone who made the series. `approximate_delta` is as for `open`. Ask it with
+    unit can change must be known to anyone who made the series. `delta_reserve` is as for `open`. Ask it with
     `session.release_if(session.series(), ...)`.
     """
-    choice = BudgetChoice(budget, filter, grain, approximate_delta)
-    place = Place(usual_ledger(source) if ledger is None else ledger, witness)
+    choice = BudgetChoice(budget, filter, grain, delta_reserve)
+    place = Place(usual_ledger(source) if ledger is None else ledger, checkpoint)
     read: dict[str, Any] = {"order_by": order_by, "labels": labels, "csv": csv, "table": table}
     rows = Series.open(source, column=column, sensitivity=sensitivity, **read)
     return session_of(
@@ -573,10 +573,10 @@ def open_votes(
     budget: Budget | None = None,
     filter: str | None = None,
     grain: Number | None = None,
-    approximate_delta: Number = 0,
+    delta_reserve: Number = 0,
     menu: Sequence[Event | Listing] | None = None,
     analyst: str = "analyst",
-    witness: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
@@ -600,10 +600,10 @@ def open_votes(
         budget=budget,
         filter=filter,
         grain=grain,
-        approximate_delta=approximate_delta,
+        delta_reserve=delta_reserve,
         menu=menu,
         analyst=analyst,
-        witness=witness,
+        checkpoint=checkpoint,
         unsafe_noise=unsafe_noise,
         on_step=on_step,
     )
@@ -617,10 +617,10 @@ def open_rows(
     budget: Budget | None = None,
     filter: str | None = None,
     grain: Number | None = None,
-    approximate_delta: Number = 0,
+    delta_reserve: Number = 0,
     menu: Sequence[Event | Listing] | None = None,
     analyst: str = "analyst",
-    witness: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
@@ -640,9 +640,9 @@ def open_rows(
         undo.callback(rows.close)
         if not isinstance(dataset, str) or not dataset:
             raise InvalidParameter("dataset must be a name, such as dataset='votes'")
-        choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
+        choice = BudgetChoice(budget, filter, grain, delta_reserve, menu)
         undo.pop_all()
-    return session_of(rows, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
+    return session_of(rows, choice, Place(ledger, checkpoint), (dataset, dataset), analyst, unsafe_noise, on_step)
 
 
 def session_of(

@@ -326,7 +326,7 @@ class Verbs(ABC):
         price: Number | None = None,
         within: Number | None = None,
         tests: int | None = None,
-        sure: Number | None = None,
+        confidence: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
     ) -> bool | answers.TestedKeys:
@@ -343,7 +343,7 @@ class Verbs(ABC):
             price=price,
             within=within,
             tests=tests,
-            sure=sure,
+            confidence=confidence,
             below_margin=below_margin,
         )
         found = self.ask(call, request=request)
@@ -373,7 +373,7 @@ class Verbs(ABC):
         price: Number | None = None,
         within: Number | None = None,
         tests: int | None = None,
-        sure: Number | None = None,
+        confidence: Number | None = None,
         value: Number | None = None,
         below_margin: bool | None = None,
         request: str | None = None,
@@ -392,7 +392,7 @@ class Verbs(ABC):
             price=price,
             within=within,
             tests=tests,
-            sure=sure,
+            confidence=confidence,
             value=value,
             below_margin=below_margin,
         )

@@ -13,8 +13,8 @@ BUDGET = {"epsilon": 1, "delta": "1e-6"}
 
 
 def test_figures_are_those_of_the_calculators():
-    for choice in sharp_menu(**BUDGET, tests=1000, hits=(3, 30), sure="0.9"):
-        asked = {"tests": 1000, "hits": choice.hits, "sure": "0.9"}
+    for choice in sharp_menu(**BUDGET, tests=1000, hits=(3, 30), confidence="0.9"):
+        asked = {"tests": 1000, "hits": choice.hits, "confidence": "0.9"}
         assert choice.alone == sharp_width(**BUDGET, **asked).within
         assert choice.agreed == sharp_width(**BUDGET, **asked, misses_share="best").within
         assert choice.sparse == sparse_half_width_up(epsilon=1, **asked)
@@ -50,7 +50,7 @@ def test_a_budget_too_small_for_a_test_leaves_the_sparse_vector():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"tests": 0}, {"value": 0}, {"value": 1}, {"delta": 0}, {"sure": 1}, {"epsilon": -1}]
+    "wrong", [{"tests": 0}, {"value": 0}, {"value": 1}, {"delta": 0}, {"confidence": 1}, {"epsilon": -1}]
 )
 def test_bad_input_is_refused(wrong):
     with pytest.raises(InvalidParameter):

@@ -246,7 +246,7 @@ def test_the_wrapper_of_a_law_but_for_delta_is_that_of_the_law_but_for_twice_as_
     "make", [lambda a: Boundary(a), lambda a: Boundary(a, runs=3), lambda a: Boundary(a, runs=2, publish=True)]
 )
 def test_a_delta_is_paid_for_each_run_and_twice_by_the_wrapper(opened, make):
-    session = opened(budget=Budget(epsilon=1, delta="1e-6"), grain="0.02", approximate_delta="1e-7")
+    session = opened(budget=Budget(epsilon=1, delta="1e-6"), grain="0.02", delta_reserve="1e-7")
     plain, failing = stated(1, 0), stated(1, 0, delta="1e-9")
     with_delta, without = (make(each).plan(session.spine).price(session.spine.filter) for each in (failing, plain))
     times = 3 if make(plain).runs == 3 else 2
@@ -260,7 +260,7 @@ def test_a_delta_is_paid_for_each_run_and_twice_by_the_wrapper(opened, make):
 
 def test_a_delta_is_paid_beside_tokens(opened):
     session = opened(
-        budget=Budget(epsilon=1, delta="1e-6"), approximate_delta="1e-7", menu=[TwiceCall("0.02"), BoundaryCall("0.02")]
+        budget=Budget(epsilon=1, delta="1e-6"), delta_reserve="1e-7", menu=[TwiceCall("0.02"), BoundaryCall("0.02")]
     )
     for made in (
         Boundary(stated("1/2", "1/2", delta="1e-9")),

@@ -138,7 +138,7 @@ def test_it_reads_the_columns_it_named(opened):
 
 
 def test_deltas_are_paid_hit_or_miss(opened):
-    session = opened(grain="0.02", approximate_delta="5e-7")
+    session = opened(grain="0.02", delta_reserve="5e-7")
     algorithm = fixed(7, delta="1e-7")
     session.ask(RunAlgorithm(algorithm, prior=7))
     assert spent(session) == Amount(0, 10**11)

@@ -154,7 +154,7 @@ def test_a_loss_that_is_none_is_charged_the_worst_and_told_without_data(opened, 
 
 
 def test_a_delta_is_paid_whatever_was_reported(opened):
-    session = opened(budget=Budget(epsilon=1, delta="1e-6"), filter="pure", approximate_delta="1e-6")
+    session = opened(budget=Budget(epsilon=1, delta="1e-6"), filter="pure", delta_reserve="1e-6")
     told = Algorithm("told", lambda rows, source: 7, epsilon="0.1", delta="1e-7", loss=lambda told: "0.01")
     session.ask(RunAlgorithm(told))
     assert spent(session) == Amount(MAIN_STEPS // 100, 10**11)

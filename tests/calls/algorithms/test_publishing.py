@@ -144,7 +144,7 @@ def test_a_condition_cannot_change_what_is_held(session):
 
 
 def test_a_delta_is_paid_once_hit_or_miss(opened):
-    session = opened(grain="0.02", approximate_delta="5e-7")
+    session = opened(grain="0.02", delta_reserve="5e-7")
     held = session.ask(PublishIf(fixed(7, delta="1e-7"), when=NEVER))
     assert spent(session) == Amount(0, 10**11)
     held.widen(when=ALWAYS)

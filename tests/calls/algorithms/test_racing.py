@@ -192,7 +192,7 @@ def asked_by_an_earlier_version(opened, place, monkeypatch, number):
 
 
 def test_the_delta_of_an_algorithm_is_paid_hit_or_miss(opened):
-    session = opened(grain="0.02", approximate_delta="5e-7")
+    session = opened(grain="0.02", delta_reserve="5e-7")
     race = session.start(MultiTarget(["a", "b"]))
     algorithm = Algorithm("rough", lambda rows, source: 1, epsilon="0.01", delta="1e-9")
     price = session.spine.filter.price(Targeted("0.01", None, "1e-9"))

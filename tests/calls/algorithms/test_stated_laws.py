@@ -153,7 +153,7 @@ def test_the_best_q_and_the_price_of_laws():
 
 
 def test_its_delta_is_paid_hit_or_miss(opened):
-    session = opened(grain="0.02", approximate_delta="1e-7")
+    session = opened(grain="0.02", delta_reserve="1e-7")
     session.ask(RunAlgorithm(stated(delta="1e-9"), prior="a"))
     assert spent(session).delta == 10**9
 

@@ -41,7 +41,7 @@ def test_calls_are_charged_like_as_much_noise_of_that_rho(session, calls):
 
 
 def test_the_native_charge_is_far_below_that_of_its_epsilon_and_delta():
-    given = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "approximate_delta": "5e-7"}
+    given = {"privacy_unit": None, "neighbors": "replace", "ledger": ":memory:", "delta_reserve": "5e-7"}
     shares = []
     for sizes in ({"rho": "0.001"}, {"epsilon": "0.24", "delta": "5e-7"}):
         with chary.open(visits(), budget=USUAL, **given) as opened:

@@ -249,7 +249,7 @@ RULES = [{"stop": "renyi"}, {"stop": "self-reporting", "runs": 20}, {"stop": "wh
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rules_with_a_delta_charge_it_and_stop_between_runs(opened, scripted, rule):
-    session = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6", neighbors="replace")
+    session = opened(budget=Budget(epsilon=3, delta=1e-5), delta_reserve="5e-6", neighbors="replace")
     runs = runs_of(1, **WITH_DELTA, **rule, high=1000, threshold=500, threshold_noise=100)
     with pytest.raises(InvalidQuery, match="sensitivity"):
         session.start(runs).ask(count())
@@ -257,11 +257,11 @@ def test_rules_with_a_delta_charge_it_and_stop_between_runs(opened, scripted, ru
     at_most = Repeated(ThresholdRun(runs.terms.noise), runs.machine.rule.runs)
     assert paid == session.spine.filter.price(at_most).hit
     assert paid.main < session.spine.filter.price(Approximate(1, "1e-6")).hit.main
-    pure = opened(budget=Budget(epsilon=3, delta=1e-5), filter="pure", approximate_delta="5e-6", neighbors="replace")
+    pure = opened(budget=Budget(epsilon=3, delta=1e-5), filter="pure", delta_reserve="5e-6", neighbors="replace")
     pure.start(runs)
     assert spent(pure) == pure.spine.filter.price(Approximate(1, "1e-6")).hit
     wide = runs_of(1, **(WITH_DELTA | {"sensitivity": 1}), **rule, high=1000, threshold=500, threshold_noise=100)
-    run = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6").start(wide)
+    run = opened(budget=Budget(epsilon=3, delta=1e-5), delta_reserve="5e-6").start(wide)
     scripted += [False, True] * 200
     found = run.ask(count().by("age", range(300)))
     assert run.state.told == STOPPED

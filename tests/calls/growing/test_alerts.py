@@ -232,7 +232,7 @@ def test_each_version_tests_every_group_and_the_bar_is_placed_for_all_of_them(me
     assert by_zone.within == alone.within
     assert by_zone.within.tests == 3 * 52
     assert by_zone.within.error > fewer.within.error
-    terms = {"above": 400, "within": 120, "sure": "0.9"}
+    terms = {"above": 400, "within": 120, "confidence": "0.9"}
     grouped = session.start(Alert(HIGH.by("zone", ZONES), tests=52, **terms))
     single = session.start(Alert(HIGH, tests=3 * 52, **terms))
     assert grouped.law.tests.event == single.law.tests.event

@@ -61,7 +61,10 @@ def test_a_published_count_is_unbiased_whatever_made_it_be_published(opened):
 
 
 def test_it_goes_on_after_a_restart_with_the_price_that_was_stored(opened, tmp_path):
-    place, call = tmp_path / "visits.ledger", IndividualTests(hits=2, within=300, tests=100, sure="0.9", value="0.3")
+    place, call = (
+        tmp_path / "visits.ledger",
+        IndividualTests(hits=2, within=300, tests=100, confidence="0.9", value="0.3"),
+    )
     session = opened(budget=BUDGET, ledger=place)
     stream = session.start(call)
     state, quote = stream.state, stream.quote(count(), above=0)
@@ -84,7 +87,7 @@ def test_it_goes_on_after_a_restart_with_the_price_that_was_stored(opened, tmp_p
         ({"price": "0.1", "epsilon": "0.1"}, "exclude one another"),
         ({"within": 5}, "give tests="),
         ({"epsilon": "0.1", "value": "0.5"}, "belongs to an optimal test"),
-        ({"price": "0.1", "sure": "0.5"}, "give tests="),
+        ({"price": "0.1", "confidence": "0.5"}, "give tests="),
     ],
 )
 def test_what_is_said_twice_or_halfway_is_refused(how, told):

@@ -119,7 +119,7 @@ def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
 
 # Gaussian noise by (epsilon, delta)
 
-HALF = {"budget": Budget(epsilon=2, delta="2e-6"), "approximate_delta": "1e-6"}
+HALF = {"budget": Budget(epsilon=2, delta="2e-6"), "delta_reserve": "1e-6"}
 
 
 def test_noise_by_delta_keeps_the_promise_on_the_grid(opened):
@@ -189,10 +189,10 @@ def test_whichever_event_is_cheaper_is_charged(opened):
     session.release(count(), epsilon="0.3", delta="1e-9")
     noise = drawn(session, count(), delta="1e-9")
     assert spent(session) == filter_.price(ZeroConcentrated(1 / (2 * noise.sigma_squared))).hit
-    pure = opened(budget=Budget(epsilon=1, delta="1e-6"), filter="pure", approximate_delta="1e-6")
+    pure = opened(budget=Budget(epsilon=1, delta="1e-6"), filter="pure", delta_reserve="1e-6")
     pure.release(count(), epsilon="0.25", delta="1e-7")
     assert spent(pure) == pure.spine.filter.price(Approximate("0.25", "1e-7")).hit == Amount(25 * 10**13, 10**11)
-    large = opened(budget=Budget(epsilon=10, delta="1e-3"), approximate_delta="9e-4", filter="renyi")
+    large = opened(budget=Budget(epsilon=10, delta="1e-3"), delta_reserve="9e-4", filter="renyi")
     large.release(count(), epsilon="0.05", delta="0.0001")
     prices = [large.spine.filter.price(made(large, count(), epsilon="0.05", delta="0.0001").event).hit.main]
     prices.append(large.spine.filter.price(Approximate("0.05", "0.0001")).hit.main)

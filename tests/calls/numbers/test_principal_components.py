@@ -104,7 +104,7 @@ def test_intervals_and_angles_hold(size):
     data = frame(3000)
     rows = counted(data, 1000) / 1000
     values, vectors = np.linalg.eigh(np.cov(rows.T, bias=True))
-    session = opened(data, budget=Budget(10**4, "0.1"), approximate_delta="0.05", unsafe_noise=Seeded(3))
+    session = opened(data, budget=Budget(10**4, "0.1"), delta_reserve="0.05", unsafe_noise=Seeded(3))
     missed = beyond = 0
     for number in range(60):
         found = session.ask(PrincipalComponents(RANGES, **size), request=str(number))

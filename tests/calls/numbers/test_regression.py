@@ -19,7 +19,7 @@ from chary.noise import Seeded
 from tests.session.kit import PLENTY, spent
 
 RANGES = {"age": (0, 90), "dose": (0, 8), "cost": (-100, 300)}
-ROOM = {"budget": Budget(10**9, "0.1"), "approximate_delta": "0.05"}
+ROOM = {"budget": Budget(10**9, "0.1"), "delta_reserve": "0.05"}
 CALL = LinearRegression("cost", RANGES, rho="0.5")
 TIMES = 200
 PANEL = Path(chary.__file__).parent / "demo" / "randhie_stream.csv.gz"
@@ -88,7 +88,7 @@ def test_what_has_no_moments_cannot_be_refitted(wrong):
 
 
 def test_it_is_charged_as_its_size_says():
-    session = opened(frame(50), budget=Budget(1, "1e-4"), approximate_delta="1e-5")
+    session = opened(frame(50), budget=Budget(1, "1e-4"), delta_reserve="1e-5")
     price, paid = session.spine.filter.price, spent(session)
     rho = zero_concentrated_rho_down(epsilon=Fraction(1, 10), delta=Fraction(1, 10**7))
     for size, event in [

@@ -70,7 +70,7 @@ def test_it_is_answered_and_priced_as_a_count_with_the_same_sensitivity(opened, 
     found = []
     for query in (count(), as_a_count()):
         session = opened(
-            unsafe_noise=Seeded(3), **ROOM, approximate_delta="5e-7" if ask is ASKED["release by delta"] else 0
+            unsafe_noise=Seeded(3), **ROOM, delta_reserve="5e-7" if ask is ASKED["release by delta"] else 0
         )
         answer = session.ask(ask(query))
         found.append((answer.value, answer.hit, spent(session), session.quote(ask(query)).most_charged))

@@ -112,7 +112,7 @@ def test_what_was_held_is_extended_by_its_number(opened):
 
 
 def test_deltas_are_paid_by_all_that_are_run(opened):
-    session = opened(**ROOMY, approximate_delta="1e-7")
+    session = opened(**ROOMY, delta_reserve="1e-7")
     session.ask(Greedy(sets(delta="1e-9"), above=99))
     assert spent(session) == Amount(0, 4 * 10**9)
 

@@ -91,7 +91,7 @@ def test_what_was_charged_hit_or_miss_is_free_to_revise(opened):
 
 
 def test_deltas_are_paid_once(opened):
-    session = opened(**ROOMY, approximate_delta="1e-7")
+    session = opened(**ROOMY, delta_reserve="1e-7")
     first = session.ask(Select(three(delta="1e-9"), above=10, room=64))
     assert spent(session) == Amount(0, 3 * 10**9)
     session.ask(Widen(first.call, above=8))

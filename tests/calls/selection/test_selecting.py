@@ -217,7 +217,7 @@ def test_the_exact_filter_charges_hits_of_the_size_of_a_candidate(opened):
 
 
 def test_algorithms_are_charged_by_the_largest_epsilon_and_all_deltas(opened):
-    session = opened(approximate_delta="1e-7", **ROOMY)
+    session = opened(delta_reserve="1e-7", **ROOMY)
     sizes = [("0.01", 0), ("0.02", "3e-9"), ("0.005", "2e-9")]
     algorithms = [answering(str(j), [j, None], epsilon, delta=delta) for j, (epsilon, delta) in enumerate(sizes)]
     assert session.ask(TopK(algorithms, k=2)).names == ["2", "1"]

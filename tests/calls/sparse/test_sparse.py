@@ -75,10 +75,10 @@ def test_the_event_is_that_of_the_form(opened):
     assert isinstance(uneven, Asymmetric)
     assert uneven.epsilon == Fraction(1, 2) > uneven.reverse
     assert SparseVector(**said, monotone=False).law(near).event == Pure("0.5")
-    session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
+    session = opened(budget=Budget(epsilon=1, delta=1e-6), delta_reserve="5e-7", filter="pure")
     session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", mechanism="published"))
     assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
-    with pytest.raises(NotPriced, match="approximate_delta"):
+    with pytest.raises(NotPriced, match="delta_reserve"):
         opened(budget=PURE).start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", mechanism="published"))
 
 

@@ -209,7 +209,7 @@ def test_a_quote_tells_the_price_of_each_hit_and_miss_that_will_be_charged(opene
     assert session.spent.share - before == pytest.approx(quote.later_hit)
 
 
-@pytest.mark.parametrize("how", [{}, {"value": "0.25"}, {"part": "0.3", "sure": "0.99"}])
+@pytest.mark.parametrize("how", [{}, {"value": "0.25"}, {"part": "0.3", "confidence": "0.99"}])
 def test_the_default_share_is_the_best_one(opened, how):
     session = opened(budget=DELTA)
     best = session.quote(PrepaidTests(tests=1000, hits=20, **how))
@@ -246,7 +246,7 @@ def test_means_are_tested_in_their_own_units_and_have_no_values(opened):
         ({"misses": 1}, "misses"),
         ({"part": 1}, "part"),
         ({"value": 0}, "value"),
-        ({"sure": 1}, "sure"),
+        ({"confidence": 1}, "confidence"),
         ({"tests": 10**14, "hits": 10**14}, "too small for any test"),
         ({"part": "1e-18"}, "too small for any test"),
         ({"misses": "0.9", "value": "0.9"}, "smaller part for misses"),
@@ -356,7 +356,7 @@ def test_two_runs_side_by_side_are_apart(opened):
 
 def test_tests_that_no_table_could_make_right_are_refused_before_their_misses_are_paid(opened):
     session = opened(budget=DELTA)
-    for how in ({"sure": "0." + "9" * 40}, {"tests": 10**40, "hits": 2}, {"tests": 10**300, "hits": 2}):
+    for how in ({"confidence": "0." + "9" * 40}, {"tests": 10**40, "hits": 2}, {"tests": 10**300, "hits": 2}):
         with pytest.raises(InvalidParameter, match="fewer tests"):
             run_of(session, **how)
     assert session.history == []

@@ -97,7 +97,7 @@ def test_what_did_not_hit_is_not_far_above_the_bar(opened, how):
     assert 899 <= answer.others_at_most < 1300
     ends = answer.together()
     assert ends["south"] == (None, None)
-    assert {ends["north"], ends["east"]} == {answer._silence((1 + chary.numbers.exact("0.95", "sure")) / 2)}
+    assert {ends["north"], ends["east"]} == {answer._silence((1 + chary.numbers.exact("0.95", "confidence")) / 2)}
     assert plan.present({"tested": 1, "positions": [0]}, 1).untested == (("south",), ("east",))
 
 

@@ -181,13 +181,13 @@ def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened,
         ({"hits": 5, "price": "0.1"}, "hits= and price= exclude one another: give one of"),
         ({"epsilon": 1, "within": 5, "tests": 9}, "epsilon= and within= exclude one another"),
         ({"within": 5}, "give tests= as well"),
-        ({"hits": 5, "sure": "0.9"}, "give tests= as well"),
+        ({"hits": 5, "confidence": "0.9"}, "give tests= as well"),
         ({"epsilon": 1, "tests": 5}, "belongs to an optimal test"),
         ({"hits": 10**12}, "at least"),
         ({"within": "0.001", "tests": 10}, r"within 0\.001: let them be farther off, or give fewer tests="),
         ({"hits": 0}, "hits"),
         ({"price": 1}, "price"),
-        ({"hits": 3, "tests": 5, "sure": 1}, "sure"),
+        ({"hits": 3, "tests": 5, "confidence": 1}, "confidence"),
     ],
 )
 def test_what_says_nothing_or_too_much_is_refused_untouched(opened, how, told):
@@ -240,7 +240,7 @@ def test_the_value_is_told_apart_from_the_test(opened):
 @pytest.mark.parametrize("kind", [ThresholdTest, ReleaseIf])
 def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, kind, query):
     session = opened(budget=DELTA)
-    call = kind(query, above=5, hits=20, tests=50, sure="0.9")
+    call = kind(query, above=5, hits=20, tests=50, confidence="0.9")
     quote = session.quote(call)
     assert quote.within == session.quote(call, tests=50, confidence="0.9").within
     assert (quote.within.tests, quote.within.confidence) == (50, 0.9)

@@ -125,7 +125,7 @@ def test_a_bar_for_so_many_tests_lies_above_the_middle():
         ({"hits": 3, "price": "0.1"}, "exclude one another"),
         ({"epsilon": "0.1", "tests": 5}, "belongs to an optimal test"),
         ({"epsilon": "0.1", "value": "0.5"}, "belongs to an optimal test"),
-        ({"hits": 3, "sure": "0.9"}, "give tests="),
+        ({"hits": 3, "confidence": "0.9"}, "give tests="),
         ({"price": 1}, "price"),
         ({"value": 0, "hits": 3}, "value"),
     ],

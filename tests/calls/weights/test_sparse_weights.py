@@ -68,7 +68,7 @@ def test_a_hit_on_the_low_side_lowers_the_histogram(rows):
     ],
 )
 def test_the_opening_pays_for_everything(rows, options, event):
-    session = rows(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="1e-7", unsafe_noise=Seeded(2))
+    session = rows(budget=Budget(epsilon=1, delta=1e-6), delta_reserve="1e-7", unsafe_noise=Seeded(2))
     weights = weights_of(session, **options)
     paid = spent(session)
     assert paid == session.spine.filter.price(event).hit

@@ -52,7 +52,7 @@ def opened():
             "neighbors": "replace",
             "budget": USUAL,
             "ledger": ":memory:",
-            "approximate_delta": "5e-7",
+            "delta_reserve": "5e-7",
         }
         given = usual | {"unsafe_noise": Seeded(7)} | options
         made.append(chary.open(patients() if rows is None else rows, **given))
@@ -75,7 +75,7 @@ def test_a_call_learns_what_fit_learns(opened, delta):
 
 
 def test_a_call_is_charged_once_and_refused_when_it_does_not_fit(opened):
-    session = opened(budget=Budget(epsilon=1, delta=0), approximate_delta=0)
+    session = opened(budget=Budget(epsilon=1, delta=0), delta_reserve=0)
     first = session.ask(RunAlgorithm(called()), request="monday")
     assert spent(session) == session.spine.filter.capacity
     assert session.ask(RunAlgorithm(called()), request="monday").value == first.value

@@ -11,6 +11,7 @@ STORED: Final[Mapping[str, str]] = {
     "max_groups_per_unit": "keep_per_unit",
     "max_rows_per_unit": "rows_per_unit",
     "assumed_groups_per_unit": "stated_per_unit",
+    "confidence": "sure",
     "neighbors": "relation",
     "neighbor_relation": "neighbouring",
 }

@@ -18,13 +18,13 @@ from chary.addresses import Address
 from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import entries
+from chary.ledger.checkpoint import Bookmark, raw
 from chary.ledger.claims import Claim
 from chary.ledger.postgresql.connection import Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.protocols import Kept
 from chary.ledger.sql.schema import FORMAT
 from chary.ledger.sql.store import SqlStore, check_opened
-from chary.ledger.witness import Bookmark, raw
 
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.
 
@@ -172,9 +172,9 @@ class PostgresTransactions:
             with suppress(Exception):
                 wire.end("COMMIT")
 
-    def witnessed(self) -> AbstractContextManager[Connection]:
+    def kept(self) -> AbstractContextManager[Connection]:
         """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
-        return self.reading() if self.bookmark.witness is None else self.writing()
+        return self.reading() if self.bookmark.checkpoint is None else self.writing()
 
     @contextmanager
     def copied(self) -> Iterator[Connection]:
@@ -435,14 +435,14 @@ os.register_at_fork(after_in_child=_adopt_claims)
 # A ledger in a schema of PostgreSQL: shared by any number of processes and machines.
 
 
-def postgres_store(target: str, timeout: float, witness: str | Path | None = None) -> SqlStore:
+def postgres_store(target: str, timeout: float, checkpoint: str | Path | None = None) -> SqlStore:
     """A store in one schema of a PostgreSQL database (14 or newer).
 
     The target is a URL, `postgresql://user@host/database?schema=visits` with further options of libpq. The schema is
     made if it is not there and the role may do so, and brought to the newest layout by its owner. At opening totals,
     numbering and the end of the chain are checked (`LedgerCorrupted`). `timeout` is how many seconds to wait for
     others, and for a server that is away, before `LedgerLocked`. Threads may share the object, and so may forked
-    children, which connect anew. `witness` is a file on this machine as for a ledger in a file: a server that was
+    children, which connect anew. `checkpoint` is a file on this machine as for a ledger in a file: a server that was
     restored to an older state is then refused.
 
     Formal guarantees beyond those of `Ledger`, proved where they are kept:
@@ -454,7 +454,7 @@ def postgres_store(target: str, timeout: float, witness: str | Path | None = Non
     3. A role that was given only what `roles` gives it appends what the rules allow and changes nothing else.
     """
     address = Address.parse(target)
-    server, upkeep = PostgresTransactions(address, timeout, Bookmark(witness)), PostgresUpkeep()
+    server, upkeep = PostgresTransactions(address, timeout, Bookmark(checkpoint)), PostgresUpkeep()
     store = SqlStore(server, AdvisoryClaims(partial(Wire, address, timeout, plain=True), lambda: server.wire), upkeep)
     try:
         prepare(server.wire, address, timeout)

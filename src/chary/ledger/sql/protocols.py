@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from sqlalchemy import Connection
 
-from chary.ledger import entries, witness
+from chary.ledger import checkpoint, entries
 from chary.ledger.claims import Claim
 
 
@@ -77,7 +77,7 @@ class Holder(Protocol):
 class Transactions(Protocol):
     """Transactions on the tables of one ledger, for all threads of a process; errors are chary's and hold no data."""
 
-    bookmark: witness.Bookmark
+    bookmark: checkpoint.Bookmark
 
     def check_apart(self, path: Path) -> None:
         """Raise `InvalidParameter` for a checkpoint that would lie in the ledger's own file."""
@@ -88,7 +88,7 @@ class Transactions(Protocol):
     def reading(self) -> AbstractContextManager[Connection]:
         """A short transaction that reads one state."""
 
-    def witnessed(self) -> AbstractContextManager[Connection]:
+    def kept(self) -> AbstractContextManager[Connection]:
         """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
 
     def copied(self) -> AbstractContextManager[Connection]:

@@ -6,21 +6,21 @@ from pathlib import Path
 
 from chary.errors import LedgerCorrupted
 from chary.ledger import entries, records, verification
+from chary.ledger.checkpoint import Checkpoint
 from chary.ledger.sql.protocols import Holder, Transactions, Upkeep
 from chary.ledger.sql.transaction import SqlTransaction
 from chary.ledger.store import Progress
-from chary.ledger.witness import Witness
 
 
 def check_opened(transactions: Transactions, upkeep: Upkeep) -> None:
     """What is checked whenever a ledger is opened: its totals, its end, and its checkpoint if it has one.
 
-    Errors: `LedgerCorrupted` if it is damaged or an older copy than was witnessed.
+    Errors: `LedgerCorrupted` if it is damaged or an older copy than was kept.
     """
     with transactions.reading() as connection:
         verification.check(upkeep, connection)
         transactions.bookmark.follow(connection)
-    if transactions.bookmark.witness is not None:
+    if transactions.bookmark.checkpoint is not None:
         with transactions.writing() as connection:
             transactions.bookmark.call(connection)
 
@@ -52,16 +52,16 @@ class SqlStore:
             yield SqlTransaction(connection, self.transactions.bookmark, self.upkeep, self.claims)
 
     @contextmanager
-    def witnessed(self) -> Iterator[SqlTransaction]:
+    def kept(self) -> Iterator[SqlTransaction]:
         """One that reads, and at whose end the checkpoint knows what it read."""
-        with self.transactions.witnessed() as connection:
+        with self.transactions.kept() as connection:
             yield SqlTransaction(connection, self.transactions.bookmark, self.upkeep, self.claims)
 
-    def witness(self, path: Path) -> entries.Head:
+    def checkpoint(self, path: Path) -> entries.Head:
         """Make a new checkpoint, apart from the ledger itself."""
         self.transactions.check_apart(path)
         with self.transactions.writing() as connection:
-            Witness(path).start(head := self.transactions.bookmark.read(connection))
+            Checkpoint(path).start(head := self.transactions.bookmark.read(connection))
             return head
 
     def verify(self, progress: Progress | None) -> records.Verification:

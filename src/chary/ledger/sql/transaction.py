@@ -12,12 +12,12 @@ from chary.amounts import Amount
 from chary.errors import LedgerCorrupted
 from chary.ledger import entries, records
 from chary.ledger.accounts import Account, CallCount, Partition, Purse
+from chary.ledger.checkpoint import Bookmark, holds
 from chary.ledger.claims import Claim
 from chary.ledger.records import State
 from chary.ledger.sql import schema
 from chary.ledger.sql.protocols import Holder, Upkeep
 from chary.ledger.store import PAGE, Asked, Key, Standing, Wanted
-from chary.ledger.witness import Bookmark, holds
 
 # What is asked of SQL, made once.
 

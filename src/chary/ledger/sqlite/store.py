@@ -20,6 +20,7 @@ from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerEr
 from chary.interruption import Uninterrupted
 from chary.ledger import records
 from chary.ledger.accounts import TOTALS, Totals
+from chary.ledger.checkpoint import Bookmark, check_apart, raw
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, not_held, parts_of, seal, terms_of
 from chary.ledger.sql import schema
@@ -27,7 +28,6 @@ from chary.ledger.sql.protocols import Kept, Upkeep
 from chary.ledger.sql.store import SqlStore, check_opened
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
-from chary.ledger.witness import Bookmark, check_apart, raw
 
 # Which file a ledger is kept in, and what a new one holds.
 
@@ -171,9 +171,9 @@ class SqliteTransactions:
         with self._turn(), files.translated(), self._transaction("BEGIN") as connection:
             yield connection
 
-    def witnessed(self) -> AbstractContextManager[Connection]:
+    def kept(self) -> AbstractContextManager[Connection]:
         """A transaction that reads, at whose end the checkpoint, if there is one, knows all that it could read."""
-        return self.reading() if self.bookmark.witness is None else self.writing()
+        return self.reading() if self.bookmark.checkpoint is None else self.writing()
 
     @contextmanager
     def copied(self) -> Iterator[Connection]:
@@ -483,7 +483,7 @@ _raise_part = _new_part.on_conflict_do_update(
 
 
 def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
-    """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was witnessed."""
+    """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was kept."""
     with store.reading() as connection:
         done = sealed(connection) and not lacking(connection) and parted(connection) and indexed(connection)
     if not done:
@@ -498,21 +498,21 @@ def prepare(store: SqliteTransactions, upkeep: Upkeep) -> None:
 # A ledger in a file: durable, hash-chained, shared by any number of processes.
 
 
-def sqlite_store(target: str | Path, timeout: float, witness: str | Path | None = None) -> SqlStore:
+def sqlite_store(target: str | Path, timeout: float, checkpoint: str | Path | None = None) -> SqlStore:
     """A store in one SQLite file of mode 0600.
 
     The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing one is
     checked in about a second at most. `LedgerCorrupted` if totals, numbering or the end of the chain are wrong,
     `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for others before
-    `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew. `witness` is a
-    small file elsewhere that receives the head of the ledger before anything is handed out. An older copy of the ledger
-    then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is moved,
+    `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew. `checkpoint` is
+    a small file elsewhere that receives the head of the ledger before anything is handed out. An older copy of the
+    ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is moved,
     deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
     """
     path = file_of(target)
-    check_apart(path, witness)
+    check_apart(path, checkpoint)
     files.create(path, timeout, lambda new: lay_out(new, timeout))
-    file, upkeep = SqliteTransactions(path, timeout, Bookmark(witness)), SqliteUpkeep()
+    file, upkeep = SqliteTransactions(path, timeout, Bookmark(checkpoint)), SqliteUpkeep()
     try:
         prepare(file, upkeep)
     except BaseException:

@@ -221,13 +221,13 @@ def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     usual = usual_name(file, said.table, said.series)
     held = recorded_as(ledger, (name, *({usual} - config.dataset.keys())))
     common: dict[str, Any] = {"ledger": ledger, "budget": budget, "dataset": held or name}
-    common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
-    common |= {"witness": None if said.witness is None else config.place(said.witness)}
+    common |= {"filter": said.filter, "grain": said.grain, "delta_reserve": said.delta_reserve}
+    common |= {"checkpoint": None if said.checkpoint is None else config.place(said.checkpoint)}
     common |= {"csv": None if said.csv_format is None else dialect(said.csv_format)}
     if said.series is not None:
         return _series(file, said, common)
-    if (said.unit is None) != said.each_row:
-        raise InvalidParameter(f"dataset {name!r}: say what is protected: unit, or each-row = true")
+    if (said.unit is None) != said.row_level:
+        raise InvalidParameter(f"dataset {name!r}: say what is protected: unit, or row-level = true")
     common |= {"table": said.table, "neighbors": said.neighbors, "infer_types": said.infer_types}
     common |= {"blocks": None if said.blocks is None else blocks(said.blocks)}
     columns = None if said.columns is None else dict(said.columns)

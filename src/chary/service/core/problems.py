@@ -22,7 +22,7 @@ class Fields(Language):
     'the condition "hits=\\'3\\'" has no column'
     """
 
-    each_row = '"each_row": true'
+    row_level = '"row_level": true'
 
     def _field(self, said: Said) -> str:
         """A field, such as `"hits"` or `"hits": 20`."""
@@ -83,7 +83,7 @@ class Labels(Language):
     'ask count (where age >= 65, by clinic, keys a, b)'
     """
 
-    each_row = "rows that are units"
+    row_level = "rows that are units"
 
     def _field(self, said: Said) -> str:
         """A label, and the value that is filled in there."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from alembic import op
 
-from chary.ledger.witness import raw
+from chary.ledger.checkpoint import raw
 
 revision = "5"
 down_revision = "4"

@@ -5,7 +5,7 @@ from pathlib import Path
 from alembic import op
 from sqlalchemy import text
 
-from chary.ledger.witness import raw
+from chary.ledger.checkpoint import raw
 
 revision = "2"
 down_revision = "1"

@@ -22,18 +22,18 @@ _MARK = "chary-witness"
 _SLOT = 256
 
 
-class Witness:
+class Checkpoint:
     """Holds the last head in two slots that are written in turn; the whole one with more entries counts.
 
     It is written durably after each commit and before anything is handed out. A crash in between leaves it one step
-    behind, which is no harm: a ledger is accepted if it holds the witnessed head among its entries.
+    behind, which is no harm: a ledger is accepted if it holds the kept head among its entries.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
 
     def read(self) -> Head | None:
-        """The witnessed head; None if there is no file, `LedgerCorrupted` if there is one that cannot be read."""
+        """The kept head; None if there is no file, `LedgerCorrupted` if there is one that cannot be read."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
@@ -45,7 +45,7 @@ class Witness:
         heads = _heads(text)
         if not heads:
             raise LedgerCorrupted(
-                "the checkpoint is damaged: make a new one by `chary ledger head FILE --witness PATH`"
+                "the checkpoint is damaged: make a new one by `chary ledger head FILE --checkpoint PATH`"
             )
         return max(heads)
 
@@ -68,7 +68,7 @@ class Witness:
             raise LedgerError(f"the checkpoint cannot be written: {error.strerror}") from None
 
     def move(self, head: Head) -> None:
-        """Checkpoint a head; durable when this returns. One that is older than what is witnessed changes nothing."""
+        """Checkpoint a head; durable when this returns. One that is older than what is kept changes nothing."""
         try:
             with self.path.open("rb") as held:
                 # Several processes may come here after their commits, in any order.
@@ -127,12 +127,12 @@ _HASH = "SELECT hash FROM entries WHERE number = {:d}"
 class Bookmark:
     """Remembers the last head that was seen in a ledger, so that an older copy put in its place is refused.
 
-    With a `witness` the memory outlives the process. All methods but `holds` belong inside of a writing transaction.
+    With a `checkpoint` the memory outlives the process. All methods but `holds` belong inside of a writing transaction.
     """
 
-    def __init__(self, witness: str | Path | None = None) -> None:
+    def __init__(self, checkpoint: str | Path | None = None) -> None:
         self.seen = Head()
-        self.witness = None if witness is None else Witness(witness)
+        self.checkpoint = None if checkpoint is None else Checkpoint(checkpoint)
         self._told: Head | None = None
 
     def follow(self, connection: Connection) -> None:
@@ -158,29 +158,29 @@ class Bookmark:
         """Remember a head that was committed, and tell the checkpoint, once it was asked, what it does not know."""
         self.seen = head
         # `seen` moves first: should the checkpoint fail, this process still refuses an older copy.
-        if self.witness is not None and self._told not in (None, head):
-            self.witness.move(head)
+        if self.checkpoint is not None and self._told not in (None, head):
+            self.checkpoint.move(head)
             self._told = head
 
     def call(self, connection: Connection) -> None:
         """Ask the checkpoint at opening; a ledger without entries may have a new one."""
-        if self.witness is None:
+        if self.checkpoint is None:
             return
-        witnessed, head = self.witness.read(), self.read(connection)
-        if witnessed is None and not head.entries:
-            self.witness.start(head)
-            witnessed = head
-        elif witnessed is None:
+        kept, head = self.checkpoint.read(), self.read(connection)
+        if kept is None and not head.entries:
+            self.checkpoint.start(head)
+            kept = head
+        elif kept is None:
             raise LedgerError(
-                f"there is no checkpoint at {self.witness.path}; if this ledger is certainly the newest one, make it "
-                "by `chary ledger head FILE --witness PATH`"
+                f"there is no checkpoint at {self.checkpoint.path}; if this ledger is certainly the newest one, "
+                "make it by `chary ledger head FILE --checkpoint PATH`"
             )
-        elif not holds(connection, witnessed):
+        elif not holds(connection, kept):
             raise LedgerCorrupted(
                 f"this ledger is an older or another copy: it has {head.entries} entries and does not hold the "
-                f"witnessed entry {witnessed.entries}"
+                f"kept entry {kept.entries}"
             )
-        self._told = witnessed
+        self._told = kept
 
 
 def holds(connection: Connection, head: Head) -> bool:

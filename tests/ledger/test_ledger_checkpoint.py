@@ -1,4 +1,4 @@
-"""Head, backup and witness: an old copy is told from the ledger."""
+"""Head, backup and checkpoint: an old copy is told from the ledger."""
 
 import os
 import stat
@@ -10,17 +10,17 @@ import pytest
 import chary
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, Head, open_ledger
+from chary.ledger.checkpoint import Checkpoint
 from chary.ledger.locations import back_up
-from chary.ledger.witness import Witness
 from tests.session.kit import USUAL, visits
 
 from .kit import ANSWER, QUESTION, ask, filled, terms
 
 
 @pytest.fixture
-def witness(tmp_path):
+def checkpoint(tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    return tmp_path / "elsewhere" / "visits.witness"
+    return tmp_path / "elsewhere" / "visits.checkpoint"
 
 
 def test_a_head_is_held_from_then_on_and_by_no_older_copy(path, tmp_path):
@@ -67,44 +67,44 @@ def test_a_backup_is_whole_private_and_replaces_nothing(path, tmp_path):
     ledger.close()
 
 
-def test_the_witness_knows_the_head_before_anything_is_handed_out(path, witness):
-    ledger = open_ledger(path, witness=witness)
-    assert Witness(witness).read() == Head()
+def test_the_checkpoint_knows_the_head_before_anything_is_handed_out(path, checkpoint):
+    ledger = open_ledger(path, checkpoint=checkpoint)
+    assert Checkpoint(checkpoint).read() == Head()
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
-    assert Witness(witness).read() == ledger.head()
+    assert Checkpoint(checkpoint).read() == ledger.head()
     ledger.settle(call, Amount(1), 1, 1, ANSWER)
-    assert Witness(witness).read() == ledger.head() != Head()
-    assert stat.S_IMODE(witness.stat().st_mode) == 0o600
+    assert Checkpoint(checkpoint).read() == ledger.head() != Head()
+    assert stat.S_IMODE(checkpoint.stat().st_mode) == 0o600
     ledger.close()
 
 
-def test_an_old_copy_is_refused_and_a_ledger_that_is_ahead_goes_on(path, witness):
-    ledger = open_ledger(path, witness=witness)
+def test_an_old_copy_is_refused_and_a_ledger_that_is_ahead_goes_on(path, checkpoint):
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ledger.open(terms())
     ledger.close()
     old = path.read_bytes()
-    behind = witness.read_bytes()
-    ledger = open_ledger(path, witness=witness)
+    behind = checkpoint.read_bytes()
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ask(ledger)
     ledger.close()
     new = path.read_bytes()
     path.write_bytes(old)
     with pytest.raises(LedgerCorrupted, match="older or another copy: it has 1 entries"):
-        open_ledger(path, witness=witness)
+        open_ledger(path, checkpoint=checkpoint)
     path.unlink()
     with pytest.raises(LedgerCorrupted, match="older or another copy: it has 0 entries"):
-        open_ledger(path, witness=witness)
+        open_ledger(path, checkpoint=checkpoint)
     path.write_bytes(new)
-    witness.write_bytes(behind)
-    ledger = open_ledger(path, witness=witness)
+    checkpoint.write_bytes(behind)
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ask(ledger)
-    assert Witness(witness).read() == ledger.head()
+    assert Checkpoint(checkpoint).read() == ledger.head()
     ledger.close()
 
 
-def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monkeypatch):
-    ledger = open_ledger(path, witness=witness)
+def test_a_crash_between_commit_and_checkpoint_locks_nobody_out(path, checkpoint, monkeypatch):
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
     with monkeypatch.context() as patch:
@@ -112,19 +112,19 @@ def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monk
         with pytest.raises(LedgerError, match="checkpoint cannot be written: No space left"):
             ledger.settle(call, Amount(1), 1, 1, ANSWER)
     ledger.close()
-    again = open_ledger(path, witness=witness)
+    again = open_ledger(path, checkpoint=checkpoint)
     assert again.balance("visits").spent == Amount(1)
     ask(again)
-    assert Witness(witness).read() == again.head()
+    assert Checkpoint(checkpoint).read() == again.head()
     again.close()
 
 
 @pytest.mark.parametrize("ending", ["opening", "another session"])
-def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witness, monkeypatch, ending):
-    ledger = open_ledger(path, witness=witness)
+def test_no_stored_answer_is_handed_out_before_the_checkpoint_knows_it(path, checkpoint, monkeypatch, ending):
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ledger.open(terms())
     call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2), "monday")
-    other = open_ledger(path, witness=witness)
+    other = open_ledger(path, checkpoint=checkpoint)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(LedgerError, match="checkpoint cannot be written"):
@@ -132,76 +132,76 @@ def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witnes
         with pytest.raises(LedgerError, match="checkpoint cannot be written"):
             other.replay("visits", "ann", "monday", "count", QUESTION)
     head = other.head()
-    assert Witness(witness).read() != head
+    assert Checkpoint(checkpoint).read() != head
     if ending == "opening":
-        open_ledger(path, witness=witness).close()
+        open_ledger(path, checkpoint=checkpoint).close()
     else:
         assert other.replay("visits", "ann", "monday", "count", QUESTION).answer == ANSWER
-    assert Witness(witness).read() == head
+    assert Checkpoint(checkpoint).read() == head
     ledger.close()
     other.close()
 
 
 @pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
-def test_a_witness_is_never_a_file_of_the_ledger(path, tmp_path, end):
+def test_a_checkpoint_is_never_a_file_of_the_ledger(path, tmp_path, end):
     filled(path).close()
     kept, place = path.read_bytes(), f"{path}{end}"
     with pytest.raises(InvalidParameter, match="file of its own"):
-        open_ledger(path, witness=place)
+        open_ledger(path, checkpoint=place)
     with closing(open_ledger(path)) as ledger, pytest.raises(InvalidParameter, match="file of its own"):
-        ledger.witness(place)
+        ledger.checkpoint(place)
     new = tmp_path / "new"
     with pytest.raises(InvalidParameter, match="file of its own"):
-        chary.open(visits(), privacy_unit="patient", budget=USUAL, ledger=new, witness=f"{new}{end}")
+        chary.open(visits(), privacy_unit="patient", budget=USUAL, ledger=new, checkpoint=f"{new}{end}")
     assert not new.exists()
     assert path.read_bytes() == kept
 
 
-def test_a_witness_takes_the_place_of_no_other_file(path, witness):
+def test_a_checkpoint_takes_the_place_of_no_other_file(path, checkpoint):
     ledger = filled(path)
-    witness.write_text("patient,visits\n1,3\n")
+    checkpoint.write_text("patient,visits\n1,3\n")
     with pytest.raises(InvalidParameter, match="another file"):
-        ledger.witness(witness)
+        ledger.checkpoint(checkpoint)
     with pytest.raises(LedgerError, match="is no checkpoint"):
-        open_ledger(path, witness=witness)
-    assert witness.read_text() == "patient,visits\n1,3\n"
-    for left in (b"", b"\0" * 512):  # of a witness, after a crash
-        witness.write_bytes(left)
-        assert ledger.witness(witness) == Witness(witness).read()
+        open_ledger(path, checkpoint=checkpoint)
+    assert checkpoint.read_text() == "patient,visits\n1,3\n"
+    for left in (b"", b"\0" * 512):  # of a checkpoint, after a crash
+        checkpoint.write_bytes(left)
+        assert ledger.checkpoint(checkpoint) == Checkpoint(checkpoint).read()
     ledger.close()
 
 
 @pytest.mark.parametrize("slot", [0, 1])
-def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
-    ledger = open_ledger(path, witness=witness)
+def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, checkpoint, slot):
+    ledger = open_ledger(path, checkpoint=checkpoint)
     ledger.open(terms())
     ask(ledger)
     ledger.close()
-    content = bytearray(witness.read_bytes())
-    heads = [Witness(witness).read()]
+    content = bytearray(checkpoint.read_bytes())
+    heads = [Checkpoint(checkpoint).read()]
     content[256 * slot + 20] ^= 1
-    witness.write_bytes(content)
-    heads.append(Witness(witness).read())
+    checkpoint.write_bytes(content)
+    heads.append(Checkpoint(checkpoint).read())
     assert heads[0].entries - heads[1].entries == (heads[0].entries % 2 == slot)
-    open_ledger(path, witness=witness).close()
+    open_ledger(path, checkpoint=checkpoint).close()
     content[256 * (1 - slot) + 20] ^= 1
-    witness.write_bytes(content)
+    checkpoint.write_bytes(content)
     with pytest.raises(LedgerCorrupted, match="checkpoint is damaged"):
-        open_ledger(path, witness=witness)
+        open_ledger(path, checkpoint=checkpoint)
 
 
-def test_a_missing_witness_is_never_made_silently(path, witness):
+def test_a_missing_checkpoint_is_never_made_silently(path, checkpoint):
     filled(path).close()
     with pytest.raises(LedgerError, match="there is no checkpoint"):
-        open_ledger(path, witness=witness)
+        open_ledger(path, checkpoint=checkpoint)
     ledger = open_ledger(path)
-    assert ledger.witness(witness) == ledger.head() == Witness(witness).read()
+    assert ledger.checkpoint(checkpoint) == ledger.head() == Checkpoint(checkpoint).read()
     ledger.close()
-    open_ledger(path, witness=witness).close()
+    open_ledger(path, checkpoint=checkpoint).close()
 
 
 def test_a_ledger_that_is_gone_is_no_new_one(tmp_path):
-    place = {"ledger": tmp_path / "visits.ledger", "witness": tmp_path / "elsewhere"}
+    place = {"ledger": tmp_path / "visits.ledger", "checkpoint": tmp_path / "elsewhere"}
     opened = partial(chary.open, visits(), privacy_unit="patient", budget=USUAL, **place)
     with opened() as session:
         session.release(chary.count(), epsilon="0.01")
