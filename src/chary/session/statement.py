@@ -151,8 +151,8 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbor_relation: 
     return (
         f"All answers about the dataset {dataset!r}, the {counted(calls, 'call', 'calls')} so far with "
         f"{counted(tests, 'private test', 'private tests')} ({counted(hits, 'hit', 'hits')}), and every later one, are "
-        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: "
-        f"with {neighbor_relation.describe()}, no set of published outcomes becomes more than "
+        f"together ({plain(epsilon)}, {plain(delta)})-differentially private. "
+        f"With {neighbor_relation.describe()}, no set of published outcomes becomes more than "
         f"e^{plain(epsilon)} times as likely plus {plain(delta)}. "
         f"{spent} of this budget is charged so far{_ended(ledger, dataset)}"
         f"{_of_parts(ledger, dataset, filter_, neighbor_relation.block)}. "
