@@ -180,5 +180,5 @@ def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, v
 def test_who_ends_free_misses_is_told_before_the_charge(call, visits):
     line = f"release visits.csv --count --epsilon 0.5 {PURE} --budget-delta 1e-6"
     assert call(line)[::2] == (0, "")
-    told = "note: IT ENDS FREE MISSES: after it every call is charged its epsilon, hit or miss\n"
+    told = "note: this call ends free misses: after it every call is charged its epsilon, hit or miss\n"
     assert call(line)[::2] == (0, told)

@@ -93,7 +93,7 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     assert outlook["below_margin"]
     assert 200 < outlook["false_alarms"] < 250
     assert outlook["least_bar"] > 500
-    assert "RAISE THE THRESHOLD" in call(f"quote {path} release-if {words} --truth 20")[1]
+    assert "raise the threshold" in call(f"quote {path} release-if {words} --truth 20")[1]
     told = refused(call, f"release-if {path} {words}")
     assert f"if all values are 0, {outlook['false_alarms']:.3g} of 8,760 tests are expected to hit" in told
     assert f"--above {outlook['least_bar']}" in told

@@ -106,7 +106,7 @@ def test_a_refusal_stands_at_its_field(service, visit, kind, texts, field, do):
     before = service.datasets["visits"].session.spent
     told = visit().post(ASK, kind=kind, do=do, **prefixed(texts))
     if do == "quote" and "900" in texts.values():
-        assert "IT DOES NOT FIT" in told.text
+        assert "The call does not fit" in told.text
         return
     assert told.status_code == (200 if do == "quote" else 409 if "900" in texts.values() else 422)
     control = re.search(r'<(?:input|textarea|select)[^>]*name="ask\.([\w.]+)"[^>]*aria-invalid="true"', told.text)

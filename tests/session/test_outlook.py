@@ -81,7 +81,7 @@ def test_misses_that_are_not_free_are_marked(opened):
     assert (free.quote(call).misses_charged, free.quote(call).free_below) == (False, None)
     told = pure.quote(call)
     assert (told.misses_charged, told.free_below) == (True, None)
-    assert "MISSES ARE NOT FREE: they would be in a budget with a delta" in str(told)
+    assert "misses are not free: they would be in a budget with a delta" in str(told)
     assert "color" in told._repr_html_()
     large = free.quote(ThresholdTest(count(), above=500, epsilon=40))
     assert large.misses_charged
@@ -95,7 +95,7 @@ def test_all_of_it_is_told_in_words_html_and_json(opened):
     quote = opened(**ROOM).quote(
         ReleaseIf(count().by("clinic", CLINICS, max_groups_per_unit=1), above=20, epsilon="0.02")
     )
-    for told in ("or more below the threshold", "false alarms if all values are 0", "RAISE THE THRESHOLD"):
+    for told in ("or more below the threshold", "false alarms if all values are 0", "raise the threshold"):
         assert told in str(quote)
         assert told in quote._repr_html_()
     assert "<table>" in quote._repr_html_()

@@ -142,7 +142,7 @@ def test_a_quote_tells_what_is_left_after_the_worst(opened):
     too_much = session.quote(Release(count(), epsilon=5))
     assert not too_much.fits
     assert too_much.left_after < 0
-    assert any(line.startswith("IT DOES NOT FIT") and warns(line) for line in too_much.lines())
+    assert any(line.startswith("The call does not fit") and warns(line) for line in too_much.lines())
 
 
 def test_a_mean_has_no_error_bar_of_its_own(opened):
@@ -169,7 +169,8 @@ def test_a_quote_tells_its_figures(opened):
 
 def test_a_quote_tells_on_which_side_of_the_threshold(opened):
     session, call = opened(), ThresholdTest(count(), above=500, epsilon="0.02")
-    assert "A value 150 above the threshold is misclassified" in str(session.quote(call))
+    assert "A value 150 above the threshold is misclassified" in str(session.quote(call, distance=150))
+    assert "misclassified" not in str(session.quote(call))
     assert "A value 10 below the threshold is misclassified" in str(session.quote(call, distance=-10))
 
 

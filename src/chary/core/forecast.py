@@ -74,13 +74,13 @@ class ExpectedHard:
 # From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
 MANY: Final = 1
 _MILLIONTH: Final = 1e-6
-RAISE: Final = "RAISE THE THRESHOLD"
+RAISE: Final = "raise the threshold"
 
 
 def _few(expected: float) -> str:
-    """An expected number, without an exponent down to a millionth."""
+    """An expected number, without an exponent; people need no figure below a millionth."""
     rounded = float(f"{expected:.3g}" if expected >= 1 else f"{expected:.2g}")
-    return f"{rounded:,.7f}".rstrip("0").rstrip(".") if rounded >= _MILLIONTH else f"{rounded:g}"
+    return f"{rounded:,.7f}".rstrip("0").rstrip(".") if rounded >= _MILLIONTH else "less than 0.000001"
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,10 @@ class Outlook:
         confident = sure(self.confidence)
         told = []
         if self.false_alarms is not None and self.truth is not None:
-            mark = f" ({RAISE})" if self.false_alarms >= MANY else ""
-            told.append(
-                f"Expected false alarms if all values are {plain(self.truth)}: {_few(self.false_alarms)}{mark}; "
-                f"with {confident} none at a threshold of {plain(self.least_bar or 0)}"
-            )
-        elif self.least_bar is not None:
-            told.append(f"With {confident}, no false alarm comes at a threshold of {plain(self.least_bar)}")
+            way_out = f" ({RAISE}: with {confident} none comes at {plain(self.least_bar or 0)})"
+            mark = way_out if self.false_alarms >= MANY else ""
+            expected = _few(self.false_alarms)
+            told.append(f"Expected false alarms if all values are {plain(self.truth)}: {expected}{mark}")
         tests = "the test does not report" if self.tests == 1 else f"none of {self.tests:,} tests reports"
         told.append(f"With {confident}, {tests} a value {plain(self.margin)} or more below the threshold")
         if self.value_error is not None:

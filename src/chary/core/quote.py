@@ -33,12 +33,12 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 # Of no use without the filter, and worked out when it is wanted.
-_UNTOLD: Final = ("compared", "most", "basic", "block", "guarantee", "hard_answers", "parts")
+_UNTOLD: Final = ("compared", "distance_given", "most", "basic", "block", "guarantee", "hard_answers", "parts")
 _IF_SAID: Final = ("block", "guarantee")
-NOT_FREE: Final = "MISSES ARE NOT FREE"
-LAST_FREE: Final = "IT ENDS FREE MISSES"
-NO_ROOM: Final = "IT DOES NOT FIT"
-NOT_KEPT: Final = "ALPHA IS NOT KEPT"
+NOT_FREE: Final = "misses are not free"
+LAST_FREE: Final = "this call ends free misses"
+NO_ROOM: Final = "the call does not fit"
+NOT_KEPT: Final = "alpha is not kept"
 
 
 class Alternative(NamedTuple):
@@ -114,6 +114,7 @@ class Quote:
     block: str | None = field(default=None, repr=False)
     guarantee: str | None = field(default=None, repr=False)
     parts: Parts | None = field(default=None, repr=False, compare=False)
+    distance_given: bool = field(default=False, repr=False, compare=False)
     hard_answers: ExpectedHard | None = field(default=None, repr=False)
 
     @cached_property
@@ -144,12 +145,12 @@ class Quote:
         if self.block is not None:
             lines.append(f"Of the blocks that it reads, {self.block} has the least budget left")
         if self.ends_free_misses:
-            lines.append(f"{LAST_FREE}: after it {EVERY_CHARGED}")
+            lines.append(sentence(f"{LAST_FREE}: after it {EVERY_CHARGED}"))
         if self.later_hit is not None and self.later_miss is not None:
             lines.append(self._later(percent(self.later_hit), percent(self.later_miss)))
         if self.error_bar is not None:
             lines.append(f"With {CONFIDENT}, a published value is within {plain(self.error_bar)} of the truth")
-        if self.wrong_call is not None:
+        if self.wrong_call is not None and (self.outlook is None or self.distance_given):
             wrong = plain(float(f"{self.wrong_call:.2g}"))
             lines.append(f"A value {self._apart()} the threshold is misclassified with probability {wrong}")
         if self.shortfall is not None:
@@ -201,7 +202,7 @@ class Quote:
         """How many fit, and what is left after one."""
         if not self.fits:
             ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
-            return f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}"
+            return sentence(f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}")
         what = "call" if self.price_if_hit == self.price_if_miss else "hit"
         fit = counted(self.hits_left or 0, f"such {what}", f"such {what}s")
         return f"The remaining budget pays for {fit}; this call leaves at least {percent(max(0.0, self.left_after))}"
@@ -272,6 +273,7 @@ def quote(
         error_bar=None if forecast.decides else bar,
         distance=apart if tested else None,
         wrong_call=_wrong(forecast, apart) if tested else None,
+        distance_given=distance is not None,
         shortfall=None if forecast.shortfall is None else forecast.shortfall(_RARE),
         rank_error=forecast.rank_error,
         within=_within(forecast, tests, confidence),
@@ -305,7 +307,7 @@ def warns(line: str) -> bool:
     >>> warns("Cost: 2 % of the budget for a hit; a miss is free")
     False
     """
-    return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))
+    return any(warning in line.lower() for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:

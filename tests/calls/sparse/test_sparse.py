@@ -349,7 +349,7 @@ def test_accuracy_and_quote_agree_and_the_published_form_has_its_bound(opened):
     assert quote.as_dict()["within"] == quote.within.as_dict()
     tuned = session.quote(SparseVector(above=1, hits=3, epsilon=9), tests=1000)
     assert (tuned.within.published, tuned.fits, tuned.error_bar) == (None, False, None)
-    assert "IT DOES NOT FIT: 75 % of the budget is left" in str(tuned)
+    assert "The call does not fit: 75 % of the budget is left" in str(tuned)
 
 
 def test_how_far_off_it_may_be_is_told_for_a_number_of_tests(opened):

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 # By today's name of a field the one under which it is stored, whatever query, call or answer has it.
 STORED: Final[Mapping[str, str]] = {
+    "delta_reserve": "approximate_delta",
     "max_groups_per_unit": "keep_per_unit",
     "max_rows_per_unit": "rows_per_unit",
     "assumed_groups_per_unit": "stated_per_unit",
-    "confidence": "sure",
     "neighbors": "relation",
     "neighbor_relation": "neighbouring",
 }
@@ -66,9 +66,9 @@ def stored(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     {'kind': 'histogram', 'column': 'age', 'keep_per_unit': 2}
     """
     kind = str(kind or body.get("kind"))
-    word, unsaid = MECHANISM.get(kind), _FLAGS | options_of(stored_kind(kind, body)).keys()
+    unsaid = _FLAGS | options_of(stored_kind(kind, body)).keys()
     said = {name: value for name, value in body.items() if name not in unsaid}
-    return _renamed(said, STORED, _STORED_KINDS, {} if word is None else {"mechanism": word})
+    return _renamed(said, STORED, _STORED_KINDS, {name: word for word, name in _own(kind).items()})
 
 
 def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
@@ -80,9 +80,7 @@ def current(body: Mapping[str, Any], kind: str | None = None) -> dict[str, Any]:
     {'query': {'kind': 'count'}, 'mechanism': 'inverse'}
     """
     kind = str(kind or body.get("kind"))
-    word = MECHANISM.get(kind)
-    said = _renamed(body, CURRENT, _CURRENT_KINDS, {} if word is None else {word: "mechanism"})
-    return {**said, **options_of(kind)}
+    return {**_renamed(body, CURRENT, _CURRENT_KINDS, _own(kind)), **options_of(kind)}
 
 
 def current_kind(kind: str) -> str:
@@ -120,6 +118,12 @@ def stored_kinds(kind: str) -> tuple[str, ...]:
     (('release_if', 'watch'), ('test',))
     """
     return kind, *(word for word, now in _CURRENT_KINDS.items() if now == kind)
+
+
+def _own(kind: str) -> dict[str, str]:
+    """Today's names of what calls of this kind say, by the words that are stored; a report has a confidence, too."""
+    accuracy = {} if kind == "None" else {"sure": "confidence"}
+    return accuracy | ({MECHANISM[kind]: "mechanism"} if kind in MECHANISM else {})
 
 
 def _renamed(
