@@ -1,278 +1,142 @@
 """Pure mathematics of privacy loss: events, composition, Renyi orders, target charging. No state, no I/O."""
 
-from chary.accounting.accuracy import (
-    crossing_error_up,
-    discrete_chance_up,
-    exponential_loss_up,
-    flip_loss_up,
-    gaussian_error_up,
-    laplace_deviation,
-    laplace_error_up,
-    laplace_loss_up,
-    linear_loss_down,
-    loss_down,
-    published_loss_down,
-    rank_error_up,
-    rank_errors_up,
-    share_error_up,
-    share_interval,
-    utility_loss_up,
-    variance_down,
-    vote_lead_up,
-)
-from chary.accounting.calibration import charging_size, four_digits_down, largest_size, plain_noise
-from chary.accounting.charging_curve import (
-    exact_delta,
-    exact_tail_total,
-    exact_total,
-    not_prior_q,
-    plan,
-    published_total,
-    trade_offs,
-)
-from chary.accounting.composition import (
-    Composition,
-    capacity_down,
-    choose_order,
-    compose,
-    compose_unequal,
-    epsilon_up,
-    group_privacy_up,
-    least_pdp_epsilon_up,
-    optimal_total,
-    pdp_epsilon_up,
-    sampler_delta_up,
-)
-from chary.accounting.events import (
-    Approximate,
-    Asymmetric,
-    BestOf,
-    BoundaryCall,
-    BoundedRange,
-    Concentrated,
-    DiscreteLaplace,
-    Event,
-    ExPost,
-    Extendable,
-    Failing,
-    Joint,
-    NarrowChoice,
-    Pure,
-    Repeated,
-    StatedLaws,
-    Targeted,
-    TwiceCall,
-    UnanimousCall,
-    ZeroConcentrated,
-    best_q,
-    hit_price,
-)
-from chary.accounting.findings import Alarms, Finding, Findings, Inference, Procedure
-from chary.accounting.gaussian_noise import (
-    discrete_gaussian_delta_up,
-    discrete_gaussian_variance,
-    gaussian_delta,
-    gaussian_sigma,
-    zero_concentrated_rho_down,
-)
-from chary.accounting.gaussian_runs import runs_epsilon_up, runs_noise
-from chary.accounting.gaussian_selection import (
-    above_threshold_epsilons_up,
-    above_threshold_noise,
-    halted_epsilon_up,
-    noisy_max_epsilon_up,
-    noisy_max_noise,
-    running_epsilon_up,
-)
-from chary.accounting.hit_prices import (
-    best_runs,
-    between_q_down,
-    boundary_chance,
-    boundary_epsilon_up,
-    boundary_price_up,
-    boundary_q_down,
-    hit_price_up,
-    narrow_price_up,
-    twice_price_up,
-    twice_q_down,
-    unanimous_price_up,
-    unanimous_q_down,
-)
-from chary.accounting.intervals import (
-    Interval,
-    LargestOf,
-    Publication,
-    Silence,
-    Support,
-    benjamini_hochberg_list,
-    chosen_reach_up,
-    confidence_of_each,
-    e_value_list,
-    error_of_all_up,
-    false_alarms_up,
-    fdr,
-    least_bar,
-    margin_up,
-    mean_interval,
-    online_list,
-    spending_list,
-)
-from chary.accounting.menu_curve import MenuCall, lattice_curves, target_total
-from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw, NoiseLaw
-from chary.accounting.sharp_tests import SharpTest, next_miss_up, sharp_table, tail_down
-from chary.accounting.sharp_widths import sharp_width
-from chary.accounting.sparse_vector import (
-    OneSidedNoise,
-    SparseNoise,
-    SparseRounds,
-    error_up,
-    joint_delta,
-    one_sided_error_up,
-    one_sided_noise,
-    published_error,
-    sparse_half_width_up,
-    sparse_noise,
-    sparse_rounds,
-    tuned_shares,
-    usual_rounds,
-)
-from chary.accounting.weights import hard_answers_up, weights_alpha, weights_epsilon
+import inspect
 
-__all__ = [
-    "Alarms",
-    "Approximate",
-    "Asymmetric",
-    "BestOf",
-    "BoundaryCall",
-    "BoundedRange",
-    "Composition",
-    "Concentrated",
-    "DiscreteLaplace",
-    "Event",
-    "ExPost",
-    "Extendable",
-    "Failing",
-    "Finding",
-    "Findings",
-    "GaussianLaw",
-    "Inference",
-    "Interval",
-    "Joint",
-    "LaplaceLaw",
-    "LargestOf",
-    "MenuCall",
-    "NarrowChoice",
-    "NoiseLaw",
-    "OneSidedNoise",
-    "Procedure",
-    "Publication",
-    "Pure",
-    "Repeated",
-    "SharpTest",
-    "Silence",
-    "SparseNoise",
-    "SparseRounds",
-    "StatedLaws",
-    "Support",
-    "Targeted",
-    "TwiceCall",
-    "UnanimousCall",
-    "ZeroConcentrated",
-    "above_threshold_epsilons_up",
-    "above_threshold_noise",
-    "benjamini_hochberg_list",
-    "best_q",
-    "best_runs",
-    "between_q_down",
-    "boundary_chance",
-    "boundary_epsilon_up",
-    "boundary_price_up",
-    "boundary_q_down",
-    "capacity_down",
-    "charging_size",
-    "choose_order",
-    "chosen_reach_up",
-    "compose",
-    "compose_unequal",
-    "confidence_of_each",
-    "crossing_error_up",
-    "discrete_chance_up",
-    "discrete_gaussian_delta_up",
-    "discrete_gaussian_variance",
-    "e_value_list",
-    "epsilon_up",
-    "error_of_all_up",
-    "error_up",
-    "exact_delta",
-    "exact_tail_total",
-    "exact_total",
-    "exponential_loss_up",
-    "false_alarms_up",
-    "fdr",
-    "flip_loss_up",
-    "four_digits_down",
-    "gaussian_delta",
-    "gaussian_error_up",
-    "gaussian_sigma",
-    "group_privacy_up",
-    "halted_epsilon_up",
-    "hard_answers_up",
-    "hit_price",
-    "hit_price_up",
-    "joint_delta",
-    "laplace_deviation",
-    "laplace_error_up",
-    "laplace_loss_up",
-    "largest_size",
-    "lattice_curves",
-    "least_bar",
-    "least_pdp_epsilon_up",
-    "linear_loss_down",
-    "loss_down",
-    "margin_up",
-    "mean_interval",
-    "narrow_price_up",
-    "next_miss_up",
-    "noisy_max_epsilon_up",
-    "noisy_max_noise",
-    "not_prior_q",
-    "one_sided_error_up",
-    "one_sided_noise",
-    "online_list",
-    "optimal_total",
-    "pdp_epsilon_up",
-    "plain_noise",
-    "plan",
-    "published_error",
-    "published_loss_down",
-    "published_total",
-    "rank_error_up",
-    "rank_errors_up",
-    "running_epsilon_up",
-    "runs_epsilon_up",
-    "runs_noise",
-    "sampler_delta_up",
-    "share_error_up",
-    "share_interval",
-    "sharp_table",
-    "sharp_width",
-    "sparse_half_width_up",
-    "sparse_noise",
-    "sparse_rounds",
-    "spending_list",
-    "tail_down",
-    "target_total",
-    "trade_offs",
-    "tuned_shares",
-    "twice_price_up",
-    "twice_q_down",
-    "unanimous_price_up",
-    "unanimous_q_down",
-    "usual_rounds",
-    "utility_loss_up",
-    "variance_down",
-    "vote_lead_up",
-    "weights_alpha",
-    "weights_epsilon",
-    "zero_concentrated_rho_down",
-]
+from chary.accounting.accuracy import crossing_error_up as crossing_error_up
+from chary.accounting.accuracy import discrete_chance_up as discrete_chance_up
+from chary.accounting.accuracy import exponential_loss_up as exponential_loss_up
+from chary.accounting.accuracy import flip_loss_up as flip_loss_up
+from chary.accounting.accuracy import gaussian_error_up as gaussian_error_up
+from chary.accounting.accuracy import laplace_deviation as laplace_deviation
+from chary.accounting.accuracy import laplace_error_up as laplace_error_up
+from chary.accounting.accuracy import laplace_loss_up as laplace_loss_up
+from chary.accounting.accuracy import linear_loss_down as linear_loss_down
+from chary.accounting.accuracy import loss_down as loss_down
+from chary.accounting.accuracy import published_loss_down as published_loss_down
+from chary.accounting.accuracy import rank_error_up as rank_error_up
+from chary.accounting.accuracy import rank_errors_up as rank_errors_up
+from chary.accounting.accuracy import share_error_up as share_error_up
+from chary.accounting.accuracy import share_interval as share_interval
+from chary.accounting.accuracy import utility_loss_up as utility_loss_up
+from chary.accounting.accuracy import variance_down as variance_down
+from chary.accounting.accuracy import vote_lead_up as vote_lead_up
+from chary.accounting.calibration import charging_size as charging_size
+from chary.accounting.calibration import four_digits_down as four_digits_down
+from chary.accounting.calibration import largest_size as largest_size
+from chary.accounting.calibration import plain_noise as plain_noise
+from chary.accounting.charging_curve import exact_delta as exact_delta
+from chary.accounting.charging_curve import exact_tail_total as exact_tail_total
+from chary.accounting.charging_curve import exact_total as exact_total
+from chary.accounting.charging_curve import not_prior_q as not_prior_q
+from chary.accounting.charging_curve import plan as plan
+from chary.accounting.charging_curve import published_total as published_total
+from chary.accounting.charging_curve import trade_offs as trade_offs
+from chary.accounting.composition import Composition as Composition
+from chary.accounting.composition import capacity_down as capacity_down
+from chary.accounting.composition import choose_order as choose_order
+from chary.accounting.composition import compose as compose
+from chary.accounting.composition import compose_unequal as compose_unequal
+from chary.accounting.composition import epsilon_up as epsilon_up
+from chary.accounting.composition import group_privacy_up as group_privacy_up
+from chary.accounting.composition import least_pdp_epsilon_up as least_pdp_epsilon_up
+from chary.accounting.composition import optimal_total as optimal_total
+from chary.accounting.composition import pdp_epsilon_up as pdp_epsilon_up
+from chary.accounting.composition import sampler_delta_up as sampler_delta_up
+from chary.accounting.events import Approximate as Approximate
+from chary.accounting.events import Asymmetric as Asymmetric
+from chary.accounting.events import BestOf as BestOf
+from chary.accounting.events import BoundaryCall as BoundaryCall
+from chary.accounting.events import BoundedRange as BoundedRange
+from chary.accounting.events import Concentrated as Concentrated
+from chary.accounting.events import DiscreteLaplace as DiscreteLaplace
+from chary.accounting.events import Event as Event
+from chary.accounting.events import ExPost as ExPost
+from chary.accounting.events import Extendable as Extendable
+from chary.accounting.events import Failing as Failing
+from chary.accounting.events import Joint as Joint
+from chary.accounting.events import NarrowChoice as NarrowChoice
+from chary.accounting.events import Pure as Pure
+from chary.accounting.events import Repeated as Repeated
+from chary.accounting.events import StatedLaws as StatedLaws
+from chary.accounting.events import Targeted as Targeted
+from chary.accounting.events import TwiceCall as TwiceCall
+from chary.accounting.events import UnanimousCall as UnanimousCall
+from chary.accounting.events import ZeroConcentrated as ZeroConcentrated
+from chary.accounting.events import best_q as best_q
+from chary.accounting.events import hit_price as hit_price
+from chary.accounting.findings import Alarms as Alarms
+from chary.accounting.findings import Finding as Finding
+from chary.accounting.findings import Findings as Findings
+from chary.accounting.findings import Inference as Inference
+from chary.accounting.findings import Procedure as Procedure
+from chary.accounting.gaussian_noise import discrete_gaussian_delta_up as discrete_gaussian_delta_up
+from chary.accounting.gaussian_noise import discrete_gaussian_variance as discrete_gaussian_variance
+from chary.accounting.gaussian_noise import gaussian_delta as gaussian_delta
+from chary.accounting.gaussian_noise import gaussian_sigma as gaussian_sigma
+from chary.accounting.gaussian_noise import zero_concentrated_rho_down as zero_concentrated_rho_down
+from chary.accounting.gaussian_runs import runs_epsilon_up as runs_epsilon_up
+from chary.accounting.gaussian_runs import runs_noise as runs_noise
+from chary.accounting.gaussian_selection import above_threshold_epsilons_up as above_threshold_epsilons_up
+from chary.accounting.gaussian_selection import above_threshold_noise as above_threshold_noise
+from chary.accounting.gaussian_selection import halted_epsilon_up as halted_epsilon_up
+from chary.accounting.gaussian_selection import noisy_max_epsilon_up as noisy_max_epsilon_up
+from chary.accounting.gaussian_selection import noisy_max_noise as noisy_max_noise
+from chary.accounting.gaussian_selection import running_epsilon_up as running_epsilon_up
+from chary.accounting.hit_prices import best_runs as best_runs
+from chary.accounting.hit_prices import between_q_down as between_q_down
+from chary.accounting.hit_prices import boundary_chance as boundary_chance
+from chary.accounting.hit_prices import boundary_epsilon_up as boundary_epsilon_up
+from chary.accounting.hit_prices import boundary_price_up as boundary_price_up
+from chary.accounting.hit_prices import boundary_q_down as boundary_q_down
+from chary.accounting.hit_prices import hit_price_up as hit_price_up
+from chary.accounting.hit_prices import narrow_price_up as narrow_price_up
+from chary.accounting.hit_prices import twice_price_up as twice_price_up
+from chary.accounting.hit_prices import twice_q_down as twice_q_down
+from chary.accounting.hit_prices import unanimous_price_up as unanimous_price_up
+from chary.accounting.hit_prices import unanimous_q_down as unanimous_q_down
+from chary.accounting.intervals import Interval as Interval
+from chary.accounting.intervals import LargestOf as LargestOf
+from chary.accounting.intervals import Publication as Publication
+from chary.accounting.intervals import Silence as Silence
+from chary.accounting.intervals import Support as Support
+from chary.accounting.intervals import benjamini_hochberg_list as benjamini_hochberg_list
+from chary.accounting.intervals import chosen_reach_up as chosen_reach_up
+from chary.accounting.intervals import confidence_of_each as confidence_of_each
+from chary.accounting.intervals import e_value_list as e_value_list
+from chary.accounting.intervals import error_of_all_up as error_of_all_up
+from chary.accounting.intervals import false_alarms_up as false_alarms_up
+from chary.accounting.intervals import fdr as fdr
+from chary.accounting.intervals import least_bar as least_bar
+from chary.accounting.intervals import margin_up as margin_up
+from chary.accounting.intervals import mean_interval as mean_interval
+from chary.accounting.intervals import online_list as online_list
+from chary.accounting.intervals import spending_list as spending_list
+from chary.accounting.menu_curve import MenuCall as MenuCall
+from chary.accounting.menu_curve import lattice_curves as lattice_curves
+from chary.accounting.menu_curve import target_total as target_total
+from chary.accounting.noise_laws import GaussianLaw as GaussianLaw
+from chary.accounting.noise_laws import LaplaceLaw as LaplaceLaw
+from chary.accounting.noise_laws import NoiseLaw as NoiseLaw
+from chary.accounting.sharp_tests import SharpTest as SharpTest
+from chary.accounting.sharp_tests import next_miss_up as next_miss_up
+from chary.accounting.sharp_tests import sharp_table as sharp_table
+from chary.accounting.sharp_tests import tail_down as tail_down
+from chary.accounting.sharp_widths import sharp_width as sharp_width
+from chary.accounting.sparse_vector import OneSidedNoise as OneSidedNoise
+from chary.accounting.sparse_vector import SparseNoise as SparseNoise
+from chary.accounting.sparse_vector import SparseRounds as SparseRounds
+from chary.accounting.sparse_vector import error_up as error_up
+from chary.accounting.sparse_vector import joint_delta as joint_delta
+from chary.accounting.sparse_vector import one_sided_error_up as one_sided_error_up
+from chary.accounting.sparse_vector import one_sided_noise as one_sided_noise
+from chary.accounting.sparse_vector import published_error as published_error
+from chary.accounting.sparse_vector import sparse_half_width_up as sparse_half_width_up
+from chary.accounting.sparse_vector import sparse_noise as sparse_noise
+from chary.accounting.sparse_vector import sparse_rounds as sparse_rounds
+from chary.accounting.sparse_vector import tuned_shares as tuned_shares
+from chary.accounting.sparse_vector import usual_rounds as usual_rounds
+from chary.accounting.weights import hard_answers_up as hard_answers_up
+from chary.accounting.weights import weights_alpha as weights_alpha
+from chary.accounting.weights import weights_epsilon as weights_epsilon
+
+__all__ = sorted(name for name, thing in globals().items() if name[0] != "_" and not inspect.ismodule(thing))

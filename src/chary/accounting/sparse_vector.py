@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 import scipy
@@ -26,28 +26,37 @@ LARGEST_ROUND = 20
 
 
 @dataclass(frozen=True)
-class SparseNoise:
+class _Scales:
+    """Scales of the noises of a sparse vector that stops after `hits` hits: of its threshold, of each test, of each
+    published value (`answer`; None: none is published)."""
+
+    hits: int
+    threshold: Fraction
+    test: Fraction
+    answer: Fraction | None
+
+    def scaled(self, sensitivity: int) -> Self:
+        """The same for queries that change by this many times as many steps."""
+        answer = None if self.answer is None else self.answer * sensitivity
+        return replace(self, threshold=self.threshold * sensitivity, test=self.test * sensitivity, answer=answer)
+
+
+@dataclass(frozen=True)
+class SparseNoise(_Scales):
     """Scales of the Laplace noise of a sparse vector that stops after `hits` hits, for queries of sensitivity 1.
 
     `threshold` is drawn once, or anew after each hit where `redrawn`; `test` is drawn for each test, `answer` for each
     published value (None: none is published).
     """
 
-    hits: int
-    threshold: Fraction
-    test: Fraction
-    answer: Fraction | None
     redrawn: bool
+    shift: ClassVar[int] = 0
+    """The threshold that is tested is the public one."""
 
     @property
     def thresholds(self) -> int:
         """How often the threshold is drawn at most."""
         return self.hits if self.redrawn else 1
-
-    def scaled(self, sensitivity: int) -> "SparseNoise":
-        """The same for queries that change by at most this many steps."""
-        answer = None if self.answer is None else self.answer * sensitivity
-        return replace(self, threshold=self.threshold * sensitivity, test=self.test * sensitivity, answer=answer)
 
 
 def sparse_noise(
@@ -154,7 +163,7 @@ _STEPS: Final = 10**6
 
 
 @dataclass(frozen=True)
-class OneSidedNoise:
+class OneSidedNoise(_Scales):
     """Scales of geometric noise of a sparse vector that stops after `hits` hits, in grid steps.
 
     `threshold`, drawn once, and `test`, for each test, are the scales of noises that are never below 0. `answer` is the
@@ -163,14 +172,12 @@ class OneSidedNoise:
     together with probability `confidence`; privacy does not depend on it.
     """
 
-    hits: int
-    threshold: Fraction
-    test: Fraction
-    answer: Fraction | None
     monotone: bool
     tests: int = USUAL_TESTS
     sensitivity: int = 1
     confidence: Fraction = USUAL_CONFIDENCE
+    redrawn: ClassVar[bool] = False
+    thresholds: ClassVar[int] = 1
 
     @cached_property
     def shift(self) -> int:
@@ -196,11 +203,8 @@ class OneSidedNoise:
             return tested
         return Joint((tested, Repeated(DiscreteLaplace(self.answer, self.sensitivity), self.hits)))
 
-    def scaled(self, sensitivity: int) -> "OneSidedNoise":
-        """The same for questions that change by this many times as many steps."""
-        answer = None if self.answer is None else self.answer * sensitivity
-        threshold, test = self.threshold * sensitivity, self.test * sensitivity
-        return replace(self, threshold=threshold, test=test, answer=answer, sensitivity=self.sensitivity * sensitivity)
+    def scaled(self, sensitivity: int) -> Self:
+        return replace(super().scaled(sensitivity), sensitivity=self.sensitivity * sensitivity)
 
 
 def one_sided_noise(
@@ -545,7 +549,7 @@ class SparseTails:
         """The probability, rounded up, that a truth this far below the threshold (negative: above) is reported."""
         with precise():
             if isinstance(self.noise, OneSidedNoise):
-                found = self._one_sided(distance + self.noise.shift)
+                found = _geometric(distance + self.noise.shift, *self._ratios)
             else:
                 found = self._symmetric(distance) if distance > 0 else 1 - self._symmetric(1 - distance)
             return min(Fraction(1), max(_LEAST, rounded_up(found)))
@@ -564,26 +568,10 @@ class SparseTails:
         """The probability that a truth this many steps above the threshold is not reported, rounded up."""
         with precise():
             if isinstance(self.noise, OneSidedNoise):
-                found = self._pulled_down(distance - self.noise.shift + 1)
+                found = _geometric(distance - self.noise.shift + 1, *reversed(self._ratios))
             else:
                 found = self._symmetric(distance + 1)
             return min(Fraction(1), max(_LEAST, rounded_up(found)))
-
-    def _pulled_down(self, least: int) -> Decimal:
-        """`P(R - Z >= m)` of geometric noises: the same the other way round."""
-        test, hidden = self._ratios
-        both = 1 - test * hidden
-        if least < 0:
-            return 1 - test ** (1 - least) * (1 - hidden) / both
-        return hidden**least * (1 - test) / both
-
-    def _one_sided(self, least: int) -> Decimal:
-        """`P(Z - R >= m)` of geometric noises: `a^m (1 - b)/(1 - ab)`, mirrored below 0."""
-        test, hidden = self._ratios
-        both = 1 - test * hidden
-        if least < 0:
-            return 1 - hidden ** (1 - least) * (1 - test) / both
-        return test**least * (1 - hidden) / both
 
     def _symmetric(self, least: int) -> Decimal:
         """`P(Z - R >= m)`, m >= 1, of Laplace noises: sums over the hidden one, below 0, from 0 to m - 1, and above."""
@@ -598,3 +586,11 @@ class SparseTails:
     def _ratios(self) -> tuple[Decimal, Decimal]:
         """Of the noise of a test and of the threshold: `e^(-1/scale)`."""
         return (-1 / decimal(self.noise.test)).exp(), (-1 / decimal(self.noise.threshold)).exp()
+
+
+def _geometric(least: int, one: Decimal, other: Decimal) -> Decimal:
+    """`P(X - Y >= m)` of geometric noises of the ratios a and b: `a^m (1 - b)/(1 - ab)`, mirrored below 0."""
+    both = 1 - one * other
+    if least < 0:
+        return 1 - other ** (1 - least) * (1 - one) / both
+    return one**least * (1 - other) / both

@@ -84,16 +84,12 @@ class SparseLaw:
     @property
     def tails(self) -> sparse_vector.SparseTails:
         """How often one test reports."""
-        noise = self.machine.sizes
-        return sparse_vector.SparseTails(
-            noise if isinstance(noise, sparse_vector.OneSidedNoise) else noise.scaled(self.machine.sensitivity)
-        )
+        return sparse_vector.SparseTails(self.machine.scaled)
 
     @property
     def thresholds(self) -> int:
         """How many hidden thresholds it may draw."""
-        noise = self.machine.sizes
-        return 1 if isinstance(noise, sparse_vector.OneSidedNoise) else noise.thresholds
+        return self.machine.sizes.thresholds
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
         """The margin of this many tests, in the units of the questions; `published` for the published form."""

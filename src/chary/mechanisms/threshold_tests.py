@@ -1,10 +1,11 @@
 """Tests against thresholds on exact integers: Laplace, optimal, two-sided, with a hidden threshold."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +43,85 @@ class Crossed:
     values: list[int] | None
 
 
+Sizes = TypeVar("Sizes", SparseNoise, OneSidedNoise)
+
+
 @dataclass(frozen=True)
-class SparseVectorMachine:
+class SparseMachine(ABC, Generic[Sizes]):
     """Whether each integer, with fresh noise, reaches a threshold with noise of its own; it ends at the last of `hits`.
+
+    The noise of the threshold is drawn at the start and hidden. Which noise it is says the subclass: that of `sizes`.
+    """
+
+    sizes: Sizes
+
+    def __post_init__(self) -> None:
+        work_out(self.answers, self._laws())  # refuses noise out of range
+
+    @property
+    @abstractmethod
+    def answers(self) -> Laplace | None:
+        """The noise of a published value, which is not that of its test: that must stay hidden."""
+
+    @property
+    @abstractmethod
+    def scaled(self) -> Sizes:
+        """The sizes in grid steps."""
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """The standard deviation of the noise of a test and its threshold together, in grid steps."""
+
+    @abstractmethod
+    def error_up(self, tests: int, confidence: Number) -> int:
+        """How far off this many tests may be together, in grid steps."""
+
+    @abstractmethod
+    def _laws(self) -> "tuple[Laplace, Laplace] | tuple[Geometric, Geometric]":
+        """The noise of the threshold and of a test."""
+
+    @property
+    def tests_alone(self) -> Self:
+        """The same without values."""
+        return replace(self, sizes=replace(self.sizes, answer=None))
+
+    def start(self, source: noise.Source) -> HiddenThreshold:
+        """Draw the threshold's noise."""
+        return HiddenThreshold(self._laws()[0].draw_one(source))
+
+    def step(
+        self, state: HiddenThreshold, values: Integers, threshold: int, source: noise.Source
+    ) -> tuple[HiddenThreshold, Crossed]:
+        """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
+        if state.used >= self.sizes.hits:
+            raise InvalidParameter("all hits of this sparse vector are exhausted")
+        bar, noisy = threshold + self.sizes.shift, self._laws()[1].apply(values, source)
+        above: list[int] = []
+        tested = 0
+        while tested < len(values) and state.used < self.sizes.hits:
+            most = 1 if self.sizes.redrawn else self.sizes.hits - state.used
+            found = tested + np.flatnonzero(noisy[tested:] >= bar + state.shift)[:most]
+            above += [int(position) for position in found]
+            tested = above[-1] + 1 if len(found) == most else len(values)
+            state = self._after(state, len(found), source)
+        answers = None if self.answers is None else self.answers.apply(values[above], source)
+        return state, Crossed(tested, above, None if answers is None else [int(value) for value in answers])
+
+    def _after(self, state: HiddenThreshold, found: int, source: noise.Source) -> HiddenThreshold:
+        used = state.used + found
+        if found and self.sizes.redrawn and used < self.sizes.hits:
+            return HiddenThreshold(self.start(source).shift, used)
+        return HiddenThreshold(state.shift, used)
+
+
+def _answers(sizes: SparseNoise | OneSidedNoise, sensitivity: int) -> Laplace | None:
+    return None if sizes.answer is None else Laplace(max(noise.SMALLEST_SCALE, sizes.answer), sensitivity)
+
+
+@dataclass(frozen=True)
+class SparseVectorMachine(SparseMachine[SparseNoise]):
+    """A sparse vector with discrete Laplace noise of these `sizes`, each times the sensitivity.
 
     Guarantee: that of its `sizes`, for any number of values, chosen adaptively. Each moves by at most `sensitivity`
     steps between neighbours (and all in one direction, if the noise was made for that). The published proofs hold for
@@ -58,74 +135,30 @@ class SparseVectorMachine:
     (Crossed(tested=4, positions=[1, 3], values=None), HiddenThreshold(<secret>, used=2))
     """
 
-    sizes: SparseNoise
     sensitivity: int
 
     def __post_init__(self) -> None:
         whole(self.sensitivity, "sensitivity")
-        work_out(self.answers)  # refuses noise out of range
-        self._laws()
+        super().__post_init__()
 
     @property
     def answers(self) -> Laplace | None:
-        """The noise of a published value."""
-        scale = self.sizes.scaled(self.sensitivity).answer
-        return None if scale is None else self._law(scale)
+        return _answers(self.scaled, self.sensitivity)
 
     @property
-    def tests_alone(self) -> "SparseVectorMachine":
-        """The same without values."""
-        return SparseVectorMachine(replace(self.sizes, answer=None), self.sensitivity)
+    def scaled(self) -> SparseNoise:
+        return self.sizes.scaled(self.sensitivity)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise of a test and its threshold together."""
-        scaled = self.sizes.scaled(self.sensitivity)
-        return math.sqrt(2) * math.hypot(scaled.threshold, scaled.test)
+        return math.sqrt(2) * math.hypot(self.scaled.threshold, self.scaled.test)
 
     def error_up(self, tests: int, confidence: Number) -> int:
-        """How far off this many tests may be together, in grid steps."""
-        return error_up(self.sizes.scaled(self.sensitivity), tests=tests, confidence=confidence)
-
-    def start(self, source: noise.Source) -> HiddenThreshold:
-        """Draw the threshold's noise."""
-        return HiddenThreshold(self._laws()[0].draw_one(source))
-
-    def step(
-        self, state: HiddenThreshold, values: Integers, threshold: int, source: noise.Source
-    ) -> tuple[HiddenThreshold, Crossed]:
-        """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
-        if state.used >= self.sizes.hits:
-            raise InvalidParameter("all hits of this sparse vector are exhausted")
-        noisy = self._laws()[1].apply(values, source)
-        above: list[int] = []
-        tested = 0
-        while tested < len(values) and state.used < self.sizes.hits:
-            most = 1 if self.sizes.redrawn else self.sizes.hits - state.used
-            found = tested + np.flatnonzero(noisy[tested:] >= threshold + state.shift)[:most]
-            above += [int(position) for position in found]
-            tested = above[-1] + 1 if len(found) == most else len(values)
-            state = self._after(state, len(found), source)
-        return state, Crossed(tested, above, answered(self.answers, values, above, source))
-
-    def _after(self, state: HiddenThreshold, found: int, source: noise.Source) -> HiddenThreshold:
-        used = state.used + found
-        if found and self.sizes.redrawn and used < self.sizes.hits:
-            return HiddenThreshold(self.start(source).shift, used)
-        return HiddenThreshold(state.shift, used)
+        return error_up(self.scaled, tests=tests, confidence=confidence)
 
     def _laws(self) -> tuple[Laplace, Laplace]:
-        """The noise of the threshold and of a test."""
-        scaled = self.sizes.scaled(self.sensitivity)
-        return self._law(scaled.threshold), self._law(scaled.test)
-
-    def _law(self, scale: Fraction) -> Laplace:
-        return Laplace(max(noise.SMALLEST_SCALE, scale), self.sensitivity)
-
-
-def answered(answers: Laplace | None, values: Integers, above: list[int], source: noise.Source) -> list[int] | None:
-    """Published values have noise of their own: that of the tests must stay hidden."""
-    return None if answers is None else [int(value) for value in answers.apply(values[above], source)]
+        threshold, test = (max(noise.SMALLEST_SCALE, scale) for scale in (self.scaled.threshold, self.scaled.test))
+        return Laplace(threshold, self.sensitivity), Laplace(test, self.sensitivity)
 
 
 # Sparse vector with one-sided noise: no test is lost to noise that pulls a value down, or the threshold.
@@ -162,8 +195,8 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class OneSidedMachine:
-    """Whether each integer and its fresh noise reach a threshold and its hidden noise; it ends at the last of `hits`.
+class OneSidedMachine(SparseMachine[OneSidedNoise]):
+    """A sparse vector with geometric noise of these `sizes`, on each test and on the threshold.
 
     Guarantee: `sizes.event`, for any number of values, chosen adaptively. Each moves by at most `sizes.sensitivity`
     steps between neighbours (and all in one direction, if the noise was made for that). The proof is in
@@ -179,12 +212,6 @@ class OneSidedMachine:
     (Crossed(tested=4, positions=[1, 3], values=None), HiddenThreshold(<secret>, used=2))
     """
 
-    sizes: OneSidedNoise
-
-    def __post_init__(self) -> None:
-        work_out(self.answers)  # refuses noise out of range
-        self._laws()
-
     @property
     def sensitivity(self) -> int:
         """By how many steps a value may move."""
@@ -192,9 +219,11 @@ class OneSidedMachine:
 
     @property
     def answers(self) -> Laplace | None:
-        """The noise of a published value."""
-        scale = self.sizes.answer
-        return None if scale is None else Laplace(max(noise.SMALLEST_SCALE, scale), self.sensitivity)
+        return _answers(self.sizes, self.sensitivity)
+
+    @property
+    def scaled(self) -> OneSidedNoise:
+        return self.sizes
 
     @property
     def event(self) -> Event:
@@ -202,39 +231,13 @@ class OneSidedMachine:
         return self.sizes.event
 
     @property
-    def tests_alone(self) -> "OneSidedMachine":
-        """The same without values."""
-        return OneSidedMachine(replace(self.sizes, answer=None))
-
-    @property
     def deviation(self) -> float:
-        """The standard deviation of the noise of a test and its threshold together."""
         return math.hypot(self.sizes.threshold, self.sizes.test)
 
     def error_up(self, tests: int, confidence: Number) -> int:
-        """How far off this many tests may be together, in grid steps."""
         return one_sided_error_up(self.sizes, tests=tests, confidence=confidence)
 
-    def start(self, source: noise.Source) -> HiddenThreshold:
-        """Draw the threshold's noise."""
-        return HiddenThreshold(self._laws()[0].draw_one(source))
-
-    def step(
-        self, state: HiddenThreshold, values: Integers, threshold: int, source: noise.Source
-    ) -> tuple[HiddenThreshold, Crossed]:
-        """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
-        left = self.sizes.hits - state.used
-        if left <= 0:
-            raise InvalidParameter("all hits of this sparse vector are exhausted")
-        bar = threshold + self.sizes.shift + state.shift
-        found = np.flatnonzero(self._laws()[1].apply(values, source) >= bar)[:left]
-        above = [int(position) for position in found]
-        tested = above[-1] + 1 if len(above) == left else len(values)
-        after = HiddenThreshold(state.shift, state.used + len(above))
-        return after, Crossed(tested, above, answered(self.answers, values, above, source))
-
     def _laws(self) -> tuple[Geometric, Geometric]:
-        """The noise of the threshold and of a test."""
         threshold, test = (max(noise.SMALLEST_SCALE, scale) for scale in (self.sizes.threshold, self.sizes.test))
         return Geometric(threshold), Geometric(test)
 
@@ -366,12 +369,14 @@ class BarTests:
     def step(self, values: Integers, source: noise.Source) -> Watched:
         """Test the exact values; values after the last allowed hit stay untested."""
         noisy = self.additive.apply(values, source)
-        hits = np.flatnonzero(noisy >= self.threshold)
-        tested = len(values)
-        if self.most_hits is not None and len(hits) >= self.most_hits:
-            hits = hits[: self.most_hits]
-            tested = int(hits[-1]) + 1
-        return Watched(tested, [int(k) for k in hits], [int(noisy[k]) for k in hits])
+        tested, hits = _until(noisy >= self.threshold, self.most_hits)
+        return Watched(tested, hits.tolist(), [int(noisy[k]) for k in hits])
+
+
+def _until(hit: NDArray[np.bool_], most: int | None) -> tuple[int, NDArray[np.intp]]:
+    """How many values are tested until this many hit, and which of them do."""
+    hits = np.flatnonzero(hit)[:most]
+    return int(hits[-1]) + 1 if most is not None and len(hits) == most else len(hit), hits
 
 
 # Optimal threshold tests of many values at once: hits drawn exactly from the probabilities of a table.
@@ -477,13 +482,9 @@ class SharpTests:
 
     def step(self, values: Integers, source: noise.Source) -> Watched:
         """Test the exact values; values after the last allowed hit stay untested."""
-        hits = np.flatnonzero(self.sampler.hits(noise.add(values, -self.threshold), source))
-        tested = len(values)
-        if self.most_hits is not None and len(hits) >= self.most_hits:
-            hits = hits[: self.most_hits]
-            tested = int(hits[-1]) + 1
+        tested, hits = _until(self.sampler.hits(noise.add(values, -self.threshold), source), self.most_hits)
         noisy = () if self.fresh is None else self.fresh.apply(values[hits], source)
-        return Watched(tested, [int(k) for k in hits], [int(value) for value in noisy])
+        return Watched(tested, hits.tolist(), [int(value) for value in noisy])
 
 
 # A noisy threshold test whose outcome probabilities are known exactly.

@@ -12,42 +12,24 @@ The time a draw takes depends on the value drawn only through rare extra words; 
 True
 """
 
-from chary.noise.choice import ExponentialLaw, FiniteLaw, RationalLaw
-from chary.noise.gaussian import Deviate, deviate, discrete_gaussian, normals, reaches
-from chary.noise.laplace import discrete_laplace, geometric
-from chary.noise.partition import Enclosure, bernoulli
-from chary.noise.source import (
-    SMALLEST_SCALE,
-    SMALLEST_VARIANCE,
-    OperatingSystem,
-    Seeded,
-    Source,
-    add,
-    checked_scale,
-    checked_variance,
-    uniform_integers,
-)
-
-__all__ = [
-    "SMALLEST_SCALE",
-    "SMALLEST_VARIANCE",
-    "Deviate",
-    "Enclosure",
-    "ExponentialLaw",
-    "FiniteLaw",
-    "OperatingSystem",
-    "RationalLaw",
-    "Seeded",
-    "Source",
-    "add",
-    "bernoulli",
-    "checked_scale",
-    "checked_variance",
-    "deviate",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "geometric",
-    "normals",
-    "reaches",
-    "uniform_integers",
-]
+from chary.noise.choice import ExponentialLaw as ExponentialLaw
+from chary.noise.choice import FiniteLaw as FiniteLaw
+from chary.noise.choice import RationalLaw as RationalLaw
+from chary.noise.gaussian import Deviate as Deviate
+from chary.noise.gaussian import deviate as deviate
+from chary.noise.gaussian import discrete_gaussian as discrete_gaussian
+from chary.noise.gaussian import normals as normals
+from chary.noise.gaussian import reaches as reaches
+from chary.noise.laplace import discrete_laplace as discrete_laplace
+from chary.noise.laplace import geometric as geometric
+from chary.noise.partition import Enclosure as Enclosure
+from chary.noise.partition import bernoulli as bernoulli
+from chary.noise.source import SMALLEST_SCALE as SMALLEST_SCALE
+from chary.noise.source import SMALLEST_VARIANCE as SMALLEST_VARIANCE
+from chary.noise.source import OperatingSystem as OperatingSystem
+from chary.noise.source import Seeded as Seeded
+from chary.noise.source import Source as Source
+from chary.noise.source import add as add
+from chary.noise.source import checked_scale as checked_scale
+from chary.noise.source import checked_variance as checked_variance
+from chary.noise.source import uniform_integers as uniform_integers

@@ -8,7 +8,7 @@ import pytest
 
 from chary.accounting import Silence, false_alarms_up, margin_up, one_sided_noise, sharp_table, sparse_noise
 from chary.accounting.sharp_tests import SharpTails
-from chary.accounting.sparse_vector import SparseTails
+from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 
 FAR = 2500
 NOISES = {
@@ -22,7 +22,7 @@ NOISES = {
 def brute(noise):
     """The chance, by distance, that noise of the test less that of the threshold reaches it."""
     places = np.arange(-FAR, FAR + 1)
-    one_sided = hasattr(noise, "shift")
+    one_sided = isinstance(noise, OneSidedNoise)
 
     def law(scale):
         weights = np.where(places < 0, 0.0 if one_sided else 1.0, 1.0) * np.exp(-abs(places) / float(scale))
@@ -99,7 +99,7 @@ def test_silence_of_a_sparse_vector_holds_for_who_follows_its_answers(noise):
     beta = Fraction(1, 10)
     reach = SparseTails(noise).miss_reach_up(beta / 2)
     places = np.arange(-FAR // 5, FAR // 5 + 1)
-    one_sided, shift = hasattr(noise, "shift"), getattr(noise, "shift", 0)
+    one_sided, shift = isinstance(noise, OneSidedNoise), noise.shift
 
     def law(scale):
         weights = np.where(places < 0, 0.0 if one_sided else 1.0, 1.0) * np.exp(-abs(places) / float(scale))
