@@ -3,11 +3,9 @@
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -20,24 +18,18 @@ from chary.numbers import Number, checked, positive, probability
 
 # Multiplying some cells of a large matrix in place, in about the time of one pass over it.
 #
-# What is quickest depends on how the rows differ: a few slices of rows, a few stripes of columns, or a line of factors
-# looked up for each row. All of them give the same bits.
+# A few slices of rows are multiplied one by one; else a line of factors is looked up for each row. Both give the same
+# bits.
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
 CellWeights = NDArray[np.float32]
 Pieces = list[tuple[slice, int]]
 
-# All of these trade speed only, since every way gives the same bits. 8,192 cells take longer than the call for a slice
-# of them, so as many calls are no burden; eight strided slices, or three stripes, are quicker than a look-up a row.
+# These trade speed only. 8,192 cells take longer than the call for a slice of them, so as many calls are no burden;
+# eight strided slices are quicker than a look-up a row.
 PIECE: Final = 2**13
 STEPPED: Final = 8
-STRIPES: Final = 3
-# Rows much shorter than 8,192 cells are multiplied several at a time, and only from 512 columns on is it worth leaving
-# some out. 16 is the smallest buffer that NumPy takes.
-TILE: Final = 2**13
-NARROW: Final = 2**9
-UNBUFFERED: Final = 16
 
 
 def pieces_of(which: Numbers, patterns: Flags) -> Pieces | None:
@@ -67,51 +59,12 @@ def _stepped(flags: Flags) -> list[slice]:
     return [slice(int(rows[0]), int(rows[-1]) + 1, int(steps[0]) if len(steps) else 1)] if even else []
 
 
-def stripes_of(patterns: Flags) -> list[tuple[int, int]] | None:
-    """The columns as few stretches in which every pattern is constant; None if they would be many."""
-    edges = np.flatnonzero((patterns[:, 1:] != patterns[:, :-1]).any(axis=0)) + 1
-    return list(pairwise([0, *edges.tolist(), patterns.shape[1]])) if len(edges) < STRIPES else None
-
-
-def multiply_pieces(matrix: CellWeights, pieces: Pieces, patterns: Flags, factor: float) -> None:
-    """Piece by piece, by one factor or one for each column."""
-    used, one = sorted({number for _, number in pieces}), np.float32(factor)
-    spans = {number: _columns(patterns[number]) for number in used}
-    mixed = [number for number in used if not spans[number][1]]
-    made = dict(zip(mixed, factors_of(patterns[mixed], factor), strict=True)) if mixed else {}
+def multiply_pieces(matrix: CellWeights, pieces: Pieces, patterns: Flags, factors: CellWeights) -> None:
+    """Slice by slice, by the line of factors of its pattern."""
     for rows, number in pieces:
-        span, full = spans[number]
-        _multiply(matrix[rows, span], one if full else made[number][span])
-
-
-def _columns(pattern: Flags) -> tuple[slice, bool]:
-    """Which columns to multiply, and whether by one factor: from the first flag to the last, or all if they are few."""
-    span, columns = _span(pattern), len(pattern)
-    full, width = bool(pattern[span].all()), span.stop - span.start
-    if width == columns or (columns >= NARROW and (full or 4 * width <= 3 * columns)):
-        return span, full
-    return slice(0, columns), False
-
-
-def _multiply(part: CellWeights, factors: CellWeights | np.float32) -> None:
-    """Short whole rows several at a time."""
-    columns = part.shape[1]
-    if np.ndim(factors) and part.flags.c_contiguous and 4 * columns < TILE and part.size > 16 * TILE:
-        together = TILE // columns
-        long = len(part) // together * together
-        body, part = part[:long].reshape(-1, together * columns), part[long:]
-        np.multiply(body, np.tile(factors, together), out=body)
-    np.multiply(part, factors, out=part)
-
-
-def multiply_stripes(
-    matrix: CellWeights, stripes: list[tuple[int, int]], which: Numbers, patterns: Flags, factor: float
-) -> None:
-    """Each stripe by one factor a row."""
-    for low, high in stripes:
-        if patterns[:, low].any():
-            part = matrix[:, low:high]
-            np.multiply(part, factors_of(patterns[:, low], factor)[which][:, None], out=part)
+        span = _span(patterns[number])
+        part = matrix[rows, span]
+        np.multiply(part, factors[number, span], out=part)
 
 
 def multiply_gathered(matrix: CellWeights, which: Numbers, factors: CellWeights, scratch: CellWeights) -> None:
@@ -168,29 +121,9 @@ def _span(flags: Flags) -> slice:
     return slice(0) if first < 0 else slice(first, known.rfind(b"\x01") + 1)
 
 
-def aligned(size: int) -> CellWeights:
-    """Space for that many weights that begins with a line of the processor's cache."""
-    line = 64
-    room = np.empty(size + line, np.float32)
-    start = -room.ctypes.data % line // room.itemsize
-    return room[start : start + size]
-
-
-@contextmanager
-def unbuffered() -> Iterator[None]:
-    """Without the copies that numpy makes of operands whose rows are shorter than its buffer."""
-    before = np.setbufsize(UNBUFFERED)
-    try:
-        yield
-    finally:
-        np.setbufsize(before)
-
-
 # A histogram over the cells of a universe that is a function of published answers alone.
 
-# Slices of four pieces or more each are quicker than stripes; half a megabyte of scratch stays in the cache. Both only
-# trade speed, all ways give the same bits.
-FEW: Final = 4
+# Half a megabyte of scratch stays in the cache.
 BLOCK: Final = 2**17
 Floats = NDArray[np.float64]
 
@@ -240,8 +173,7 @@ class PublicHistogram:
     """
 
     def __init__(self, rows: int, columns: int) -> None:
-        self.weights: CellWeights = aligned(rows * columns).reshape(rows, columns)
-        self.weights.fill(1)
+        self.weights: CellWeights = np.ones((rows, columns), np.float32)
         self._total: float | None = float(rows * columns)
         self._room: CellWeights = np.empty(0, np.float32)
 
@@ -295,15 +227,11 @@ class PublicHistogram:
         if (len(which) - whole, self.cells - cells.count) < (touched, cells.count):
             patterns, times = ~patterns, 1 / factor
         matrix, pieces = self._matrix(cells), pieces_of(which, patterns)
-        few = pieces is not None and FEW * PIECE * len(pieces) <= self.cells
-        stripes = None if few else stripes_of(patterns)
-        with unbuffered():
-            if stripes is not None:
-                multiply_stripes(matrix, stripes, which, patterns, times)
-            elif pieces is not None:
-                multiply_pieces(matrix, pieces, patterns, times)
-            else:
-                multiply_gathered(matrix, which, factors_of(patterns, times), self._scratch(matrix.shape[1]))
+        factors = factors_of(patterns, times)
+        if pieces is None:
+            multiply_gathered(matrix, which, factors, self._scratch(matrix.shape[1]))
+        else:
+            multiply_pieces(matrix, pieces, patterns, factors)
 
     def lift(self, weight: float) -> None:
         """Add the same weight to every cell, in place."""
@@ -325,7 +253,7 @@ class PublicHistogram:
     def _scratch(self, columns: int) -> CellWeights:
         """Space for some rows, kept: new memory takes longer than a change."""
         if len(self._room) < max(columns, min(BLOCK, self.cells)):
-            self._room = aligned(max(columns, min(BLOCK, self.cells)))
+            self._room = np.empty(max(columns, min(BLOCK, self.cells)), np.float32)
         return self._room
 
 
