@@ -195,7 +195,6 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
     "loss_down": lambda d: a.loss_down(epsilon=epsilon(d), changes=range(1, 1000)),
     "published_loss_down": lambda d: a.published_loss_down(epsilon=epsilon(d), changes=range(1, 1000)),
     "variance_down": lambda d: a.variance_down(epsilon=epsilon(d), changes=range(1, 1000)),
-    "linear_loss_down": lambda d: a.linear_loss_down(epsilon=epsilon(d), change=positive(d)),
     "hard_answers_up": lambda d: a.hard_answers_up(alpha=delta(d), cells=1 + many(d), start=many(d), mixing=q(d)),
     "next_miss_up": lambda d: a.next_miss_up(q(d), order=order(d), price=positive(d)),
     "tail_down": lambda d: a.tail_down(order=order(d), price=positive(d)),

@@ -10,7 +10,6 @@ from chary.accounting.accuracy import gaussian_error_up as gaussian_error_up
 from chary.accounting.accuracy import laplace_deviation as laplace_deviation
 from chary.accounting.accuracy import laplace_error_up as laplace_error_up
 from chary.accounting.accuracy import laplace_loss_up as laplace_loss_up
-from chary.accounting.accuracy import linear_loss_down as linear_loss_down
 from chary.accounting.accuracy import loss_down as loss_down
 from chary.accounting.accuracy import published_loss_down as published_loss_down
 from chary.accounting.accuracy import rank_error_up as rank_error_up

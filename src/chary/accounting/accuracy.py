@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from chary.accounting.local_reports import Channel
-from chary.accounting.numerics import LARGEST_FLOAT, doubled, float_down, least, least_error
+from chary.accounting.numerics import LARGEST_FLOAT, doubled, least, least_error
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
@@ -414,22 +414,6 @@ def variance_down(*, epsilon: Number, changes: Sequence[Number]) -> float:
     99.9167
     """
     return _largest(epsilon, changes, lambda y: 1 / (4 * math.sinh(y / 2) ** 2))
-
-
-def linear_loss_down(*, epsilon: Number, change: Number) -> float:
-    """`change^2 / (68 eps^2)`, which `published_loss_down` exceeds where Delta(k) = k change for k up to 1/eps.
-
-    So it would with 35 in place of 68 (for k up to 1.4/eps).
-
-    Published for epsilon up to 1/2; anything larger raises `InvalidParameter`.
-
-    >>> round(linear_loss_down(epsilon="0.1", change=1), 4)
-    1.4706
-    """
-    eps = positive(epsilon, "epsilon")
-    if 2 * eps > 1:
-        raise InvalidParameter("this bound is for an epsilon of at most 1/2: give the changes to published_loss_down")
-    return float_down(positive(change, "change") ** 2 / (68 * eps**2))
 
 
 def _largest(epsilon: Number, changes: Sequence[Number], factor: Callable[[float], float]) -> float:

@@ -1,12 +1,12 @@
 """The exact curve of target charging: the delta of a number of hits of one epsilon, and the hits that a budget buys."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy
@@ -276,14 +276,9 @@ def plan(
             "give exactly three of epsilon, delta, hits and epsilon_per_call, such as "
             "plan(epsilon=1, delta=1e-6, hits=50)"
         )
-    known = _checked(epsilon, delta, hits, epsilon_per_call)
-    solvers: dict[str, Callable[..., Fraction]] = {
-        "epsilon": _epsilon,
-        "delta": _delta,
-        "hits": _hits,
-        "epsilon_per_call": _largest_call,
-    }
-    full = known | {missing[0]: solvers[missing[0]](**known)}
+    known = {name: Fraction(_CHECKS[name](value, name)) for name, value in given.items() if value is not None}
+    found = _SOLVERS[missing[0]](**known)
+    full = known | {missing[0]: found}
     return Plan(float(full["epsilon"]), float(full["delta"]), int(full["hits"]), float(full["epsilon_per_call"]))
 
 
@@ -298,21 +293,6 @@ def trade_offs(*, epsilon: Number, delta: Number, hits: tuple[int, ...] = USUAL_
     [1, 10]
     """
     return [plan(epsilon=epsilon, delta=delta, hits=count) for count in hits]
-
-
-def _checked(
-    epsilon: Number | None, delta: Number | None, hits: int | None, epsilon_per_call: Number | None
-) -> dict[str, Fraction]:
-    known: dict[str, Fraction] = {}
-    if epsilon is not None:
-        known["epsilon"] = positive(epsilon, "epsilon")
-    if delta is not None:
-        known["delta"] = probability(delta, "delta")
-    if hits is not None:
-        known["hits"] = Fraction(whole(hits, "hits"))
-    if epsilon_per_call is not None:
-        known["epsilon_per_call"] = positive(epsilon_per_call, "epsilon_per_call")
-    return known
 
 
 def _epsilon(*, delta: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> Fraction:
@@ -360,13 +340,26 @@ def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Frac
     def fits(size: Fraction) -> bool:
         return _fits(epsilon, delta, int(hits), size)
 
+    def middle(low: Fraction, high: Fraction) -> Fraction:
+        return Fraction(float((low + high) / 2))
+
     high = min(epsilon, Fraction(composition.LARGEST_EPSILON))
     high, low = numerics.doubled(fits, high, high / 2, times=Fraction(1, 2))
-    return numerics.largest(fits, low, high, middle=_float_between, ratio=1 + PRECISION)
+    return numerics.largest(fits, low, high, middle=middle, ratio=1 + PRECISION)
 
 
-def _float_between(low: Fraction, high: Fraction) -> Fraction:
-    return Fraction(float((low + high) / 2))
+_CHECKS: Final[Mapping[str, Callable[[Any, str], Fraction | int]]] = {
+    "epsilon": positive,
+    "delta": probability,
+    "hits": whole,
+    "epsilon_per_call": positive,
+}
+_SOLVERS: Final[Mapping[str, Callable[..., Fraction]]] = {
+    "epsilon": _epsilon,
+    "delta": _delta,
+    "hits": _hits,
+    "epsilon_per_call": _largest_call,
+}
 
 
 # What target charging costs by the published theorem and by its exact tail (theory 1.2).

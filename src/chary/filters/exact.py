@@ -253,11 +253,6 @@ class Unlisted:
         """As JSON."""
         return {"order": str(self.order), "rate": str(self.rate)}
 
-    def told(self, grain: Fraction, most: Fraction, tokens: int) -> str:
-        """Up to where releases are sold."""
-        largest = max((call.steps for call in self.calls(grain, most, tokens)), default=0)
-        return f"releases up to epsilon {plain(largest * grain)}"
-
     def _of(self, size: Fraction) -> int:
         return max(1, math.ceil(self.rate * accounting.Pure(size).log_moment_up(self.order)))
 

@@ -123,15 +123,6 @@ class Laplace(Additive):
             return 1 - self.at_least(1 - distance)
         return math.exp(-step * distance) / (1 + math.exp(-step))
 
-    def error_bar(self, confidence: float = 0.95) -> int:
-        """Closed form, settled to the exact step: `2 r^(m+1) / (1+r)` is the probability of being more than m away."""
-        probability(confidence, "confidence")
-        beyond = (1 - confidence) * (1 + math.exp(-1 / float(self.scale)))
-        guess = max(0, math.ceil(-float(self.scale) * math.log(beyond / 2) - 1))
-        if 2 * self.at_least(guess + 1) > 1 - confidence:
-            return guess + 1
-        return guess - 1 if guess and 2 * self.at_least(guess) <= 1 - confidence else guess
-
     def event(self) -> Event:
         single = DiscreteLaplace(self.scale, self.sensitivity)
         return single if self.times == 1 else Repeated(single, self.times)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from chary.accounting.numerics import doubled, first_within
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Integers
 from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
-from chary.noise.partition import LOOKUP_BITS, WORD_BITS, Bounds, Enclosure, settle
+from chary.noise.partition import LOOKUP_BITS, WORD_BITS, Bounds, powers
 from chary.numbers import Number, checked, exact, optional, per_call, positive, probability, set_fields, whole
 
 # The exponential mechanism: one of many candidates, the more useful the likelier.
@@ -199,7 +198,7 @@ class LevelLaw(noise.FiniteLaw):
     def bounds(self, bits: int) -> list[Bounds]:
         """Every power errs by at most one unit more than the one before it, which the guard bits hold."""
         work = bits + GUARD_BITS + 2 * self.size.bit_length() + MOST_OUTCOMES.bit_length()
-        pairs = zip(self._totals.tolist(), _powers(self._unit, self.levels, work), strict=True)
+        pairs = zip(self._totals.tolist(), powers(self._unit, np.diff(self.levels).tolist(), work), strict=True)
         weights = [(total * lower, total * upper) for total, (lower, upper) in pairs]
         least, most = (sum(column) for column in zip(*weights, strict=True))
         return [((lower << bits) // most, -((-upper << bits) // least)) for lower, upper in weights]
@@ -219,17 +218,6 @@ class LevelLaw(noise.FiniteLaw):
             powers = np.exp(-float(self._unit) * self.levels.astype(np.float64))
             weights: Floats = self._totals.astype(np.float64) * powers
         return weights
-
-
-def _powers(unit: Fraction, levels: Integers, bits: int) -> list[Bounds]:
-    """Bounds of `exp(-unit * level) * 2**bits` for levels that ascend from 0."""
-    gaps = np.diff(levels).tolist()
-    ratios = {gap: Enclosure.exponential(unit * gap).bounds(bits) for gap in set(gaps)}
-
-    def times(power: Bounds, gap: Any) -> Bounds:
-        return power[0] * ratios[gap][0] >> bits, -(-power[1] * ratios[gap][1] >> bits)
-
-    return list(accumulate(gaps, times, initial=(1 << bits, 1 << bits)))
 
 
 def mode_distances(counts: Integers, *, replace: bool) -> Integers:
@@ -528,14 +516,8 @@ def _coins(utilities: Sequence[int] | Integers, unit: Fraction, source: noise.So
     tails = source.words(len(open_ones), WORD_BITS).tolist()
     for j, tail in zip(open_ones, tails, strict=True):
         word = int(cells[j]) << WORD_BITS - LOOKUP_BITS | tail >> LOOKUP_BITS
-        up[j] = _settled((best - int(utilities[j])) * unit, word, source)
+        up[j] = noise.Enclosure.exponential((best - int(utilities[j])) * unit).reached(source, word, WORD_BITS)
     return up
-
-
-def _settled(exponent: Fraction, word: int, source: noise.Source) -> bool:
-    """Whether a number that begins with this word is below `exp(-exponent)`."""
-    chance = noise.Enclosure.exponential(exponent)
-    return settle(source, lambda bits: [chance.bounds(bits)], word, WORD_BITS) == 0
 
 
 @lru_cache(maxsize=MOST_CANDIDATES)

@@ -94,12 +94,7 @@ class Proposal:
 
     def _settled(self, source: Source, value: int, word: int) -> bool:
         exponent = (abs(value) - self._center) ** 2 / (2 * self._sigma_squared)
-        probability = partition.Enclosure.exponential(exponent)
-
-        def cuts(bits: int) -> list[partition.Bounds]:
-            return [probability.bounds(bits)]
-
-        return partition.settle(source, cuts, word, WORD_BITS) == 0
+        return partition.Enclosure.exponential(exponent).reached(source, word, WORD_BITS)
 
 
 @lru_cache(maxsize=64)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import accumulate, repeat
+from itertools import accumulate
 from math import ceil
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.noise.partition import SCALAR_SIZE, WORD_BITS, Bounds, Enclosure, Partition
+from chary.noise.partition import SCALAR_SIZE, WORD_BITS, Bounds, Partition, powers
 from chary.noise.source import Source, checked_scale, checked_size, integers
 
 # Geometric variables put together from independent parts: groups of binary digits, and what lies above them.
@@ -120,8 +120,8 @@ def ladder(scale: Fraction, signed: bool) -> Ladder:
 def _group_cuts(scale: Fraction, offset: int, width: int, signed: bool, bits: int) -> list[Bounds]:
     """Cut points between the values of `width` digits from `offset` on; when signed, once more for the other sign."""
     count = 1 << width
-    powers = _powers(Fraction(2**offset) / scale, count, bits + GUARD_BITS)
-    weights = powers[:count] + (powers[1:] if signed else [])
+    ratios = powers(Fraction(2**offset) / scale, [1] * count, bits + GUARD_BITS)
+    weights = ratios[:count] + (ratios[1:] if signed else [])
     sums = list(accumulate(weights, lambda left, right: (left[0] + right[0], left[1] + right[1])))
     total_lower, total_upper = sums.pop()
     return [((lower << bits) // total_upper, -((-upper << bits) // total_lower)) for lower, upper in sums]
@@ -130,19 +130,10 @@ def _group_cuts(scale: Fraction, offset: int, width: int, signed: bool, bits: in
 def _top_cuts(scale: Fraction, reach: int, bits: int) -> list[Bounds]:
     """Cut points `1 - exp(-k/scale)` for k = 1 .. reach."""
     one = 1 << (bits + GUARD_BITS)
-    powers: Sequence[Bounds] = _powers(1 / scale, reach, bits + GUARD_BITS)[1:]
-    return [((one - upper) >> GUARD_BITS, -((lower - one) >> GUARD_BITS)) for lower, upper in powers]
-
-
-def _powers(exponent: Fraction, count: int, bits: int) -> list[Bounds]:
-    """Bounds of `exp(-k*exponent) * 2**bits` for k = 0 .. count, each rounded outwards."""
-    ratio = Enclosure.exponential(exponent).bounds(bits)
-    one = 1 << bits
-    return list(accumulate(repeat(ratio, count), partial(_outward_product, bits), initial=(one, one)))
-
-
-def _outward_product(bits: int, left: Bounds, right: Bounds) -> Bounds:
-    return left[0] * right[0] >> bits, -(-left[1] * right[1] >> bits)
+    return [
+        ((one - upper) >> GUARD_BITS, -((lower - one) >> GUARD_BITS))
+        for lower, upper in powers(1 / scale, [1] * reach, bits + GUARD_BITS)[1:]
+    ]
 
 
 # The geometric distribution.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -80,6 +81,14 @@ class Enclosure:
         """
         return self.rule(self.argument, whole(bits, "bits", least=0))
 
+    def reached(self, source: Source, word: int, bits: int) -> bool:
+        """Whether a uniform real number whose first `bits` bits are `word` is below `p`; the source says the rest."""
+        return settle(source, self.cuts, word, bits) == 0
+
+    def cuts(self, bits: int) -> list[Bounds]:
+        """The cut point at `p`, as `Partition` takes it."""
+        return [self.bounds(bits)]
+
 
 def _exponent(value: Number) -> Fraction:
     number = exact(value, "exponent")
@@ -146,6 +155,22 @@ def _powers(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 def _context(precision: int, rounding: str) -> Context:
     return Context(prec=precision, rounding=rounding, Emin=MIN_EMIN, Emax=MAX_EMAX, clamp=0, traps=[])
+
+
+def powers(unit: Fraction, gaps: Sequence[int], bits: int) -> list[Bounds]:
+    """Bounds of `exp(-unit * level) * 2**bits` for the level 0 and each level that is one of the gaps above the last.
+
+    Each is rounded outwards, so it errs by a unit more than the one before at most.
+
+    >>> powers(Fraction(1), [1, 2], 16)
+    [(65536, 65536), (24109, 24110), (3262, 3264)]
+    """
+    ratios = {gap: Enclosure.exponential(unit * gap).bounds(bits) for gap in set(gaps)}
+
+    def times(power: Bounds, gap: int) -> Bounds:
+        return power[0] * ratios[gap][0] >> bits, -(-power[1] * ratios[gap][1] >> bits)
+
+    return list(accumulate(gaps, times, initial=(1 << bits, 1 << bits)))
 
 
 # A finite distribution as a partition of the unit interval, drawn by looking up 16 random bits.
@@ -249,7 +274,4 @@ def bernoulli(source: Source, probability: Enclosure, size: int) -> NDArray[np.b
 
 @lru_cache(maxsize=256)
 def _partition(probability: Enclosure) -> Partition:
-    def cuts(bits: int) -> list[Bounds]:
-        return [probability.bounds(bits)]
-
-    return Partition(cuts)
+    return Partition(probability.cuts)
