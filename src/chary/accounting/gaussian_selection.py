@@ -249,13 +249,12 @@ def _hazard_up(x: float) -> float:
 # picks i with probability `E prod_j Phi(z + (x_i - x_j)/s)`; above threshold halts at t with probability `E prod_(j<t)
 # Phi((u - x_j)/s_Q) Phi((x_t - u)/s_Q)`, u = r + s_T z, and still runs with the first product alone.
 #
-# **The worst pair (this work).** Lower every x_j, j < t, by d and raise x_t by d; write u = v - d. Given the outcome, v
-# has the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d - v)/s_Q)`; its likelihood ratio in v
-# rises with
-# d. `-(d/dx_k) ln P` is the mean of `(phi/Phi)((v - x_k)/s_Q)/s_Q`, which falls in v, so it falls as d grows: how much
-# the move adds to ln P rises in each x_k, and by the same argument falls in x_t. It is largest at x_k = high, x_t = low
-# and d = D, which two neighbours attain. Likewise for noisy max, and both losses rise with t; a run that halts at t + 1
-# lost no less than one that still runs after t.
+# **The worst pair ([GAUSS]; of a run that still runs this work).** Lower every x_j, j < t, by d and raise x_t by d;
+# write u = v - d. Given the outcome, v has the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d -
+# v)/s_Q)`; its likelihood ratio in v rises with d. `-(d/dx_k) ln P` is the mean of `(phi/Phi)((v - x_k)/s_Q)/s_Q`,
+# which falls in v, so it falls as d grows: how much the move adds to ln P rises in each x_k, and by the same argument
+# falls in x_t. It is largest at x_k = high, x_t = low and d = D, which two neighbours attain. Likewise for noisy max,
+# and both losses rise with t; a run that halts at t + 1 lost no less than one that still runs after t.
 #
 # A sensitivity above the range is the range. All results are upper bounds in float64: the error of the integrals is
 # below
