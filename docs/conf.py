@@ -14,7 +14,15 @@ project = "chary"
 version = release = installed("chary")
 author = copyright = "the authors of chary"
 
-extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "program"]
+# The last but one copies MathJax into the site, which so needs no network.
+extensions = [
+    "myst_nb",
+    "sphinx_design",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "program",
+]
 exclude_patterns = ["figures", "style"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
