@@ -29,6 +29,15 @@ from chary.calls import kinds
 from chary.calls.call import SUBJECTS, meaning
 from chary.calls.run import Opening, run_of
 from chary.cli.app import app as command
+from chary.cli.commands import (
+    EXPERT,
+    BlockOptions,
+    BudgetOptions,
+    QueryOptions,
+    SettingsOptions,
+    SourceOptions,
+    parameters_of,
+)
 from chary.config import DatasetOptions
 from chary.service.app import application
 from chary.service.config import Grant, Mail, OpenIdOptions, ServiceOptions, Webhook, configured
@@ -179,7 +188,7 @@ def commands() -> str:
     panels: dict[str, dict[str, Any]] = {}
     for each in found.values():
         for option in each.params:
-            if panel := getattr(option, "rich_help_panel", None):
+            if panel := _shared(option):
                 panels.setdefault(panel, {}).setdefault(option.name, option)
     parts = ["## Options that commands share"]
     for panel, options in panels.items():
@@ -191,11 +200,21 @@ def commands() -> str:
             continue
         more = [f"Shorter: `chary {kind}`."] * (f"chary {kind}" in found.keys() - {name})
         more += [f"Its cost: `chary quote {kind}`."] * name.startswith("chary ask ")
-        shared = sorted({panel for option in each.params if (panel := getattr(option, "rich_help_panel", None))})
-        own = [option for option in each.params if not getattr(option, "rich_help_panel", None)]
+        shared = sorted({panel for option in each.params if (panel := _shared(option))})
+        own = [option for option in each.params if not _shared(option)]
         parts += [f"### `{name}`", each.help or "", " ".join(more), _options(own)]
         parts.append(f"Shared options: {', '.join(shared)}." if shared else "")
     return "\n\n".join(filter(None, parts))
+
+
+def _shared(option: Any) -> str:
+    """The panel of an option that many commands have; what experts say of one command is its own."""
+    panel = str(getattr(option, "rich_help_panel", None) or "")
+    return "" if panel == EXPERT and option.help not in _SHARED else panel
+
+
+_GROUPS = (SourceOptions, BlockOptions, BudgetOptions, QueryOptions, SettingsOptions)
+_SHARED = {each.annotation.__metadata__[0].help for group in _GROUPS for each in parameters_of(group)}
 
 
 def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -225,7 +244,7 @@ def options() -> str:
         option.name: option.help
         for _, each in _commands(typer.main.get_command(command), "chary")
         for option in each.params
-        if getattr(option, "rich_help_panel", None)
+        if _shared(option)
     }
     parts = []
     models: dict[str, type[BaseModel]] = {

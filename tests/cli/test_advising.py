@@ -23,9 +23,10 @@ def test_the_figures_are_those_of_the_library(call):
 def test_people_get_a_table_the_calls_and_what_does_not_apply(call):
     code, out, err = call("advise --budget-epsilon 1 --tests 1000 --hits 3")
     assert (code, err) == (0, "")
-    assert "sparse vector, tuned, monotone: session.start(SparseVector(above=above, hits=3, epsilon=1" in out
+    assert "sparse vector, tuned, monotone: chary ask FILE sparse-vector --above ... --hits 3 --epsilon 1 " in out
     assert "does not apply: target charging, renyi filter: it needs a delta" in out
-    assert "best: sparse vector, one-sided, monotone\n  session = chary.open(" in out
+    assert "best: sparse vector, one-sided, monotone\n  chary ask FILE sparse-vector --above ... --hits 3 " in out
+    assert out.endswith("--budget-epsilon 1 --filter pure\n")
 
 
 def test_a_ledger_is_asked_for_what_is_left(call, visits, tmp_path):

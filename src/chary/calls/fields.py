@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 from pydantic_core import core_schema
 
 from chary.calls.algorithm import Algorithm, ScoreFunction, Unsaid, When, plain_outcome
-from chary.calls.call import Call
+from chary.calls.call import MEANINGS, Call
 from chary.core.plan import Question, check_question
 from chary.data import Bins, Count, Linear, Predicate, Query, Sum, count, parse_keys
 from chary.data.columns import Schema, TypeClass
@@ -551,8 +551,9 @@ _ENDS: Final = (
     Option("high", str, "Upper bound: larger values are clipped to it.", usual=MISSING),
 )
 # There is no option to forbid them: that is the default.
-_MEANT: Final = "Run even though most hits are expected to be false alarms."
-_BELOW: Final = (Option("below_margin", bool, _MEANT, ("--below-margin", "--allow-false-alarms"), usual=False),)
+_BELOW: Final = (
+    Option("below_margin", bool, MEANINGS["below_margin"], ("--below-margin", "--allow-false-alarms"), usual=False),
+)
 UNSAID: Final = FieldType(_as_it_is, {"not": {}}, "")
 JSON: Final = FieldType(_as_it_is, {}, "json", _word_read, _json_told)
 NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told, example="0.1")

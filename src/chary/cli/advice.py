@@ -13,6 +13,7 @@ from chary.advise.advise import advice_within
 from chary.advise.advise import advise as advice_for
 from chary.advise.options import HEADINGS, Room, Wanted, row
 from chary.cli import commands, config, output
+from chary.cli.forms import in_options
 from chary.core.charges import accounts_of
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import InvalidParameter
@@ -86,12 +87,15 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
 
 
 def _show(found: Advice) -> None:
-    """A table without the calls, which are long and follow it."""
+    """A table, then the command line of each option, and how to begin with the best one."""
     output.show_table(HEADINGS[:-1], (row(option)[:-1] for option in found.options), found.title)
     for option in found.options:
         if option.code is not None:
-            output.console.print(f"{option.mechanism}: {option.code}", soft_wrap=True, markup=False)
+            output.console.print(f"{option.mechanism}: {in_options(option.code)}", soft_wrap=True, markup=False)
     for unfit in found.unfit:
-        output.console.print(f"does not apply: {unfit.mechanism}: {unfit.reason}", soft_wrap=True, markup=False)
-    for call in found.calls:
-        output.console.print(call, soft_wrap=True, markup=False)
+        told = in_options(f"does not apply: {unfit.mechanism}: {unfit.reason}")
+        output.console.print(told, soft_wrap=True, markup=False)
+    if found.best is not None:
+        opening = (found.best.opening or "").removeprefix("session = ")
+        parts = filter(None, (found.best.by_key or found.best.code, opening))
+        output.console.print(f"best: {found.best.mechanism}\n  {' '.join(map(in_options, parts))}", soft_wrap=True)

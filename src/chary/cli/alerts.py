@@ -8,11 +8,10 @@ import typer
 from chary.answers import Table
 from chary.calls import Alert, Run
 from chary.calls.alerts import AlertRun, state_of
-from chary.calls.language import spoken
 from chary.charts import Chart, check_picture, plotter, spot_of
 from chary.cli import output
 from chary.cli.commands import Found, Picture, Shown
-from chary.cli.forms import Form, Options
+from chary.cli.forms import Form, in_options
 from chary.cli.kinds import asked
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.cli.runs import At, Number
@@ -38,7 +37,7 @@ def _new(stated: Stated) -> Found:
         def people(figures: dict[str, Any]) -> None:
             output.show_answer({name: figure for name, figure in figures.items() if name != "quote"})
             for line in quoted.lines():
-                output.console.print(spoken(line, Options()), soft_wrap=True, markup=False)
+                output.console.print(in_options(line), soft_wrap=True, markup=False)
 
         yield Shown(shown.figures | {"quote": quoted.as_dict()}, people)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from chary.cli.output import VERBOSE, Unsaid, Verbose, again, console, errors, option
+from chary.cli.output import KNOWN, VERBOSE, Unsaid, Verbose, again, console, errors, option
 from chary.errors import BudgetExceeded, CharyError, InvalidParameter, OwnerWarning
 
 # Groups of commands that are known by name and one line each; what a command needs is loaded when it is used.
@@ -247,12 +247,6 @@ def _warned(usual: Any) -> Any:
     return show
 
 
-def _in_options(told: str) -> str:
-    """A refusal of the library in the words of a command; what says it is loaded when something is refused."""
-    forms, language = import_module("chary.cli.forms"), import_module("chary.calls.language")
-    return str(language.spoken(told, forms.Options()))
-
-
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -260,6 +254,7 @@ def run(arguments: list[str] | None = None) -> int:
     2
     """
     VERBOSE.set(False)
+    KNOWN.set(frozenset())
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warned(warnings.showwarning)
@@ -272,7 +267,8 @@ def run(arguments: list[str] | None = None) -> int:
             # "Value error" is said by the library that checks what is typed, and is of no use to who typed it.
             told = error.format_message().replace(": Value error, ", ": ")
         else:
-            told = _in_options(told)
+            # Loaded when something is refused: `chary --help` needs no calls.
+            told = import_module("chary.cli.forms").in_options(told)
         if isinstance(error, Unsaid):
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:

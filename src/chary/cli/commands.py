@@ -12,13 +12,17 @@ import typer
 from typer.models import ArgumentInfo
 
 from chary.addresses import database_of, is_server
-from chary.cli.output import check_csv, show_json, show_tables, write_csv
+from chary.calls.call import Expert
+from chary.cli.output import KNOWN, check_csv, show_json, show_tables, write_csv
 from chary.data.source import Folder
 
 # The one place that makes a command: of its options, and of a hook that yields what is to be shown.
 #
 # Every command so made has --json and --csv-out; what a hook yields is shown at once, so that it may go on after that.
 
+# The panels of a help, in their order; None is the first one, which has no name of its own.
+EXPERT: Final = "Expert"
+PANELS: Final = (None, "Question", "Rows", "Budget", "Output", EXPERT)
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 EMPTY: Final = inspect.Parameter.empty
 
@@ -43,6 +47,7 @@ def made(
     """A command with these options, which acts on their values."""
 
     def command(ctx: typer.Context, **values: Any) -> None:
+        KNOWN.set(frozenset(str(parameter.name) for parameter in ctx.command.params))
         output = taken(OutputOptions, values)
         check_csv(output.csv_out)
         # A session that is open in there is closed also where showing fails, as on a full disk.
@@ -53,7 +58,16 @@ def made(
                     write_csv(shown.figures, output.csv_out, more=count > 0)
 
     context = inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context)
-    return signed(command, [context, *signature, *parameters_of(OutputOptions)], name, told)
+    options = [*signature, *parameters_of(OutputOptions)]
+    return signed(command, [context, *sorted(options, key=_place)], name, told)
+
+
+def _place(parameter: inspect.Parameter) -> tuple[int, bool]:
+    """Where the help shows an option: what few need is in the last panel, and what must be said comes first in its."""
+    (told,) = parameter.annotation.__metadata__
+    if isinstance(told.help, Expert) and parameter.default is not EMPTY:
+        told.rich_help_panel = EXPERT
+    return PANELS.index(told.rich_help_panel), parameter.default is not EMPTY
 
 
 def plainly(hook: Hook, lending: Sequence[Callable[..., Any]] = ()) -> Callable[..., None]:
@@ -142,23 +156,27 @@ class SourceOptions:
     file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
     unit: Annotated[str | None, typer.Option(help="Column that names the privacy unit.")] = None
     row_level: Annotated[bool, typer.Option("--row-level", help="Row-level privacy: each row is a unit.")] = False
-    neighbors: Annotated[str, typer.Option(help="Neighbors: add_remove or replace one unit.")] = "add_remove"
+    neighbors: Annotated[str, typer.Option(help=Expert("Neighbors: add_remove or replace one unit."))] = "add_remove"
     table: Table = None
     engine: Annotated[
-        str | None, typer.Option(help="Engine of the queries: spark, spark://HOST:PORT or sc://HOST.")
+        str | None, typer.Option(help=Expert("Engine of the queries: spark, spark://HOST:PORT or sc://HOST."))
     ] = None
     unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long; KEY,VALUE name the new columns.")] = None
     blocks: Annotated[
         str | None,
-        typer.Option(help="One budget a block: column=day,every=month,since=2012-01; kept=24 closes older."),
+        typer.Option(help=Expert("One budget a block: column=day,every=month,since=2012-01; kept=24 closes older.")),
     ] = None
     columns: Columns = None
     infer_types: InferTypes = False
     csv_format: Dialect = None
-    series: Annotated[str | None, typer.Option(help="Column of aggregated counts; each row is one test.")] = None
-    sensitivity: Annotated[int | None, typer.Option(help="Largest change of a count by one unit.")] = None
-    order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
-    labels: Annotated[str | None, typer.Option(help="Public column to print with each value of the series.")] = None
+    series: Annotated[str | None, typer.Option(help=Expert("Column of aggregated counts; each row is one test."))] = (
+        None
+    )
+    sensitivity: Annotated[int | None, typer.Option(help=Expert("Largest change of a count by one unit."))] = None
+    order_by: Annotated[str | None, typer.Option(help=Expert("Column that orders the series."))] = None
+    labels: Annotated[
+        str | None, typer.Option(help=Expert("Public column to print with each value of the series."))
+    ] = None
 
     @property
     def on_server(self) -> bool:
@@ -199,9 +217,9 @@ class LedgerOptions:
     panel: ClassVar[str] = "Budget"
     ledger: Annotated[str | None, typer.Option(help="Ledger file, or its URL (default: FILE.ledger).")] = None
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Checkpoint on another disk, against rollback of the ledger.")
+        Path | None, typer.Option(help=Expert("Checkpoint on another disk, against rollback of the ledger."))
     ] = None
-    analyst: Annotated[str, typer.Option(help="Name of the analyst.")] = "analyst"
+    analyst: Annotated[str, typer.Option(help=Expert("Name of the analyst."))] = "analyst"
 
 
 @dataclass(kw_only=True)
@@ -211,9 +229,9 @@ class BudgetOptions(LedgerOptions):
     budget_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the dataset, for all calls together.")] = None
     budget_delta: Annotated[str | None, typer.Option(help="Delta of the dataset, for all calls together.")] = None
     delta_reserve: Annotated[
-        str | None, typer.Option(help="Part of --budget-delta reserved for calls with a --delta.")
+        str | None, typer.Option(help=Expert("Part of --budget-delta reserved for calls with a --delta."))
     ] = None
-    filter: Annotated[str | None, typer.Option(help="Privacy accounting: renyi, exact or pure.")] = None
+    filter: Annotated[str | None, typer.Option(help=Expert("Privacy accounting: renyi, exact or pure."))] = None
     request: Annotated[str | None, typer.Option(help="Idempotency key: the same request again is free.")] = None
 
 
@@ -221,7 +239,7 @@ class BudgetOptions(LedgerOptions):
 class SizeOptions:
     """How precise one call is."""
 
-    panel: ClassVar[str] = "Size"
+    panel: ClassVar[str | None] = None
     epsilon: Annotated[str | None, typer.Option(help="Epsilon of this call (of each group that is tested).")] = None
 
 
@@ -230,8 +248,7 @@ class CallOptions(SizeOptions):
     """How precise one call is, where what is left may be shared out among hits."""
 
     hits: Annotated[
-        int | None,
-        typer.Option(help="The largest epsilon that pays for this many hits."),
+        int | None, typer.Option(help="What is left of the budget pays for this many hits of equal epsilon.")
     ] = None
 
 
@@ -239,12 +256,11 @@ class CallOptions(SizeOptions):
 class SharpOptions(CallOptions):
     """How precise one call is that tests against a threshold: by optimal tests, unless an epsilon is said."""
 
+    epsilon: Annotated[
+        str | None, typer.Option(help="Instead of --hits: epsilon of each test, with Laplace noise.")
+    ] = None
     hits: Annotated[
-        int | None,
-        typer.Option(
-            help="Instead: the number of hits that the whole budget pays for, by optimal threshold tests. Under the "
-            "exact and pure filters: by Laplace noise of the largest epsilon that pays for them."
-        ),
+        int | None, typer.Option(help="The whole budget pays for this many hits: with 20, a hit costs 5 % of it.")
     ] = None
 
 
@@ -263,12 +279,12 @@ class QueryOptions:
     sum: Annotated[str | None, typer.Option(help="Sum of this column.")] = None
     mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: range to which each value is clipped.")] = None
-    grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this step.")] = "1"
+    grid: Annotated[str, typer.Option(help=Expert("Values are rounded to multiples of this step."))] = "1"
     max_rows_per_unit: Annotated[int | None, typer.Option(help=ROWS_KEPT)] = None
-    missing: Annotated[str | None, typer.Option(help="Value of rows without one, for a mean.")] = None
-    unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: the sum of each unit is clipped to this range.")] = (
-        None
-    )
+    missing: Annotated[str | None, typer.Option(help=Expert("Value of rows without one, for a mean."))] = None
+    unit_total: Annotated[
+        str | None, typer.Option(help=Expert("LOW,HIGH: the sum of each unit is clipped to this range."))
+    ] = None
     where: Annotated[str | None, typer.Option(help='Condition, such as "age >= 65 AND smoker".')] = None
     by: Annotated[str | None, typer.Option(help="Columns to group by: clinic,age; also derived ones: month(day).")] = (
         None
@@ -283,7 +299,7 @@ class QueryOptions:
         int | None, typer.Option(help="chary keeps at most this many groups of each unit.")
     ] = None
     assumed_groups_per_unit: Annotated[
-        int | None, typer.Option(help="You assert that a unit is in at most this many groups (not enforced).")
+        int | None, typer.Option(help=Expert("You assert that a unit is in at most this many groups (not enforced)."))
     ] = None
 
     @property
@@ -298,7 +314,8 @@ class BlockOptions:
 
     panel: ClassVar[str] = "Rows"
     in_blocks: Annotated[
-        str | None, typer.Option(help="Only these blocks: 2013-01..2013-06, 2013-01.. or 2013-05 (default: all).")
+        str | None,
+        typer.Option(help=Expert("Only these blocks: 2013-01..2013-06, 2013-01.. or 2013-05 (default: all).")),
     ] = None
 
     @property
@@ -318,9 +335,11 @@ class BlockOptions:
 class SettingsOptions:
     """Where the options stand that are not repeated."""
 
-    panel: ClassVar[str] = "Settings"
-    config: Annotated[Path | None, typer.Option(help="File of options (default: chary.toml here or by FILE).")] = None
-    no_config: Annotated[bool, typer.Option("--no-config", help="Read no chary.toml.")] = False
+    panel: ClassVar[str] = EXPERT
+    config: Annotated[
+        Path | None, typer.Option(help=Expert("File of options (default: chary.toml here or by FILE)."))
+    ] = None
+    no_config: Annotated[bool, typer.Option("--no-config", help=Expert("Read no chary.toml."))] = False
 
 
 @dataclass(kw_only=True)
@@ -333,5 +352,7 @@ class OutputOptions:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Picture = Annotated[Path | None, typer.Option(help="Draw the answer to a file (PNG, PDF or SVG).")]
+Picture = Annotated[
+    Path | None, typer.Option(help="Draw the answer to a file (PNG, PDF or SVG).", rich_help_panel="Output")
+]
 Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

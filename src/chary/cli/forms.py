@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Final, NamedTuple, get_args
 
@@ -12,7 +12,7 @@ from chary.calls import Call, kinds, sharpness
 from chary.calls import fields as typed
 from chary.calls.call import meaning
 from chary.calls.fields import declared, of_code, type_of
-from chary.calls.language import OF_A_RUN, QUERIES, Called, Language, Said
+from chary.calls.language import OF_A_RUN, QUERIES, Called, Language, Said, spoken
 from chary.cli import commands, output, session
 from chary.errors import InvalidParameter
 
@@ -118,7 +118,9 @@ class Options(Language):
             return f"'{called.linear}'"
         if called.kind is None or not called.kind.typed:
             return called.brought or (None if called.kind is None else f"{called.plain} (in Python)")
-        return f"chary ask FILE {called.kind.name.replace('_', '-')} {self.line(called.arguments)}".rstrip()
+        form = Form(called.kind)
+        own = replace(self, known=frozenset(parameter.name for parameter in form.parameters))
+        return f"chary ask FILE {form.name} {own.line(called.arguments)}".rstrip()
 
     def name(self, name: str) -> str:
         """A field as its option."""
@@ -139,12 +141,22 @@ class Options(Language):
         return " ".join(filter(None, (f"--{called.plain}", column, self.line(asked))))
 
 
+def in_options(message: str) -> str:
+    """A message of the library in the options of the command that runs.
+
+    >>> in_options("give hits= or price=0.05")
+    'give --hits or --price 0.05'
+    """
+    return spoken(message, Options(output.KNOWN.get()))
+
+
 # How a command says what a program says of a session.
 _LINES: Final[Mapping[str, Callable[[Options, tuple[Said, ...]], str]]] = {
     "session.quote": lambda _, said: "chary quote",
     "session.resume": lambda _, said: f"chary resume FILE {said[0].text if said else 'RUN'}",
     "session.blocks": lambda _, said: f"--in-blocks {'..'.join(str(each.value) for each in said)}".rstrip(),
-    "open": lambda options, said: options.line(said),
+    # What stands for any value is typed anyhow, and the grain follows from the first call.
+    "open": lambda options, said: options.line(each for each in said if not each.open and each.name != "grain"),
     "Budget": lambda _, said: " ".join(f"--budget-{each.name} {each.text}" for each in said),
     "Blocks": lambda _, said: f"--blocks {','.join(f'{each.name}={each.value}' for each in said)}",
     "CSVFormat": lambda _, said: " ".join(f"--csv-format {each.name}={each.value}" for each in said),

@@ -9,23 +9,28 @@ import typer
 
 from chary.answers import NoisyNumbers
 from chary.calls import Call, IndividualTests, Release, ReleaseIf, Rerun, ThresholdTest, kinds
-from chary.calls.call import SUBJECTS
-from chary.calls.language import spoken
+from chary.calls.call import SUBJECTS, Expert
 from chary.cli import answers, app, output
 from chary.cli.commands import Above, BlockOptions, CallOptions, Found, Picture, QueryOptions, Shown
-from chary.cli.forms import FieldOption, Form, Options, check_cost_said, flag, forms, said_ways
+from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, in_options, said_ways
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import Quote
 
-Distance = Annotated[str | None, typer.Option(help="Distance of a value from the threshold (default: the error bar).")]
+Distance = Annotated[
+    str | None, typer.Option(help=Expert("Distance of a value from the threshold (default: the error bar)."))
+]
 Truth = Annotated[str | None, typer.Option(help="Largest ordinary true value (default: 0 for counts).")]
-Over = Annotated[int | None, typer.Option(help="Number of tests (default: the groups, or the --tests of the call).")]
-Expected = Annotated[int | None, typer.Option(help="Compare mechanisms at the cost of this many hits.")]
+Over = Annotated[
+    int | None, typer.Option(help=Expert("Number of tests (default: the groups, or the --tests of the call)."))
+]
+Expected = Annotated[int | None, typer.Option(help=Expert("Compare mechanisms at the cost of this many hits."))]
 Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no extra cost.")]
-Each = Annotated[int | None, typer.Option(help="Individual accounting: pay once for this many hits of each unit.")]
+Each = Annotated[
+    int | None, typer.Option(help=Expert("Individual accounting: pay once for this many hits of each unit."))
+]
 DEFAULT: Final = "question"
 TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
@@ -155,8 +160,7 @@ def _quote(found: Quote) -> Shown:
                 {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
             )
         for line in [*found.lines(), *found.compared_lines()]:
-            said = spoken(line, Options())
-            output.console.print(said, style="red" if warns(line) else None, soft_wrap=True, markup=False)
+            output.console.print(in_options(line), style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
     return Shown(found.as_dict(), people)
 

@@ -196,6 +196,8 @@ def _cell(value: Any) -> Any:
 
 # Whether this command line asked for the accounting; the command itself starts each line with no.
 VERBOSE: Final[ContextVar[bool]] = ContextVar("verbose", default=False)
+# The options of the command that runs, in whose words messages are.
+KNOWN: Final[ContextVar[frozenset[str]]] = ContextVar("known", default=frozenset())
 HELP: Final = "Also show the accounting: epsilon of each call, orders, log-moments."
 
 

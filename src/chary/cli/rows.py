@@ -16,17 +16,16 @@ import typer
 from chary.addresses import without_password
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
-from chary.calls.language import spoken
 from chary.cli import answers, commands, output
 from chary.cli.config import KINDS, TYPED, Settings, check_rows, is_ledger
-from chary.cli.forms import Form, Options, flag
+from chary.cli.forms import Form, flag, in_options
 from chary.cli.session import Opened, ask, blocked, budget_unsaid, declared, dialect
 from chary.config import NAME
 from chary.core import charges, quote
 from chary.data import Check
 from chary.data.table import NOT_PRIVATE
 from chary.data.table import check as checked
-from chary.errors import CharyError, InvalidParameter
+from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import EVERY_CHARGED
 from chary.session import Session
@@ -143,7 +142,7 @@ class Stated:
             self.rest()
             free = f"would be free {freed} (--budget-delta 1e-6)"
             told = f"misses are charged here, and {free}; this charge fixes the budget"
-            output.errors.print(f"note: {spoken(told, Options())}", markup=False, soft_wrap=True)
+            output.errors.print(f"note: {in_options(told)}", markup=False, soft_wrap=True)
 
     def _warn_of_the_last(self, call: Call[Any]) -> None:
         spine = self.session.spine
@@ -196,17 +195,12 @@ def on_rows(
         values = settings.filled(values)
         parts = {name: commands.taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
-        try:
-            if not (of_ledgers and is_ledger(parts["source"].file)):
-                check_rows(parts["source"].file, settings.said.known)
-            with Stated(parts, values, settings, form) as stated:
-                for shown in hook(stated, **options):
-                    stated.rest()
-                    yield shown
-        except CharyError as error:
-            known = frozenset(str(parameter.name) for parameter in ctx.command.params)
-            error.args = (spoken(str(error), Options(known)), *error.args[1:])
-            raise
+        if not (of_ledgers and is_ledger(parts["source"].file)):
+            check_rows(parts["source"].file, settings.said.known)
+        with Stated(parts, values, settings, form) as stated:
+            for shown in hook(stated, **options):
+                stated.rest()
+                yield shown
 
     own = sorted(
         [*(form.parameters if form else ()), *extra], key=lambda parameter: parameter.default is not commands.EMPTY

@@ -1,6 +1,7 @@
 """Columns of rows: classes of types, their names in SQL, and cells that could not be read as declared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -15,6 +16,8 @@ TIME: Final = r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 OFFSET: Final = "[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
 # A table may have thousands of columns, and a message is one sentence.
 _SHOWN: Final = 5
+# Who mistook a name wants to see those that there are.
+_LISTED: Final = 30
 
 
 class TypeClass(StrEnum):
@@ -72,14 +75,31 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence, five at most.
+def listed(names: Sequence[str], most: int = _SHOWN) -> str:
+    """Names in a sentence, five at most unless it says otherwise.
 
     >>> listed(["a", "b"]), listed("abcdefg")
     ('a, b', 'a, b, c, d, e, ... (7 in all)')
     """
-    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def beside(name: str, columns: Iterable[str]) -> str:
+    """The end of the message that there is no column of a name: the nearest one, and which there are.
+
+    >>> beside("Agee", ["sex", "age"]), beside("height", ["sex", "age"])
+    ("; the nearest is 'age'; the columns are sex, age", '; the columns are sex, age')
+    """
+    known = list(columns)
+    return f"{nearest(name, known)}; the columns are {listed(known, _LISTED)}"
+
+
+def nearest(name: str, columns: Iterable[str]) -> str:
+    """The part of that message that names the nearest column, whatever its case; empty where none is near."""
+    folded = {column.casefold(): column for column in columns}
+    found = get_close_matches(name.casefold(), folded, 1)
+    return f"; the nearest is {folded[found[0]]!r}" if found else ""
 
 
 def known_columns(columns: Sequence[str] | None, schema: Schema) -> tuple[str, ...]:
@@ -89,8 +109,8 @@ def known_columns(columns: Sequence[str] | None, schema: Schema) -> tuple[str, .
     names = tuple(schema) if columns is None else tuple(dict.fromkeys(columns))
     missing = [name for name in names if name not in schema]
     if missing or not names:
-        told = f"there is no column {missing[0]!r}" if missing else "name at least one column"
-        raise InvalidQuery(f"{told}; there are {', '.join(schema)}")
+        told = f"unknown column {missing[0]!r}" if missing else "name at least one column"
+        raise InvalidQuery(told + beside(missing[0] if missing else "", schema))
     return names
 
 
@@ -101,7 +121,7 @@ def classify(schema: Schema, name: str) -> TypeClass:
     'an integer'
     """
     if name not in schema:
-        raise InvalidQuery(f"unknown column {name!r}; the columns are {', '.join(schema)}")
+        raise InvalidQuery(f"unknown column {name!r}{beside(name, schema)}")
     return TypeClass(schema[name]) if schema[name] in set(TypeClass) else TypeClass.OTHER
 
 

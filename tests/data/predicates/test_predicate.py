@@ -163,7 +163,7 @@ def test_reading(text, canonical):
     [
         ("", "not readable"),
         ("age >", "not readable"),
-        ("age > 5 extra", "text after"),
+        ("age > 5 extra", "a word after"),
         ("age > 2 * 3", "arithmetic"),
         ("1 / age > 5", "arithmetic"),
         ("sqrt(age) > 5", "function"),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import ibis
 
-from chary.data.columns import DAY, OFFSET, TIME, Schema, TypeClass, classify, declare, quote
+from chary.data.columns import DAY, OFFSET, TIME, Schema, TypeClass, classify, declare, nearest, quote
 from chary.errors import InvalidQuery
 
 # Literals of the predicate language: how they print, and how they meet a column without an implicit cast.
@@ -170,6 +170,15 @@ def show(value: Scalar) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
+def quoted(word: str, before: str = "") -> str:
+    """What to do where a word was meant as text.
+
+    >>> quoted("Male", "sex = ")
+    "text stands in single quotes: sex = 'Male'"
+    """
+    return f"text stands in single quotes: {before}{show(word)}"
+
+
 # The nodes of a predicate: each prints itself and compiles itself to Ibis with SQL's three-valued logic.
 #
 # Compilation checks types against the schema alone, so that whether it fails never depends on a row. The columns it
@@ -313,7 +322,7 @@ class Compare(Said):
             self._check_order(left)
             value, others = meet(left, [self.other])
             return value, others[0]
-        right = self._right(self.other, scope)
+        right = self._right(left, self.other, scope)
         if {left.kind, right.kind} == {TypeClass.INTEGER, TypeClass.FLOAT}:
             return left.value.cast("float64"), right.value.cast("float64")
         if left.kind is not right.kind or left.kind is TypeClass.OTHER:
@@ -323,8 +332,15 @@ class Compare(Said):
         self._check_order(left, right)
         return left.value, right.value
 
-    def _right(self, other: Term, scope: Scope) -> Operand:
-        return scope.operand(other.name if isinstance(other, Name) else other)
+    def _right(self, left: Operand, other: Term, scope: Scope) -> Operand:
+        if not isinstance(other, Name):
+            return scope.operand(other)
+        name, schema = other.name, scope.schema
+        if left.kind is not TypeClass.OTHER and name not in schema and scope.read(name, schema) is None:
+            text = f"; {quoted(name, f'{text_of(self.column)} {self.sign} ')}"
+            meant = text if left.kind is TypeClass.STRING else _EXAMPLES[left.kind].format(name=left.name)
+            raise InvalidQuery(f"unknown column {name!r}{nearest(name, schema)}{meant}")
+        return scope.operand(name)
 
     def _check_order(self, *sides: Operand) -> None:
         # Engines put strings of their own in orders of their own.

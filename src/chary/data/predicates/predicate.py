@@ -11,7 +11,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.duckdb import DuckDBParser
 
-from chary.data.columns import Schema, TypeClass, classify
+from chary.data.columns import Schema, TypeClass, beside, classify
 from chary.data.predicates import conditions, terms
 from chary.errors import InvalidQuery
 
@@ -137,7 +137,7 @@ def derived(name: str, schema: Schema) -> conditions.Term | None:
     if isinstance(found, conditions.Name):
         return None
     if found.text() != name:
-        columns = f"unknown column {name!r}; the columns are {', '.join(schema)}"
+        columns = f"unknown column {name!r}{beside(name, schema)}"
         raise InvalidQuery(f"{columns}, and a derived column is written {found.text()!r}")
     return found
 
@@ -163,7 +163,10 @@ DEEPEST = 20
 MOST_DERIVED = 100
 # The same strings are read several times within one call and again in the next; refusals are not kept.
 _KEPT = 256
-_EXAMPLE = "supported is, for example, \"age >= 65 AND (smoker OR plan IN ('a', 'b')) AND city IS NOT NULL\""
+_EXAMPLE = (
+    "supported is, for example, \"age >= 65 AND (smoker OR plan IN ('a', 'b')) AND city IS NOT NULL\", with text in "
+    "single quotes"
+)
 _SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -279,7 +282,8 @@ def _word(node: exp.Expr) -> str:
 
 
 _WORDS: dict[type[exp.Expr], str] = {
-    exp.Alias: "text after the condition",
+    exp.Alias: "a word after the condition",
+    **dict.fromkeys(_SIGNS, "a comparison of a comparison (AND and OR join two of them)"),
     exp.Star: "*",
     **dict.fromkeys((exp.Cast, exp.TryCast), "a cast"),
     **dict.fromkeys((exp.Subquery, exp.Select, exp.Exists), "a subquery"),
@@ -400,7 +404,8 @@ def _term(node: exp.Expr) -> conditions.Term:
     """A derived column, or a column; what has no column in it is none."""
     found = _part(node)
     if next(terms.names(found), None) is None and not isinstance(found, conditions.Name):
-        raise InvalidQuery(f"arithmetic and functions need a column, as in year(day) + 1; {found.text()} has none")
+        told = f"arithmetic and functions need a column, as in year(day) + 1; {found.text()} has none"
+        raise InvalidQuery(f"{told}; a date stands in single quotes, as in day >= '2014-01-31'")
     return found
 
 
@@ -485,6 +490,9 @@ def _literal(node: exp.Expr) -> conditions.Scalar:
         return _number("-" + str(node.this.this))
     if type(node) is exp.Cast and isinstance(node.this, exp.Literal):
         return _dated(node)
+    if isinstance(node, exp.Column):
+        name = _name(node)
+        raise InvalidQuery(f"a column, {name!r}, is not supported where a value stands; {conditions.quoted(name)}")
     raise _unknown(node)
 
 

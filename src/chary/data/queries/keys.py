@@ -2,7 +2,6 @@
 
 import math
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -263,9 +262,9 @@ def _keys(part: Written, kind: str, column: str | None, most: int) -> list[Any]:
 
 def _no_ranges(text: str, column: str) -> str:
     whole = all(_integer(end.strip()) is not None for end in text.split(".."))
-    way = f"open the rows with --columns {shlex.quote(f'{column}=BIGINT')}" if whole else "list its keys"
+    typed = f", or declare columns={{{column!r}: 'BIGINT'}} if it holds integers" if whole else ""
     return (
-        f"{text!r} is a range, and column {column!r} is text, which has none: {way}; "
+        f"{text!r} is a range, and column {column!r} is text, which has none: list its keys, such as a,b,c{typed}; "
         "a key with two dots in it stands in double quotes"
     )
 

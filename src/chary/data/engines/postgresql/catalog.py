@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from chary.data.columns import TypeClass, listed, quote
+from chary.data.columns import TypeClass, beside, listed, quote
 from chary.data.engines.batches import KEPT
 from chary.data.engines.postgresql.connection import Cursor
 from chary.data.engines.sql import ROWS, Column, SmallTable, select, shared_class
@@ -361,8 +361,9 @@ class StoredRows:
     def find(cls, cursor: Cursor, table: str, unit: str | None, unpivot: tuple[str, str] | None) -> "StoredRows":
         """Look the table up; `SchemaMismatch` where it, its unit or its unpivoting is not possible. No row is read."""
         relation = FoundRelation.find(cursor, table)
-        if unit is not None and unit not in {column.name for column in relation.columns}:
-            raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit")
+        names = [column.name for column in relation.columns]
+        if unit is not None and unit not in names:
+            raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit{beside(unit, names)}")
         columns = tuple(column_of(column, is_unit=column.name == unit) for column in relation.columns)
         if unpivot is not None:
             columns, sql = _unpivoted(columns, relation, str(unit), unpivot)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.data.columns import SQL_TYPES, Schema, TypeClass, quote
+from chary.data.columns import SQL_TYPES, Schema, TypeClass, beside, quote
 from chary.data.engines import compiler, protocol
 from chary.data.engines.compiler import Dialect
 from chary.data.engines.postgresql.append import ServerBatches, append, check_entry_counts
@@ -216,7 +216,7 @@ def _columns(cursor: Cursor, table: str, asked: StepColumns) -> tuple[dict[str, 
     rows = StoredRows.find(cursor, table, None, None)
     for name in asked.names:
         if name not in rows.schema:
-            raise SchemaMismatch(f"there is no column {name!r}")
+            raise SchemaMismatch(f"there is no column {name!r}{beside(name, rows.schema)}")
         if rows.schema[name] not in set(TypeClass):
             raise SchemaMismatch(f"column {name!r} is {rows.schema[name]}, which no step has")
     if rows.schema[asked.column] != TypeClass.INTEGER:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from chary.data.columns import beside
 from chary.data.engines import protocol
 from chary.data.engines.batches import check_entries
 from chary.data.engines.compiler import ANSWER
@@ -189,7 +190,7 @@ class Spark:
         first = work.ask(lambda session: holding.frames(session)[0], _READING)
         schema = {column.name: column.type for column in storage.read_columns(first, unit)}
         if unit is not None and unit not in schema:
-            raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit")
+            raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit{beside(unit, schema)}")
         work.ask(lambda session: storage.define(session, holding.frames(session), unit), _READING)
         return holding, schema
 
