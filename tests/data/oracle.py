@@ -1,5 +1,6 @@
 """Independent pure-Python meanings of queries and predicates, to compare the engine with."""
 
+import hashlib
 import math
 import re
 from datetime import date, datetime, timedelta
@@ -153,8 +154,8 @@ def answer(query, rows, unit):
     for owner, position, value in cells:
         units.setdefault(owner, []).append((position, value))
     result = [0] * (1 if asked.keying is None else len(asked.keying.domain))
-    for owned in units.values():
-        for position, value in of_unit(query, asked, owned, unit):
+    for owner, owned in units.items():
+        for position, value in of_unit(query, asked, owned, unit, owner):
             result[position] += value
     return result[0] if asked.keying is None else result
 
@@ -174,14 +175,26 @@ def steps(asked, value):
     return rounded - int(asked.center / asked.grid)
 
 
-def of_unit(query, asked, owned, unit):
+def evenly(rows, owner, kept):
+    """Some of the rows of a unit, which are in order: each rank as likely as any other, by a hash of whose they are."""
+    # Of a unit in one of several blocks, the block comes behind.
+    name = owner[0] if isinstance(owner, tuple) else owner
+    size, start = len(rows), int(hashlib.sha256(str(name).encode()).hexdigest()[:8], 16)
+    ends = [(2 * kept * rank + start % (2 * size)) // (2 * size) for rank in range(size + 1)]
+    return rows if size <= kept else [row for row, one, next in zip(rows, ends, ends[1:], strict=False) if next > one]
+
+
+def of_unit(query, asked, owned, unit, owner):
     if unit is not None and asked.keying is not None and asked.keying.max_groups_per_unit is not None:
         kept = sorted({position for position, _ in owned})[: asked.keying.max_groups_per_unit]
         owned = [cell for cell in owned if cell[0] in kept]
     if isinstance(asked, Count):
         return owned if unit is None else [(position, 1) for position in {position for position, _ in owned}]
     if asked.max_rows_per_unit is not None:
-        owned = sorted(owned, key=lambda cell: (-abs(cell[1]), -cell[1], cell[0]))[: asked.max_rows_per_unit]
+        if asked.even:
+            owned = evenly(sorted(owned), owner, asked.max_rows_per_unit)
+        else:
+            owned = sorted(owned, key=lambda cell: (-abs(cell[1]), -cell[1], cell[0]))[: asked.max_rows_per_unit]
     if isinstance(query, RowCount):
         return [(position, 1) for position, _ in owned]
     if asked.unit_steps is None:

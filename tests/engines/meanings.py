@@ -72,7 +72,8 @@ def second_moments(query, rows, unit):
         if owner is not None and not any(missing(cell(row, name)) for name in query.names):
             steps = tuple(_moment(cell(row, name), edges, query.steps) for name, edges in query.bounds)
             found.setdefault(owner, []).append(_shortened(steps, query.squared))
-    kept = [steps for owned in found.values() for steps in sorted(owned)[: query.max_rows_per_unit]]
+    most = query.max_rows_per_unit
+    kept = [row for owner, own in found.items() for row in (oracle.evenly(sorted(own), owner, most) if most else own)]
     size = len(query.names)
     pairs = [(one, other) for one in range(size) for other in range(one, size)]
     sums = [sum(steps[one] for steps in kept) for one in range(size)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.data import EntryLimit, count, histogram, ordered, second_moments
+from chary.data import EntryLimit, NeighborRelation, count, histogram, mean, ordered, second_moments
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -25,6 +25,9 @@ QUERIES = [
     chary.sum("i", bounds=(-7, 7), unit_total=(-3, 5)).by(["k", "b"], [("a", True), ("b", False)]),
     histogram("i", bins=[-8, 0, 2, 8], outside="edges"),
     second_moments({"x": (0, 4), "i": (-2, 3)}, steps=10, max_rows_per_unit=2),
+    *mean("x", bounds=(-2, 3), grid="0.5", max_rows_per_unit=2)
+    .by("k", ["a", "b"])
+    .parts(NeighborRelation("replace", "u")),
 ]
 
 

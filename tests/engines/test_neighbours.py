@@ -25,16 +25,18 @@ NEIGHBORS = pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 # Units at the edges, for what is asked world by world.
 FEW = [(), *(((key, x),) for key in KEYS for x in (9, -5)), *((("a", x), ("b", y)) for x in (9, -5) for y in (9, -5))]
 FEW += [(("a", 9), ("a", 9)), (("a", None),)]
+FEW += [(("a", 9), ("b", 0), ("b", -5), ("a", 2)), (("b", -5), ("b", -5), ("a", -5))]
 
 
-def rows_of(options):
-    """The worlds: in each the rows of the unit that differs, and of two others."""
+def rows_of(options, *, apart=True):
+    """The worlds: in each the rows of the unit that differs, and of two others; `apart`: whose ids no other world
+    has."""
     found = []
     for world, own in enumerate(options):
         others = [("a", 2, "o"), ("b", 3, "o"), ("b", -1, "p")]
         for key, x, owner in [*((*cell, "u") for cell in own), *others]:
             other = None if x is None else x if key == "a" else -x
-            found.append({"w": world, "u": f"{owner}{world}", "k": key, "x": x, "y": other})
+            found.append({"w": world, "u": f"{owner}{world if apart else ''}", "k": key, "x": x, "y": other})
     return pa.Table.from_pylist(
         found, pa.schema({"w": "int64", "u": "string", "k": "string", "x": "int64", "y": "int64"})
     )
@@ -52,7 +54,7 @@ def row_worlds(opened):
 
 @pytest.fixture(scope="module")
 def few_worlds(opened):
-    return opened(rows_of(FEW), "replace", "u")
+    return opened(rows_of(FEW, apart=False), "replace", "u")
 
 
 def vectors(table, query, size):
@@ -131,6 +133,11 @@ def world_by_world(table, ask):
     return np.array([np.atleast_1d(table.prepare(ask(f"w = {world}")).run()) for world in range(len(FEW))])
 
 
+def parts_of_mean(where, most, by=None):
+    asked = mean("x", bounds=(-3, 3), where=where, max_rows_per_unit=most)
+    return (asked if by is None else asked.by(by, KEYS)).parts(NeighborRelation("replace", "u"))
+
+
 ONE_BY_ONE = {
     "count": lambda where: count(where),
     "total": lambda where: chary.sum("x", bounds=(-2, 3), max_rows_per_unit=2, where=where),
@@ -139,6 +146,11 @@ ONE_BY_ONE = {
     "second moments": lambda where: second_moments(
         {"x": (-2, 2), "y": (-2, 2)}, steps=10, where=where, max_rows_per_unit=1
     ),
+    "sum of a mean": lambda where: parts_of_mean(where, 2)[0],
+    "count of a mean": lambda where: parts_of_mean(where, 2)[1],
+    "sum of a mean by keys": lambda where: parts_of_mean(where, 1, "k")[0],
+    "count of a mean by keys": lambda where: parts_of_mean(where, 1, "k")[1],
+    "mean above a threshold": lambda where: mean("x", bounds=(-2, 3), where=where, max_rows_per_unit=1).shifted(3),
 }
 
 

@@ -303,7 +303,7 @@ class PrincipalComponents(Call[Components]):
     to the ranges of their columns, which become -1 to 1, and rounded to one of `fineness` steps to either side.
     `longest`, in the same units, shortens longer rows (with d columns none is longer than sqrt(d)), which takes less
     noise where few are long. Rows with a NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them
-    count.
+    count, chosen evenly.
 
     Errors: `InvalidQuery` for columns without bounds or of no numbers, more than 32 of them, and a unit whose rows are
     not limited. `InvalidParameter` unless the size of the noise is given in one way.
@@ -360,7 +360,8 @@ class LinearRegression(Call[Regression]):
 
     Guarantee: rho-zCDP, (epsilon, delta)-DP or epsilon-DP for the whole answer, whatever the rows. Values are clipped
     to the ranges of their columns and rounded to one of `fineness` steps to either side of their middles. Rows with a
-    NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them count. Source: docs/theory/linear.md.
+    NULL are left out. Where a unit has many rows, `max_rows_per_unit` of them count, chosen evenly. Source:
+    docs/theory/linear.md.
 
     Errors: `InvalidParameter` for a response without a range or alone, and unless the size of the noise is given in one
     way. `InvalidQuery` for invalid ranges, columns of no numbers, more than 32 of them, and a unit whose rows are not

@@ -265,8 +265,8 @@ class SharpOptions(CallOptions):
 
 
 ROWS_KEPT = (
-    "Keep at most this many rows of each unit: the largest of a sum, those farthest from the middle of the bounds of a "
-    "mean. Choose a number that few units exceed."
+    "Keep at most this many rows of each unit: the largest of a sum, an even choice of a mean. "
+    "Choose a number that few units exceed."
 )
 
 

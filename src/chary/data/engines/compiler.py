@@ -59,6 +59,10 @@ class Dialect:
         """The whole part of a quotient of integers, of which the first is not below 0 and the second above 0."""
         return dividend // divisor
 
+    def hashed(self, text: Any) -> Any:
+        """The first 32 bits of the SHA-256 of a text in UTF-8, as an integer from 0 on."""
+        raise NotImplementedError
+
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         """Whether a text is like a pattern, in which only % and _ have a meaning.
 
@@ -361,8 +365,8 @@ def _whole(number: int) -> Any:
 # From a query to an Ibis expression whose single scan yields exact integers.
 #
 # Rows go through the same stages for every query: *choose* (predicate, unit, value, key), *keep* (the first keys, the
-# largest rows), *cap* (one cell a unit and key), *collect* (sum, by groups). Expressions are built on unbound tables,
-# so no data is touched and any engine of Ibis can run them.
+# largest rows or an even choice), *cap* (one cell a unit and key), *collect* (sum, by groups). Expressions are built on
+# unbound tables, so no data is touched and any engine of Ibis can run them.
 
 ANSWER = "answer"
 
@@ -399,7 +403,7 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
     if unit is None and (grouped := _by_edges(rows, schema, asked, query, place)):
         return grouped
     found = _chosen(rows, schema, asked, unit, place)
-    kept = found.expression if unit is None else _kept(found.expression, asked)
+    kept = found.expression if unit is None else _kept(found.expression, asked, place.dialect)
     return Evaluation(_collected(_cells(kept, query, unit), query, found.keys is not None), found.keys)
 
 
@@ -424,7 +428,7 @@ def parts(asked: Count | Sum, schema: Schema, unit: str, place: QueryPlace) -> E
     if isinstance(asked, Count):
         return found
     groups = ["unit"] if asked.keying is None else ["unit", POSITION]
-    cells = _cells(_kept(found.expression, asked), asked, unit)
+    cells = _cells(_kept(found.expression, asked, place.dialect), asked, unit)
     summed = cells.group_by(groups).aggregate(value=cells.value.sum())
     return Evaluation(summed.filter(summed.value != 0), found.keys)
 
@@ -541,13 +545,16 @@ def _clip(value: Any, low: Any, high: Any) -> Any:
     return ibis.least(ibis.greatest(value, low), high)
 
 
-def _kept(chosen: Any, asked: Count | Sum) -> Any:
+def _kept(chosen: Any, asked: Count | Sum, dialect: Dialect) -> Any:
     if one := _single(asked):
         return one_of_unit(chosen, one)
     keying: Keying | None = asked.keying
     chosen = _first_groups(chosen, keying)
     if isinstance(asked, Sum) and asked.max_rows_per_unit is not None:
-        order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
+        groups = [] if keying is None else [POSITION]
+        if asked.even:
+            return _even(chosen, [*groups, "value"], asked.max_rows_per_unit, dialect)
+        order = [chosen.value.abs().desc(), chosen.value.desc(), *(chosen[name].asc() for name in groups)]
         ranked = chosen.mutate(rank=ibis.row_number().over(group_by=owners(chosen), order_by=order))
         chosen = ranked.filter(ranked["rank"] < asked.max_rows_per_unit).drop("rank")
     return chosen
@@ -566,6 +573,8 @@ def _single(asked: Count | Sum) -> list[Preference]:
 
     It follows from the query alone, so which plan is run says nothing of rows.
     """
+    if isinstance(asked, Sum) and asked.even:
+        return []
     keying = asked.keying
     keep = None if keying is None else keying.max_groups_per_unit
     position = [] if keying is None else [Preference(POSITION, 0, len(keying.domain) - 1)]
@@ -614,19 +623,11 @@ def moments(asked: SecondMoments, rows: Any, schema: Schema, unit: str | None, p
     if asked.squared < len(parts) * asked.steps**2:
         chosen = _shortened(asked, chosen, parts)
     if unit is not None:
-        chosen = _first_rows(asked, chosen, parts)
+        chosen = _even(chosen, parts, asked.max_rows_per_unit or 1, place.dialect)
     pairs = [(one, other) for k, one in enumerate(parts) for other in parts[k:]]
     sums = [chosen.count(), *(chosen[s].sum() for s in parts), *((chosen[a] * chosen[b]).sum() for a, b in pairs)]
     named = {f"a{place}": value.fill_null(0) for place, value in enumerate(sums)}
     return place.dialect.one_a_row(chosen.aggregate(**named), list(named))
-
-
-def _first_rows(asked: SecondMoments, chosen: Any, parts: list[str]) -> Any:
-    order = [Preference(part, -asked.steps, asked.steps) for part in parts]
-    if asked.max_rows_per_unit == 1 and is_packed(order):
-        return one_of_unit(chosen, order)
-    ranked = chosen.mutate(rank=ibis.row_number().over(group_by=owners(chosen), order_by=parts))
-    return ranked.filter(ranked["rank"] < asked.max_rows_per_unit)
 
 
 def _moment_steps(asked: SecondMoments, rows: Any, schema: Schema, part: tuple[str, Bounds], place: QueryPlace) -> Any:
@@ -663,6 +664,51 @@ def _towards_zero(steps: Any, factor: Any) -> Any:
     return ibis.ifelse(steps < 0, -size, size)
 
 
+# Of the rows of a unit, in some order, a number that is spread evenly over their ranks.
+
+
+def _spread(rows: Any, whose: list[str], order: Sequence[str], kept: int, dialect: Dialect, *, drawn: bool) -> Any:
+    """The rank r of the m rows of a unit has as much `weight` as `(2 k r + start) // (2 m)` rises by: k in all.
+
+    Of more than k rows k have a weight, of 1. For values in order the start is m, so that of one the middle is kept.
+    If it is `drawn`, it is a hash of the unit modulo 2 m.
+
+    Guarantee: what is kept of a unit follows from its own rows alone, and is k of them, or all where there are fewer.
+    Given any start from 0 to 2 m - 1 the weights add up to `(2 k m + start) // (2 m) - start // (2 m)`, which is k.
+    For each rank k of m starts keep it (2 k of 2 m): as many for each.
+    """
+    ranked = rows.mutate(
+        rank=ibis.row_number().over(group_by=whose, order_by=list(order)),
+        size=rows.count().over(group_by=whose),
+    )
+    start = ranked["size"]
+    if drawn:
+        ranked = ranked.mutate(hash=_hash_of_unit(ranked, kept, dialect))
+        ranked = ranked.mutate(hash=ranked["hash"].max().over(group_by=whose))
+        start = ranked["hash"] - dialect.quotient(ranked["hash"], 2 * ranked["size"]) * 2 * ranked["size"]
+    at, after = (
+        dialect.quotient(2 * kept * place + start, 2 * ranked["size"]) for place in (ranked["rank"], ranked["rank"] + 1)
+    )
+    return ranked.mutate(weight=after - at).filter(after > at)
+
+
+def _hash_of_unit(ranked: Any, kept: int, dialect: Dialect) -> Any:
+    """Where a unit has more rows than are kept, a hash in one of them, and 0 elsewhere: the largest is the unit's.
+
+    One unit may have several texts, as 0.0 and -0.0 have: other ids than integers and strings are hashed in each row.
+    """
+    unit, needed = ranked["unit"], ranked["size"] > _whole(kept)
+    if unit.type().is_string() or unit.type().is_integer():
+        needed &= ranked["rank"] == _whole(0)
+    return ibis.ifelse(needed, dialect.hashed(unit if unit.type().is_string() else unit.cast("string")), _whole(0))
+
+
+def _even(chosen: Any, order: Sequence[str], kept: int, dialect: Dialect) -> Any:
+    """At most this many rows of each owner, each as likely as any other of its rows: see `_spread`."""
+    spread = _spread(chosen, owners(chosen), order, kept, dialect, drawn=True)
+    return spread.select(*chosen.columns)
+
+
 # Values of a column in order: which of the rows' values count for a unit, and how often.
 
 
@@ -687,7 +733,7 @@ def _in_groups(asked: Ordered, values: Any, groups: list[str], unit: str | None,
         return _ranked(values, whose).order_by([*whose, "times"]).select(*groups, "value", "times")
     if asked.of_unit == "mean":
         return _counted(_means(values, whose, groups, asked.total.steps[0], dialect), groups)
-    spread = _spread(values, whose, asked.max_rows_per_unit, dialect)
+    spread = _spread(values, whose, ["value"], asked.max_rows_per_unit, dialect, drawn=False)
     return _counted(spread, groups, weighted=asked.of_unit == "weighted")
 
 
@@ -722,22 +768,6 @@ def _means(values: Any, whose: list[str], groups: list[str], first: int, dialect
     summed = shifted.group_by(whose).aggregate(total=shifted.above.sum(), size=shifted.count())
     nearest = dialect.quotient(2 * summed["total"] + summed["size"], 2 * summed["size"])
     return summed.select(*groups, value=nearest.cast("int64") + ibis.literal(first, "int64"))
-
-
-def _spread(values: Any, whose: list[str], kept: int, dialect: Dialect) -> Any:
-    """The rank r of the m values of a unit has as much weight as `(2 k r + m) // (2 m)` rises by: k in all.
-
-    Of more than k values k have a weight, of 1.
-    """
-    ranked = values.mutate(
-        rank=ibis.row_number().over(group_by=whose, order_by="value"),
-        size=values.count().over(group_by=whose),
-    )
-    at, after = (
-        dialect.quotient(2 * kept * place + ranked["size"], 2 * ranked["size"])
-        for place in (ranked["rank"], ranked["rank"] + 1)
-    )
-    return ranked.mutate(weight=after - at).filter(after > at)
 
 
 # Which elements a sketch counts, as rows of one column.

@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -73,10 +74,10 @@ def _count(given: dict[str, Any]) -> Any:
 
 
 def _sum(given: dict[str, Any]) -> Any:
-    by, center = given.pop("by", None), given.pop("center", "0")
+    by, center, even = given.pop("by", None), given.pop("center", "0"), given.pop("even", False)
     if center != "0":
         raise InvalidQuery("a sum has no center of its own")
-    return _keyed(sums.sum(given.pop("column"), **given), by)
+    return _keyed(replace(sums.sum(given.pop("column"), **given), even=even), by)
 
 
 def _mean(given: dict[str, Any]) -> Any:
@@ -126,7 +127,7 @@ def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "count": _of(sums.count, "by"),
-    "sum": _of(sums.sum, "by", "center"),
+    "sum": _of(sums.sum, "by", "center", "even"),
     "mean": _of(moments.mean, "by", "center", "unit_total"),
     "histogram": _of(histogram),
     "series": _of(Values),

@@ -52,7 +52,7 @@ class RowCount(Query):
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description: that of the sum under another kind."""
-        return self.of.body() | {"kind": "row count"}
+        return replace(self.of, even=False).body() | {"kind": "row count"}
 
     def describe(self) -> str:
         """Such as `number of rows in total of cost in [0, 5000] step 1`."""
@@ -61,7 +61,20 @@ class RowCount(Query):
 
 @dataclass(frozen=True, kw_only=True)
 class Mean(Keyed[AnsweredT]):
-    """The mean of clipped values; built by `mean`. It has no sensitivity of its own: ask for `parts` or `shifted`."""
+    """The mean of clipped values; built by `mean`. It has no sensitivity of its own: ask for `parts` or `shifted`.
+
+    Of a unit with m rows, more than k = `max_rows_per_unit`, k are kept, and each row is as likely to be kept as any
+    other. Its rows are put in order, by group and value, and numbered from 0. Of 2 m starts s one is chosen. The row r
+    is kept if a multiple of 2 m lies in (2 k r + s, 2 k (r + 1) + s]. Those are k rows for every start, and each row is
+    kept for 2 k of the starts. The start is the SHA-256 of the unit's id modulo 2 m, and so the same at every call.
+
+    Guarantee: any number of parts asked together or one by one are of the same rows. The contribution of a unit follows
+    from its own rows alone, and is at most k values and k to the count, in at most k groups. *Proof.* The order, m and
+    the start follow from the unit's id and rows, and no other unit changes them. So adding or removing a unit adds or
+    removes its own contribution, and replacing it does both. Hence the sensitivities that `contribution` says. They do
+    not depend on the start: an id that is chosen on purpose changes which rows are kept, and no bound. Nor do they
+    depend on when or how rows came, since each answer is a function of the rows that are there.
+    """
 
     column: str
     bounds: tuple[Fraction, Fraction]
@@ -128,7 +141,7 @@ class Mean(Keyed[AnsweredT]):
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""
-        return self._total(self.center).body() | {"kind": "mean"}
+        return replace(self._total(self.center), even=False).body() | {"kind": "mean"}
 
     def describe(self) -> str:
         """Such as `mean of cost in [0, 5000] step 1`."""
@@ -147,7 +160,7 @@ class Mean(Keyed[AnsweredT]):
 
     def _total(self, center: Fraction) -> Sum:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return Sum(center=center, **fields)
+        return Sum(center=center, even=self.max_rows_per_unit is not None, **fields)
 
     def _check_limit(self, unit: str | None) -> None:
         if unit is not None and self.max_rows_per_unit is None:
@@ -175,8 +188,8 @@ def mean(
     `missing=v` gives rows without a value this one, a multiple of the grid within the bounds. Where each row is a unit
     that may be replaced, the number of values of all rows is then public and takes no part of the budget.
 
-    Arguments as for `sum`. When the privacy unit is a column, `max_rows_per_unit=k` is needed; it keeps the k rows of
-    each unit that lie farthest from the center.
+    Arguments as for `sum`. When the privacy unit is a column, `max_rows_per_unit=k` is needed; of a unit with more rows
+    it keeps k, each of them as likely as any other: see `Mean`.
 
     >>> mean("days", bounds=(0, 30)).combine(-50, 10)
     10.0
@@ -206,7 +219,8 @@ class SecondMoments(Query[NoisyNumbers]):
 
     A value is clipped to the bounds of its column, which become -steps and steps, and rounded to an integer. A row
     longer than `longest` steps (in L2) is shortened to that, towards zero. Rows with a NULL contribute nothing. Of each
-    unit the first `max_rows_per_unit` rows count, in the order of the contributions. Built by `second_moments`.
+    unit at most `max_rows_per_unit` rows count, chosen evenly as for a `Mean`, in the order of the contributions. Built
+    by `second_moments`.
     """
 
     bounds: tuple[tuple[str, Bounds], ...]

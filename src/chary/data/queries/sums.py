@@ -120,6 +120,8 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     """The sum of clipped values less `center`, in steps of `grid`; built by `sum`, or by `Mean.parts`.
 
     `center` is subtracted from each row that has a value; rows without one contribute 0, or have the value `missing`.
+    `even`: the rows that `max_rows_per_unit` keeps are an even choice among those of the unit, as those of a `Mean`;
+    else the largest.
     """
 
     column: str
@@ -129,6 +131,7 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     max_rows_per_unit: int | None = None
     unit_total: Bounds | None = None
     missing: Fraction | None = None
+    even: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
@@ -167,7 +170,8 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     def contribution(self, neighbor_relation: NeighborRelation) -> Contribution:
         """A row is in [low, high] or absent (0); so the cell range is [min(low, 0), max(high, 0)].
 
-        Each row a unit: one such cell. `max_rows_per_unit=k`: at most k such cells in all, in at most k keys.
+        Each row a unit: one such cell. `max_rows_per_unit=k`: at most k such cells in all, in at most k keys, whichever
+        rows are kept: that follows from the unit's own rows.
         `unit_total`: its own range, with 0, is the cell of each key.
         """
         self._check_limits(neighbor_relation.unit)
@@ -195,7 +199,9 @@ class Sum(Keyed[AnsweredT], Query[AnsweredT]):
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description; numbers are exact quotients."""
         unit_total = None if self.unit_total is None else [str(edge) for edge in self.unit_total]
-        stated = {} if self.missing is None else {"missing": str(self.missing)}
+        stated: dict[str, Any] = {} if self.missing is None else {"missing": str(self.missing)}
+        # A sum with a center is part of a mean, and needs no more words: ledgers have it so.
+        stated |= {"even": True} if self.even and not self.center else {}
         return (
             {
                 "kind": "total",
@@ -232,8 +238,9 @@ def sum(
     contribute 0. Bounds are multiples of the grid, at most 2**53 steps from 0.
 
     When the privacy unit is a column, state exactly one limit. `max_rows_per_unit=k` keeps the k rows of each unit with
-    the largest absolute contributions (ties: the larger contribution, then the earlier key). `unit_total=(lo, hi)`
-    clips the sum of each unit, for each key, to that range. When each row is a unit, neither is allowed.
+    the largest absolute contributions (ties: the larger contribution, then the earlier key). What is left out then
+    changes the sum least. `unit_total=(lo, hi)` clips the sum of each unit, for each key, to that range. When each row
+    is a unit, neither is allowed.
 
     `InvalidQuery` for bounds off the grid, too wide, or in the wrong order, `InvalidParameter` for non-numbers.
 

@@ -48,6 +48,9 @@ class DuckDialect(Dialect):
     def nearest(self, value: Any) -> Any:
         return _nearest(value)
 
+    def hashed(self, text: Any) -> Any:
+        return ("0x" + text.hexdigest("sha256").left(8)).cast("int64")
+
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         return value.ilike(pattern) if fold else value.like(pattern)
 

@@ -52,6 +52,21 @@ def _div(dividend: int, divisor: int) -> int:  # type: ignore[empty-body]
     """The whole part of an exact quotient of numerics."""
 
 
+@ibis.udf.scalar.builtin(name="convert_to")  # type: ignore[untyped-decorator]
+def _bytes(text: str, encoding: str) -> bytes:  # type: ignore[empty-body]
+    """The bytes of a text."""
+
+
+@ibis.udf.scalar.builtin(name="sha256")  # type: ignore[untyped-decorator]
+def _sha256(value: bytes) -> bytes:  # type: ignore[empty-body]
+    """The hash of some bytes."""
+
+
+@ibis.udf.scalar.builtin(name="get_byte", signature=(("binary", "int32"), "int32"))  # type: ignore[untyped-decorator]
+def _byte(value: bytes, place: int) -> int:  # type: ignore[empty-body]
+    """One of some bytes, counted from 0; of 32 bits."""
+
+
 # Types whose strings differ for different values, and follow from no setting but those of each connection.
 _TEXTUAL: Final = (TypeClass.BOOLEAN, TypeClass.INTEGER, "uuid", "numeric")
 
@@ -74,6 +89,13 @@ class PostgresDialect(Dialect):
 
     def quotient(self, dividend: Any, divisor: Any) -> Any:
         return _div(dividend, divisor)
+
+    def hashed(self, text: Any) -> Any:
+        found = _sha256(_bytes(text, "UTF8"))
+        first, *others = (_byte(found, ibis.literal(place, "int32")).cast("int64") for place in range(4))
+        for byte in others:
+            first = first * 256 + byte
+        return first
 
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         if fold:

@@ -77,6 +77,11 @@ def _matches(value: str, pattern: str) -> bool:  # type: ignore[empty-body]
     """Whether a part of the text is of a regular expression of Java's."""
 
 
+@ibis.udf.scalar.builtin(name="conv", signature=(("string", "int32", "int32"), "string"))  # type: ignore[untyped-decorator]
+def _in_base(value: str, base: int, wanted: int) -> str:  # type: ignore[empty-body]
+    """A number written in one base, in another."""
+
+
 # Sums of 2**40 rows of that many steps fit into 64 bits.
 _FEW_STEPS: Final = 2**22
 _WRITTEN: Final = (TypeClass.BOOLEAN, TypeClass.INTEGER, TypeClass.DATE, TypeClass.TIMESTAMP)
@@ -101,6 +106,9 @@ class SparkDialect(Dialect):
         # What is left of a double below 2**53 without its whole part is exact, and so is twice that.
         whole = value.cast("int64")
         return whole + ((value - whole.cast("float64")) * 2).cast("int64")
+
+    def hashed(self, text: Any) -> Any:
+        return _in_base(text.hexdigest("sha256").left(8), 16, 10).cast("int64")
 
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         text, small = folded(value, pattern) if fold else (value, pattern)
