@@ -19,6 +19,7 @@ from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law
 
 ADDED = NeighborRelation("add_remove", "unit")
+SPINE = SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
 
 
 class Counts:
@@ -72,18 +73,18 @@ def top(filter_, epsilon, keys, moved, forgot=as_made, **rule):
     """The best keys, again and again."""
     query = keyed(keys, len(moved))
     noise = laplace_for_each(query, ADDED, epsilon)
-    calls = [partial(top_keys, TopK(query, k=k, epsilon=epsilon, **rule), query, ADDED) for k in range(1, keys + 1)]
+    calls = [partial(top_keys, TopK(query, k=k, epsilon=epsilon, **rule), SPINE, query) for k in range(1, keys + 1)]
     return Counts(filter_, noise, lambda seen: calls, keys, moved, lambda told: None, forgot)
 
 
 def watching(filter_, epsilon, keys, moved, forgot=as_made, kind=ReleaseIf):
     """Watches at all bars, or tests of which no value is told, again and again."""
-    query, spine = keyed(keys, len(moved)), SimpleNamespace(rows=SimpleNamespace(neighbor_relation=ADDED))
+    query = keyed(keys, len(moved))
     calls = [kind(query, above=above, epsilon=epsilon) for above in (0, 1, 2)]
-    real = calls[0].law(spine, query)
+    real = calls[0].law(SPINE, query)
 
     def by(call, noise):
-        return tested_keys(call, spine, query, replace(real, noise=noise, machine=partial(BarTests, noise)))
+        return tested_keys(call, SPINE, query, replace(real, noise=noise, machine=partial(BarTests, noise)))
 
     made = [partial(by, call) for call in calls]
     return Counts(filter_, real.noise, lambda seen: made, keys, moved, lambda told: None, forgot)

@@ -30,7 +30,7 @@ from chary.calls import (
     Widen,
 )
 from chary.calls.choices import chooser
-from chary.calls.operands import CalledOnce
+from chary.calls.compute import CalledOnce
 from chary.calls.run import Opening
 from chary.data import Votes
 from chary.data.queries.ordered import Occurring

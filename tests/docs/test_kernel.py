@@ -39,8 +39,8 @@ MOVES = {
 }
 READS = {
     "core/transaction": "every call",
-    "calls/operands": "a call that an operator is applied to, as the operator's own reading",
-    "calls/hard_answers": "a public example table that the caller brings for an estimate, never the rows of a session",
+    "calls/compute": "a call that an operator is applied to, as the operator's own reading",
+    "calls/public_histograms": "a public example table that the caller brings for an estimate, never a session's rows",
     "data/table": "where it is defined",
     "data/__init__": "hands it on",
 }

@@ -43,8 +43,8 @@ from chary.calls.compute import Disclosure, MultiTarget, PublishIf, RunAlgorithm
 from chary.calls.continual import ContinualCount, RunningCount, RunningCounts
 from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThreshold, SelfReporting
 from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
+from chary.calls.history import Lesson
 from chary.calls.individual import IndividualTests, LivingCount
-from chary.calls.lessons import Lesson
 from chary.calls.linear import LinearAnswers, MatrixMechanism
 from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
 from chary.calls.moments import Components, LinearRegression, PrincipalComponents, Regression

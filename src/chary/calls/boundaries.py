@@ -15,20 +15,11 @@ from chary.accounting.numerics import largest
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.answers import scalar, with_bytes
-from chary.calls import answers, compute, fields, operands, sharpness
+from chary.calls import answers, compute, fields, sharpness
 from chary.calls.algorithm import Algorithm, canonical_outcome, handed, plain_outcome
 from chary.calls.call import Call, call, numbers_among
 from chary.core.forecast import Forecast, Within, error_bar
-from chary.core.plan import (
-    KEPT,
-    Data,
-    Json,
-    Plan,
-    Result,
-    laplace_for_each,
-    reading,
-    steps_at_least,
-)
+from chary.core.plan import KEPT, Data, Json, Plan, Result, laplace_for_each, reading, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
@@ -105,7 +96,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
         return not self.publish
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        algorithm = self._check(operands.private(self.algorithm, spine))
+        algorithm = self._check(compute.private(self.algorithm, spine))
         outcomes, (epsilon, delta) = algorithm.outcomes or (), algorithm.size
         if self.publish:
             twice = Failing.of(TwiceCall(epsilon), 2 * delta)
@@ -385,8 +376,8 @@ class Classify(sharpness.HowSharply[answers.Classified]):
 
     def plan(self, spine: Spine) -> Plan[answers.Classified]:
         event, run, forecast = self._mechanism(spine)
-        kind, reads, size = _STORED[len(self.thresholds)], reading(self._counted), self.size(spine)
-        return Plan(kind, self.text(), event, run, self._tell, reads, forecast=forecast, size=size)
+        kind, reads = _STORED[len(self.thresholds)], reading(self._counted)
+        return self.planned(spine, event, run, self._tell, reads, forecast=forecast, kind=kind)
 
     def clearly(self, spine: Spine) -> Clearly:
         """How it is reported without epsilon; `NotPriced` but under a Renyi filter."""

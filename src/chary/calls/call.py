@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from functools import cache
@@ -30,8 +30,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import ArgsKwargs, PydanticSerializationError
 
-from chary.core.plan import ENCODER, AnswerT, Json, Plan, Size
+from chary.accounting import Event
+from chary.core.forecast import Forecast
+from chary.core.plan import ENCODER, AnswerT, Cost, Data, Json, PerHit, Plan, Result, Size, nothing_refused
 from chary.core.transaction import Spine
+from chary.data import Reading, Rows
 from chary.data.queries.stored import current, current_kind, options_of, stored, stored_kind
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.interruption import interrupted
@@ -65,6 +68,7 @@ _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*")
 # Most kinds are asked in few processes: what checks one is built when it is first asked (`_adapter`).
+_ONCE: Final = PerHit()
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, defer_build=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
 )
@@ -99,8 +103,26 @@ class Call(ABC, Generic[AnswerT]):
         """
         raise InvalidQuery(f"{self.title} asks several questions, one after another: it has no plan of its own")
 
+    def planned(
+        self,
+        spine: Spine,
+        event: Event,
+        run: Callable[[Data], Result],
+        present: Callable[[Json, int], AnswerT],
+        reads: Callable[[Rows], Sequence[Reading]],
+        cost: Cost = _ONCE,
+        forecast: Callable[[], Forecast] = Forecast,
+        *,
+        kind: str | None = None,
+        body: Json | None = None,
+        check: Callable[[bytes | None], None] = nothing_refused,
+    ) -> Plan[AnswerT]:
+        """The plan of this call, stored under its own kind and body unless others are given."""
+        kind, text = kind or self.stored_kind, self.text() if body is None else ENCODER.encode(body)
+        return Plan(kind, text, event, run, present, reads, cost, forecast, check=check, size=self.size(spine))
+
     def size(self, spine: Spine) -> Size | None:
-        """The epsilon that was said, and the plan at another; None where none was."""
+        """The epsilon of the call, and its plan at another epsilon; None for a call without epsilon."""
         own: Any = self
         epsilon = getattr(own, "epsilon", None)
         if epsilon is None:

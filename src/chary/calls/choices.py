@@ -13,24 +13,12 @@ import numpy as np
 
 from chary.accounting import accuracy, calibration, events, gaussian_selection
 from chary.answers import Answer, Key, NoisyNumber, in_json, scalar
+from chary.calls import fields
 from chary.calls.algorithm import ScoreFunction, distance_steps, failed, score_step, score_steps
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Call, Shorthand, call, numbers_among
-from chary.calls.fields import (
-    AnyQuery,
-    ColumnName,
-    Exact,
-    Flag,
-    Keys,
-    Positive,
-    PredicateText,
-    Scores,
-    Where,
-    Whole,
-    Word,
-)
 from chary.core.forecast import Forecast
-from chary.core.plan import BETA, ENCODER, KEPT, Data, Json, PerHit, Plan, Result, reading
+from chary.core.plan import BETA, KEPT, Data, Json, PerHit, Plan, Result, reading
 from chary.core.transaction import Spine
 from chary.data import NeighborRelation, Neighbors, Poll, Query, Rows, Sum, Votes, count
 from chary.data.queries.stored import stored
@@ -149,9 +137,9 @@ class Proportion(Call[NoisyNumber]):
     universally optimal for a count (Ghosh, Roughgarden, Sundararajan 2009). Always charged.
     """
 
-    where: Where
+    where: fields.Where
     _: KW_ONLY
-    epsilon: Positive
+    epsilon: fields.Positive
 
     def __post_init__(self) -> None:
         if self.where is None:
@@ -180,8 +168,8 @@ class Proportion(Call[NoisyNumber]):
             size = max(1, answer["size"])
             return NoisyNumber(number, answer["ones"] / size, min(1.0, noise.error_bar() / size))
 
-        body = ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)})
-        return Plan(self.kind, body, noise.event(), run, present, reading(asked, count()), size=self.size(spine))
+        body = {"query": asked.body(), "epsilon": str(self.epsilon)}
+        return self.planned(spine, noise.event(), run, present, reading(asked, count()), body=body)
 
 
 # One choice: the best of many groups by private answers, the most common value, what the majority says.
@@ -243,14 +231,14 @@ class Choose(Call[ChosenKey | Winner]):
     units with several groups that are replaced. `InvalidParameter` for bounds less than a step of the query's grid
     apart."""
 
-    query: AnyQuery
+    query: fields.AnyQuery
     _: KW_ONLY
-    epsilon: Positive | None = None
+    epsilon: fields.Positive | None = None
     mechanism: Way | None = None
-    lead: Flag = False
-    low: Exact | None = None
-    high: Exact | None = None
-    noise: Positive | None = None
+    lead: fields.Flag = False
+    low: fields.Exact | None = None
+    high: fields.Exact | None = None
+    noise: fields.Positive | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
@@ -288,17 +276,15 @@ class Choose(Call[ChosenKey | Winner]):
         by = _by_inverse_sensitivity if self.mechanism == "inverse" else _by_scores
         keys, epsilon = query.keys or (), Fraction(self.epsilon or 0)
         pick, short, bounded = by(self, query, spine.rows.neighbor_relation, epsilon)
-        plan: Plan[ChosenKey | Winner] = Plan(
-            self.stored_kind,
-            self.text(),
-            events.Pure(epsilon),
-            lambda data: Result({"position": pick(data.integers(), data.source)}, 0, 0),
-            lambda answer, number: ChosenKey(number, scalar(keys[answer["position"]]), shortfall=short(BETA)),
-            reading(query),
-            PerHit(bounds=bounded_range(epsilon) if bounded else ()),
-            lambda: Forecast(shortfall=short),
-            size=self.size(spine),
-        )
+
+        def run(data: Data) -> Result:
+            return Result({"position": pick(data.integers(), data.source)}, 0, 0)
+
+        def present(answer: Json, number: int) -> ChosenKey:
+            return ChosenKey(number, scalar(keys[answer["position"]]), shortfall=short(BETA))
+
+        cost, forecast = PerHit(bounds=bounded_range(epsilon) if bounded else ()), Forecast(shortfall=short)
+        plan = self.planned(spine, events.Pure(epsilon), run, present, reading(query), cost, lambda: forecast)
         if self.lead:
             return _with_lead(plan, query, spine.rows.neighbor_relation, epsilon)
         return plan if self.mechanism == "inverse" else _with_law(plan, query, spine.rows.neighbor_relation, self)
@@ -421,16 +407,11 @@ def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenK
         short = float(gaps.shortfall(drawn / query.grid, BETA) * query.grid)
         return Winner(number, keys[answer["position"]], (float(low), float(high)), float(drawn), short)
 
-    return Plan(
-        call.stored_kind,
-        call.text(),
-        events.Concentrated(gaps.epsilon_up(noise) if said is None else said, gaps.rho_up(noise)),
-        run,
-        present,
-        reading(query),
-        forecast=lambda: Forecast(shortfall=lambda beta: float(gaps.shortfall(noise, beta) * query.grid)),
-        size=call.size(spine),
-    )
+    def forecast() -> Forecast:
+        return Forecast(shortfall=lambda beta: float(gaps.shortfall(noise, beta) * query.grid))
+
+    event = events.Concentrated(gaps.epsilon_up(noise) if said is None else said, gaps.rho_up(noise))
+    return call.planned(spine, event, run, present, reading(query), forecast=forecast)
 
 
 @call("most_common", subject="selection")
@@ -440,11 +421,11 @@ class MostCommon(Shorthand[ChosenKey | Winner]):
     Guarantee and errors as for `Choose`. Values that are not listed are never returned.
     """
 
-    column: ColumnName
+    column: fields.ColumnName
     _: KW_ONLY
-    among: Keys
-    epsilon: Positive
-    where: Where = None
+    among: fields.Keys
+    epsilon: fields.Positive
+    where: fields.Where = None
     mechanism: Plainly | None = None
 
     def stands_for(self) -> Choose:
@@ -467,9 +448,9 @@ class Majority(Call[YesOrNo]):
     "inverse" and "exponential" are the published ones (`chary.mechanisms.MajorityVote`).
     """
 
-    condition: PredicateText
+    condition: fields.PredicateText
     _: KW_ONLY
-    epsilon: Positive
+    epsilon: fields.Positive
     mechanism: choices.Rule = "noise"
 
     @classmethod
@@ -479,16 +460,16 @@ class Majority(Call[YesOrNo]):
     def plan(self, spine: Spine) -> Plan[YesOrNo]:
         asked, mechanism = count(self.condition), majority_vote(self, spine.rows.neighbor_relation)
         said = {"query": asked.body(), "epsilon": str(self.epsilon), "mechanism": self.mechanism}
-        return Plan(
-            self.kind,
-            ENCODER.encode(stored(said, self.kind)),
-            events.Pure(mechanism.epsilon),
-            lambda data: Result({"yes": mechanism.step(2 * data.integer(0) - data.integer(1), data.source)}, 0, 0),
-            lambda answer, number: YesOrNo(number, bool(answer["yes"])),
-            reading(asked, count()),
-            forecast=lambda: Forecast(shortfall=mechanism.shortfall),
-            size=self.size(spine),
-        )
+
+        def run(data: Data) -> Result:
+            return Result({"yes": mechanism.step(2 * data.integer(0) - data.integer(1), data.source)}, 0, 0)
+
+        def present(answer: Json, number: int) -> YesOrNo:
+            return YesOrNo(number, bool(answer["yes"]))
+
+        event, reads, short = events.Pure(mechanism.epsilon), reading(asked, count()), mechanism.shortfall
+        body, forecast = stored(said, self.kind), Forecast(shortfall=short)
+        return self.planned(spine, event, run, present, reads, forecast=lambda: forecast, body=body)
 
 
 def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choices.MajorityVote:
@@ -546,13 +527,13 @@ class ExponentialMechanism(Call[ChosenKey]):
     (0, 10, 100, 1000)
     """
 
-    candidates: Keys
-    score: Scores | None = None
+    candidates: fields.Keys
+    score: fields.Scores | None = None
     _: KW_ONLY
-    epsilon: Positive
-    distance: Scores | None = None
-    sensitivity: Positive | None = None
-    monotone: Flag = False
+    epsilon: fields.Positive
+    distance: fields.Scores | None = None
+    sensitivity: fields.Positive | None = None
+    monotone: fields.Flag = False
 
     def __post_init__(self) -> None:
         listed, score = _checked(self.candidates), self.score
@@ -607,17 +588,9 @@ class ExponentialMechanism(Call[ChosenKey]):
                 raise AlgorithmFailed(failed("" if own is None else own.name))
             return ChosenKey(number, candidates[answer["position"]], shortfall=short(BETA))
 
-        return Plan(
-            self.stored_kind,
-            self.text(),
-            events.Pure(self.epsilon),
-            run,
-            present,
-            reading(*_queries(brought)) if own is None else lambda rows: [own.prepare(rows)],
-            PerHit(bounds=bounded_range(self.epsilon)),
-            lambda: Forecast(shortfall=short),
-            size=self.size(spine),
-        )
+        reads = reading(*_queries(brought)) if own is None else lambda rows: [own.prepare(rows)]
+        cost, forecast = PerHit(bounds=bounded_range(self.epsilon)), Forecast(shortfall=short)
+        return self.planned(spine, events.Pure(self.epsilon), run, present, reads, cost, lambda: forecast)
 
 
 def _queries(brought: Any) -> tuple[Query, ...]:
@@ -768,13 +741,13 @@ class Label(Call[Labelled]):
     for `clear` with a guess or `flip`.
     """
 
-    question: Word
+    question: fields.Word
     _: KW_ONLY
-    epsilon: Positive
-    guess: Word | None = None
-    low: Whole | None = None
-    flip: Flag = False
-    clear: Flag = False
+    epsilon: fields.Positive
+    guess: fields.Word | None = None
+    low: fields.Whole | None = None
+    flip: fields.Flag = False
+    clear: fields.Flag = False
 
     def __post_init__(self) -> None:
         if self.clear and (self.flip or self.guess is not None):
@@ -797,16 +770,9 @@ class Label(Call[Labelled]):
             return labelled(poll, outcome, data, hit=hit)
 
         bounded = not (self.flip or self.clear) and self.guess is None
-        return Plan(
-            self.stored_kind,
-            _poll_text(self, poll, **({} if self.clear else {"guess": self.guess})),
-            label_event(self),
-            run,
-            tell_label,
-            reading(poll),
-            PerHit(bounds=bounded_range(self.epsilon) if bounded else ()),
-            size=self.size(spine),
-        )
+        cost = PerHit(bounds=bounded_range(self.epsilon) if bounded else ())
+        body = _poll_body(self, poll) | ({} if self.clear else {"guess": self.guess})
+        return self.planned(spine, label_event(self), run, tell_label, reading(poll), cost, body=body)
 
 
 def label_choice(call: Label) -> choices.Exponential | boundaries.BoundaryWrapper[Any]:
@@ -825,10 +791,9 @@ def label_event(call: Label) -> events.Event:
     return events.Targeted(epsilon) if call.flip else events.NarrowChoice(epsilon)
 
 
-def _poll_text(call: Call[Any], poll: Poll, **more: Any) -> str:
-    """The question of a poll as the ledger stores it."""
-    said = {name: value for name, value in call.question_body().items() if name != "question"}
-    return ENCODER.encode({"query": poll.body()} | said | more)
+def _poll_body(call: Call[Any], poll: Poll) -> Json:
+    """The body of a call on a poll as ledgers store it: the poll stands under `query`."""
+    return {"query": poll.body()} | {name: part for name, part in call.question_body().items() if name != "question"}
 
 
 def votes(data: Data, low: int | None) -> Integers:
@@ -869,10 +834,10 @@ class Agreement(Call[Agreed]):
     epsilon-DP call with the NotPrior target "not as expected". Errors as for `Label`.
     """
 
-    question: Word
+    question: fields.Word
     _: KW_ONLY
-    above: Whole
-    epsilon: Positive
+    above: fields.Whole
+    epsilon: fields.Positive
     expect: Level = "high"
 
     def plan(self, spine: Spine) -> Plan[Agreed]:
@@ -885,8 +850,8 @@ class Agreement(Call[Agreed]):
         def present(answer: Json, number: int) -> Agreed:
             return Agreed(number, answer["found"] == "high", surprising=answer["found"] != self.expect)
 
-        body, event = _poll_text(self, poll), events.Targeted(self.epsilon)
-        return Plan(self.kind, body, event, run, present, reading(poll), size=self.size(spine))
+        event, body = events.Targeted(self.epsilon), _poll_body(self, poll)
+        return self.planned(spine, event, run, present, reading(poll), body=body)
 
 
 def agreement_test(call: Agreement) -> threshold_tests.AdditiveTest:

@@ -162,16 +162,11 @@ class MatrixMechanism(Call[LinearAnswers]):
                 number, asked.columns, asked.keys, values, spread, answer["strategy"], combinations=told
             )
 
-        return Plan(
-            self.kind,
-            self.text(),
-            events[0] if len(events) == 1 else Joint(events),
-            run,
-            present,
-            reading(query),
-            forecast=lambda: Forecast(interval=_foretold(made, grid)),
-            size=self.size(spine),
-        )
+        def forecast() -> Forecast:
+            return Forecast(interval=_foretold(made, grid))
+
+        event = events[0] if len(events) == 1 else Joint(events)
+        return self.planned(spine, event, run, present, reading(query), forecast=forecast)
 
 
 def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:

@@ -11,7 +11,7 @@ from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.answers import Answer, Ends, Table, scalar
 from chary.calls.call import Call, call
 from chary.calls.fields import ColumnName, Keys, Positive, PredicateText, Where
-from chary.core.plan import ENCODER, Data, Json, Plan, Result, reading
+from chary.core.plan import Data, Json, Plan, Result, reading
 from chary.core.transaction import Spine
 from chary.data import count
 from chary.errors import InvalidQuery
@@ -185,8 +185,7 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
             counts, reports = tuple(answer["counts"]), self.of_reports(answer["form"])
             return RandomizedTable(number, (column,), keys, counts, answer["units"], reports)
 
-        event, size = Pure(self.epsilon), self.size(spine)
-        return Plan(self.kind, self.text(), event, run, present, reading(asked, count()), size=size)
+        return self.planned(spine, Pure(self.epsilon), run, present, reading(asked, count()))
 
     def _instead(self) -> str:
         """What is asked where the number of units is secret."""
@@ -203,15 +202,11 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
             units = data.integer(1)
             return Result({"ones": mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
 
-        return Plan(
-            self.stored_kind,
-            ENCODER.encode({"query": asked.body(), "epsilon": str(self.epsilon)}),
-            Pure(mechanism.epsilon),
-            run,
-            lambda answer, number: RandomizedCounts(number, answer["ones"], answer["units"], mechanism),
-            reading(asked, count()),
-            size=self.size(spine),
-        )
+        def present(answer: Json, number: int) -> RandomizedCounts:
+            return RandomizedCounts(number, answer["ones"], answer["units"], mechanism)
+
+        body = {"query": asked.body(), "epsilon": str(self.epsilon)}
+        return self.planned(spine, Pure(mechanism.epsilon), run, present, reading(asked, count()), body=body)
 
 
 def _form(made: KRandomizedResponse | UnaryEncoding) -> Form:

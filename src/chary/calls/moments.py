@@ -429,7 +429,7 @@ def _moment_noise(asked: PrincipalComponents | LinearRegression, near: NeighborR
 
 
 def _of_moments(
-    asked: PrincipalComponents | LinearRegression,
+    asked: Call[AnswerT],
     spine: Spine,
     query: SecondMoments,
     made: workloads.MomentNoise,
@@ -441,13 +441,7 @@ def _of_moments(
     def run(data: Data) -> Result:
         return Result({"noisy": [int(value) for value in made.apply(data.integers(), data.source)]}, 0, 0)
 
-    return Plan(
-        asked.kind,
-        asked.text(),
-        made.event(),
-        run,
-        present,
-        reading(query),
-        forecast=lambda: Forecast(interval=foretold()),
-        size=asked.size(spine),
-    )
+    def forecast() -> Forecast:
+        return Forecast(interval=foretold())
+
+    return asked.planned(spine, made.event(), run, present, reading(query), forecast=forecast)

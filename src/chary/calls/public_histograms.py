@@ -4,13 +4,13 @@ them."""
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from threading import RLock
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from chary.accounting import weights as pmw
 from chary.answers import Ends
 from chary.calls import sharpness as sharp
 from chary.calls.fields import AskedShare, condition
-from chary.core.forecast import Forecast, error_bar
-from chary.core.plan import BETA, Data, Json, laplace_for, reading
+from chary.core.forecast import ExpectedHard, Forecast, error_bar
+from chary.core.plan import BETA, FREE, Data, Json, laplace_for, reading
 from chary.core.quote import NOT_KEPT
-from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, columns, count, public_size
+from chary.data import Count, Linear, NeighborRelation, Predicate, Reading, Rows, RowTable, count
+from chary.data.columns import Schema
 from chary.data.queries.statistic import Statistic
+from chary.data.series import public_size
+from chary.data.table import read_one_version
 from chary.data.universe import axes, counts
 from chary.data.universe.linear import by_cells, linear_of
 from chary.data.universe.regions import Region, located, matrix
@@ -31,8 +34,8 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.weights import Change, Easy, MultiplicativeWeights, Transcript, WeightVector
-from chary.noise import Source
-from chary.numbers import CONFIDENT, Number, plain, work_out
+from chary.noise import Seeded, Source
+from chary.numbers import CONFIDENT, Number, plain, whole, work_out
 
 EVERYTHING = "TRUE"
 # A histogram that is refitted goes over the cells of all earlier answers, whose conditions take longer to read.
@@ -483,7 +486,7 @@ class ShareQuestion:
 class HistogramMemory:
     """The histogram that a transcript describes, kept from call to call. All of it is public."""
 
-    def __init__(self, law: HistogramLaw, schema: columns.Schema) -> None:
+    def __init__(self, law: HistogramLaw, schema: Schema) -> None:
         self._law, self._schema = law, schema
         self._weights = self._fresh()
         self._lock = RLock()
@@ -566,3 +569,68 @@ class HistogramMemory:
 
     def _fresh(self) -> WeightVector:
         return WeightVector(self._law.rule, *matrix(self._law.universe), self._law.size)
+
+
+# How many answers of a run are expected to be hard: simulated on a public example.
+
+# Enough to see how much the noise alone changes: one takes about a second for 1,000 questions to 100,000 cells.
+SIMULATIONS: Final = 5
+
+
+def expected_hard(
+    law: HistogramLaw,
+    schema: Schema,
+    held: Held,
+    size: int,
+    queries: Sequence[AskedShare],
+    like: Any,
+    *,
+    simulations: int = SIMULATIONS,
+    seed: int = 0,
+) -> ExpectedHard:
+    """Hard answers in simulations of these questions, in this order, to a histogram of which so much is held.
+
+    Each simulation asks the questions of `size` rows. The same part of these rows satisfies each question as in `like`.
+    It uses the tests and changes of the run, with noise of its own. `like` is a public table, or a file, with the
+    columns of the universe: the rows of the dataset are not read.
+
+    Errors: `InvalidParameter` without questions, or without an example that has rows; those of the questions.
+    """
+    if isinstance(queries, str) or not isinstance(queries, Iterable) or not (queries := list(queries)):
+        raise InvalidParameter("list the questions that will be asked, one for each time: queries=[...]")
+    if like is None:
+        raise InvalidParameter("give a public table that the rows are like: like=table")
+    example = RowTable.open(like, neighbor_relation=NeighborRelation("replace", None))
+    law.universe.check(example.schema)
+    there = public_size(example)
+    if not there:
+        raise InvalidParameter("the example has no rows: like= takes a table of some")
+    memory, seeds = HistogramMemory(law, schema), range(seed, seed + whole(simulations, "simulations"))
+    asked = [memory.asked(where, size) for where in queries]
+    found = {each.text: _counted(each, example) for each in asked}
+    counts = [round(found[each.text] * size / there) for each in asked]
+    hard = [_hard(law, memory, held, asked, counts, Seeded(each)) for each in seeds]
+    return ExpectedHard(len(asked), len(hard), sum(hard) / len(hard), min(hard), max(hard), law.most_hard(size))
+
+
+def _counted(asked: ShareQuestion, example: RowTable) -> int:
+    """How many rows of the example it counts."""
+    values = read_one_version(example, asked.reads(example))
+    return asked.counted(Data(values, Seeded(0), None, None, FREE))
+
+
+def _hard(
+    law: HistogramLaw,
+    memory: HistogramMemory,
+    held: Held,
+    asked: Sequence[ShareQuestion],
+    counts: Sequence[int],
+    source: Source,
+) -> int:
+    """One simulation."""
+    hard = 0
+    for question, rows in zip(asked, counts, strict=True):
+        if law.refused(held, question.size) is None:
+            checked = memory.checked(held, question, rows, law.test_at(question.size), source)
+            held, hard = checked.then, hard + (checked.found.noisy is not None)
+    return hard

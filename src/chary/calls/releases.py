@@ -13,36 +13,11 @@ import numpy as np
 from chary import accounting, noise
 from chary.accounting import gaussian_noise, intervals
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
-from chary.calls import answers, linear
+from chary.calls import answers, fields, linear
 from chary.calls.call import Call, Shorthand, call
-from chary.calls.fields import (
-    JSON,
-    ColumnName,
-    Columns,
-    Numbers,
-    Positive,
-    Probability,
-    QueryOf,
-    Where,
-    Whole,
-    described,
-)
+from chary.core import plan
 from chary.core.forecast import Forecast, error_bar
-from chary.core.plan import (
-    ENCODER,
-    KEPT,
-    Data,
-    Json,
-    PerHit,
-    Plan,
-    Question,
-    Result,
-    Size,
-    laplace_for,
-    natural,
-    naturals,
-    reading,
-)
+from chary.core.plan import Data, Json, PerHit, Plan, Question, Result, Size, natural, naturals, reading
 from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Neighbors, Query, count, histogram
 from chary.data.queries import bodies, overlap
@@ -184,7 +159,7 @@ def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequenc
     return MeanNoise("halves", query, query.parts(neighbor_relation)[0].steps, (first, second), event)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon: Fraction) -> MeanNoise:
     """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
     asked and units are replaced, otherwise ends.
@@ -196,10 +171,10 @@ def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon:
     low, high = total.steps
     width, most = high - low, max(-low, high)
     if query.of_public_size(neighbor_relation):
-        sums = laplace_for(total, neighbor_relation, epsilon)
+        sums = plan.laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
     if neighbor_relation.neighbors is Neighbors.REPLACE and query.keying is None and width > most:
-        sums = laplace_for(total, neighbor_relation, epsilon)
+        sums = plan.laplace_for(total, neighbor_relation, epsilon)
         return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())
     # Every row that comes or goes moves the two sums by W together; where one is replaced, one goes and one comes.
     moved = 2 if neighbor_relation.neighbors is Neighbors.REPLACE else 1
@@ -232,11 +207,11 @@ class Release(Call[AnsweredT]):
     '1/10'
     """
 
-    query: QueryOf[AnsweredT]
+    query: fields.QueryOf[AnsweredT]
     _: KW_ONLY
-    epsilon: Positive | None = None
-    rho: Positive | None = None
-    delta: Probability | None = None
+    epsilon: fields.Positive | None = None
+    rho: fields.Positive | None = None
+    delta: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         linear.check_sizes(self.epsilon, self.rho, self.delta)
@@ -277,7 +252,7 @@ def _released(
 
     return Plan(
         Release.kind,
-        ENCODER.encode({"query": query.body()} | said),
+        plan.ENCODER.encode({"query": query.body()} | said),
         event,
         run,
         present,
@@ -288,7 +263,7 @@ def _released(
     )
 
 
-_kept = lru_cache(maxsize=KEPT)(_released)
+_kept = lru_cache(maxsize=plan.KEPT)(_released)
 
 
 Noisy = NoisyNumber | NoisyNumbers
@@ -347,7 +322,7 @@ def noises(
     if epsilon is None:
         return _gaussians(parts, neighbor_relation, Fraction(rho or 0))
     if delta is None:
-        return tuple(laplace_for(part, neighbor_relation, Fraction(epsilon) / len(parts)) for part in parts)
+        return tuple(plan.laplace_for(part, neighbor_relation, Fraction(epsilon) / len(parts)) for part in parts)
     if len(parts) == 1:
         return (_gaussian_for(parts[0], neighbor_relation, Fraction(epsilon), Fraction(delta)),)
     # Several noises of different sizes are put together as zCDP.
@@ -400,16 +375,16 @@ class Histogram(Shorthand[NoisyNumbers]):
     bins. The query alone, for `ReleaseIf` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
-    column: ColumnName
+    column: fields.ColumnName
     _: KW_ONLY
-    bins: Numbers
-    epsilon: Positive | None = None
-    rho: Positive | None = None
-    delta: Probability | None = None
-    where: Where = None
+    bins: fields.Numbers
+    epsilon: fields.Positive | None = None
+    rho: fields.Positive | None = None
+    delta: fields.Probability | None = None
+    where: fields.Where = None
     outside: Outside = "ignore"
-    max_groups_per_unit: Whole | None = None
-    assumed_groups_per_unit: Whole | None = None
+    max_groups_per_unit: fields.Whole | None = None
+    assumed_groups_per_unit: fields.Whole | None = None
 
     def stands_for(self) -> Release[NoisyNumbers]:
         limits = {
@@ -429,14 +404,14 @@ class Marginal(Shorthand[NoisyNumbers]):
     than a million combinations.
     """
 
-    columns: Columns
+    columns: fields.Columns
     _: KW_ONLY
-    epsilon: Positive | None = None
-    rho: Positive | None = None
-    delta: Probability | None = None
-    where: Where = None
-    max_groups_per_unit: Whole | None = None
-    assumed_groups_per_unit: Whole | None = None
+    epsilon: fields.Positive | None = None
+    rho: fields.Positive | None = None
+    delta: fields.Probability | None = None
+    where: fields.Where = None
+    max_groups_per_unit: fields.Whole | None = None
+    assumed_groups_per_unit: fields.Whole | None = None
 
     def __post_init__(self) -> None:
         combinations(self.columns)
@@ -482,9 +457,9 @@ def _queries(value: Any, name: str) -> Any:
 Together = Annotated[
     Sequence[Query],
     replace(
-        JSON,
+        fields.JSON,
         check=_queries,
-        schema=described("array", "Bodies of queries.", items={"type": "object"}),
+        schema=fields.described("array", "Bodies of queries.", items={"type": "object"}),
         example=[{"kind": "count"}],
     ),
 ]
@@ -552,9 +527,9 @@ class ReleaseAll(Call[NoisyAnswers]):
 
     queries: Together
     _: KW_ONLY
-    epsilon: Positive | None = None
-    rho: Positive | None = None
-    delta: Probability | None = None
+    epsilon: fields.Positive | None = None
+    rho: fields.Positive | None = None
+    delta: fields.Probability | None = None
 
     def __post_init__(self) -> None:
         linear.check_sizes(self.epsilon, self.rho, self.delta)
@@ -581,16 +556,11 @@ class ReleaseAll(Call[NoisyAnswers]):
             )
             return NoisyAnswers(number, ("number", "query", "key"), keys, parts)
 
-        return Plan(
-            self.kind,
-            self.text(),
-            _event_together(self, drawn, change),
-            run,
-            present,
-            reading(*queries),
-            forecast=lambda: Forecast(interval=_foretold(queries, drawn)),
-            size=self.size(spine),
-        )
+        def forecast() -> Forecast:
+            return Forecast(interval=_foretold(queries, drawn))
+
+        event = _event_together(self, drawn, change)
+        return self.planned(spine, event, run, present, reading(*queries), forecast=forecast)
 
 
 def noises_together(

@@ -50,18 +50,14 @@ def opening(
 
     `body` is the question where the ledger has it in other words than the call, `answer` what is said of the opening.
     """
-    return Plan(
-        call.stored_kind,
-        call.text() if body is None else ENCODER.encode(body),
-        event,
-        lambda data: Result(answer or {}, 0, 0, secret=start(data)),
-        lambda answer, number: number,
-        reads,
-        cost,
-        forecast,
-        check=check,
-        size=call.size(spine),
-    )
+
+    def run(data: Data) -> Result:
+        return Result(answer or {}, 0, 0, secret=start(data))
+
+    def number(answer: Json, number: int) -> int:
+        return number
+
+    return call.planned(spine, event, run, number, reads, cost, forecast, body=body, check=check)
 
 
 AnswerT = TypeVar("AnswerT")

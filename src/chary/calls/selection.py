@@ -10,30 +10,18 @@ from typing import Any, Final, Literal, Self
 from chary import noise
 from chary.accounting import Event, Extendable, LargestOf, Targeted
 from chary.answers import Key, handed_out, scalar, with_bytes
-from chary.calls import compute, operands, thresholds
+from chary.calls import compute, thresholds
 from chary.calls import sharpness as sharp
 from chary.calls.algorithm import Algorithm, When, canonical_outcome
 from chary.calls.answers import Chosen, Coverage, Gathered, Hits, Ranking, Selected, published_best
 from chary.calls.call import Call, call
 from chary.calls.fields import Candidates, Condition, Exact, Positive, Whole
 from chary.calls.withheld import EXTENDS, Widen, extension
+from chary.core import plan
 from chary.core.forecast import Forecast, error_bar
-from chary.core.plan import (
-    ENCODER,
-    AnswerT,
-    Data,
-    Json,
-    PerHit,
-    Plan,
-    Result,
-    Size,
-    laplace_for_each,
-    natural,
-    reading,
-    steps_at_least,
-)
+from chary.core.plan import AnswerT, Data, Json, PerHit, Plan, Result, natural, reading, steps_at_least
 from chary.core.transaction import Spine
-from chary.data import Count, NeighborRelation, Predicate, Query
+from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, OneShotTopK
@@ -73,17 +61,15 @@ def side_by_side(
     def outcome(data: Data, position: int) -> Scored:
         return scored(algorithms[position], data.values[places[apart[position]]], data.source)
 
+    def each(data: Data) -> Result:
+        return run(partial(outcome, data), data.most_hits)
+
+    def reads(rows: Rows) -> list[Reading]:
+        return [algorithm.prepare(rows) for algorithm in read.values()]
+
     size = {"epsilon": str(epsilon), "parallel": len(algorithms)}
-    body = {"candidates": [algorithm.body() for algorithm in algorithms]} | size | told
-    return Plan(
-        call.kind,
-        ENCODER.encode(body),
-        event(epsilon, delta),
-        lambda data: run(partial(outcome, data), data.most_hits),
-        present,
-        lambda rows: [algorithm.prepare(rows) for algorithm in read.values()],
-        cost,
-    )
+    body = plan.ENCODER.encode({"candidates": [algorithm.body() for algorithm in algorithms]} | size | told)
+    return Plan(call.kind, body, event(epsilon, delta), each, present, reads, cost)
 
 
 def names_of(algorithms: Sequence[Algorithm]) -> list[str]:
@@ -107,7 +93,7 @@ def published(found: Mapping[int, Scored], *, tests: int) -> Result:
 def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
     """The score and the solution of one run; None if it raised or returned no such pair."""
     try:
-        return scored_of(algorithm.outcome(rows, source), alone=isinstance(algorithm, operands.CalledOnce))
+        return scored_of(algorithm.outcome(rows, source), alone=isinstance(algorithm, compute.CalledOnce))
     except AlgorithmFailed:
         return None
 
@@ -297,7 +283,7 @@ class TopK(Call[Ranking]):
             return
         if isinstance(self.candidates, Query):
             raise InvalidParameter("only outcomes of algorithms and calls are withheld: leave room= out")
-        check_room(self.room, len(operands.named(self.candidates)))
+        check_room(self.room, len(compute.named(self.candidates)))
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
@@ -314,12 +300,12 @@ class TopK(Call[Ranking]):
 
     def plan(self, spine: Spine) -> Plan[Ranking]:
         if isinstance(self.candidates, Query):
-            query, neighbor_relation = self._keyed(self.candidates), spine.rows.neighbor_relation
-            noise = laplace_for_each(query, neighbor_relation, self.epsilon or 0)
-            return top_keys(self, query, neighbor_relation, noise, self.size(spine))
+            query = self._keyed(self.candidates)
+            noise = plan.laplace_for_each(query, spine.rows.neighbor_relation, self.epsilon or 0)
+            return top_keys(self, spine, query, noise)
         if self.epsilon is not None:
             raise InvalidParameter("algorithms bring their own epsilon: leave epsilon= out")
-        algorithms = operands.all_private(self.candidates, spine)
+        algorithms = compute.all_private(self.candidates, spine)
         check_most(self.rule.most, len(algorithms), "candidates")
         return self._of_algorithms(algorithms)
 
@@ -349,7 +335,7 @@ class TopK(Call[Ranking]):
             return Ranking(number, ("name",), tuple((chosen.name,) for chosen in best), best)
 
         cost = PerHit(len(names), hits=min(self.k, len(names)))
-        told = self.told() | operands.renamed(self.candidates)
+        told = self.told() | compute.renamed(self.candidates)
         return side_by_side(self, algorithms, told, Extendable, run, present, cost)
 
     def _keyed(self, query: Query) -> Query:
@@ -383,10 +369,9 @@ class TopK(Call[Ranking]):
         return len(best), {}
 
 
-def top_keys(
-    call: TopK, query: Query, neighbor_relation: NeighborRelation, noise: Additive, size: Size | None = None
-) -> Plan[Ranking]:
-    """The best groups of a query, as they are ranked by values with this noise."""
+def top_keys(call: TopK, spine: Spine, query: Query, noise: Additive) -> Plan[Ranking]:
+    """The best groups of a query, ranked by their values with this noise."""
+    neighbor_relation = spine.rows.neighbor_relation
     keys, reach = tuple(query.keys or ()), query.reach(neighbor_relation)
     gap, above = (None if bar is None else Fraction(bar) / query.grid for bar in (call.gap, call.above))
     mechanism = OneShotTopK(call.k, gap, above)
@@ -418,17 +403,8 @@ def top_keys(
         return Forecast(bar, decides=True, step=query.grid, wrong=noise.wrong_call, interval=says)
 
     body = {"query": query.body()} | call.told() | {"epsilon": str(call.epsilon), "parallel": reach}
-    return Plan(
-        call.kind,
-        ENCODER.encode(body),
-        Extendable(call.epsilon or 0),
-        run,
-        present,
-        reading(query),
-        PerHit(reach, hits=min(call.k, reach)),
-        forecast,
-        size=size,
-    )
+    event, cost = Extendable(call.epsilon or 0), PerHit(reach, hits=min(call.k, reach))
+    return call.planned(spine, event, run, present, reading(query), cost, forecast, body=body)
 
 
 def _check_ended(answer: Json) -> None:
@@ -491,7 +467,7 @@ class Greedy(sharp.Valued[Hits]):
             if self.mechanism == "best":
                 raise InvalidParameter("candidates that are counted are chosen in turn: leave mechanism= out")
         else:
-            brought = operands.named(self.candidates)
+            brought = compute.named(self.candidates)
             check_own_epsilon(self)
             if any("chosen" in each.parameters for each in brought.values() if isinstance(each, Algorithm)):
                 raise InvalidParameter("chosen is the parameter that gives candidates the choices before them")
@@ -532,7 +508,7 @@ class Greedy(sharp.Valued[Hits]):
         if _counted(self.candidates):
             counted: Any = self.candidates
             return conditions_of(counted)
-        return list(operands.named(self.candidates).items())
+        return list(compute.named(self.candidates).items())
 
     @property
     def _most(self) -> int:
@@ -632,7 +608,7 @@ class Select(sharp.Valued[Selected]):
             return
         check_own_epsilon(self)
         if self.room is not None:
-            check_room(self.room, len(operands.named(self.candidates)))
+            check_room(self.room, len(compute.named(self.candidates)))
 
     @property
     def query(self) -> Query:
@@ -643,7 +619,7 @@ class Select(sharp.Valued[Selected]):
     def plan(self, spine: Spine) -> Plan[Selected]:
         if _counted(self.candidates):
             return selected(self, spine, self.law(spine, self.query))
-        return self._of_algorithms(operands.all_private(self.candidates, spine))
+        return self._of_algorithms(compute.all_private(self.candidates, spine))
 
     def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Selected]:
         names, room, bar = names_of(algorithms), self.room, Fraction(self.above)
@@ -666,7 +642,7 @@ class Select(sharp.Valued[Selected]):
             return Targeted(epsilon, None, delta)
 
         told = {"above": str(self.above)} | ({} if room is None else {"room": room})
-        told |= operands.renamed(self.candidates)
+        told |= compute.renamed(self.candidates)
         return side_by_side(
             self, algorithms, told, event, run, partial(_selected_of, names), PerHit(len(names), halts=True)
         )

@@ -13,40 +13,14 @@ import numpy as np
 
 from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.answers import NoisyNumber, NoisyNumbers, with_bytes
-from chary.calls import compute, fields, operands, releases
+from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
-from chary.calls.answers import (
-    Conditional,
-    TestedKeys,
-    Tracked,
-    WatchResult,
-    YesOrNo,
-    above_or_not,
-    published,
-    silent,
-)
+from chary.calls.answers import Conditional, TestedKeys, Tracked, WatchResult, YesOrNo, above_or_not, published, silent
 from chary.calls.call import Call, call
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
 from chary.calls.withheld import Widen, extension
-from chary.core import forecast
-from chary.core.plan import (
-    ENCODER,
-    KEPT,
-    AnswerT,
-    Data,
-    Json,
-    PerHit,
-    Plan,
-    Question,
-    Result,
-    Size,
-    laplace_for,
-    laplace_for_each,
-    natural,
-    reading,
-    steps_at_least,
-    threshold_body,
-)
+from chary.core import forecast, plan
+from chary.core.plan import AnswerT, Data, Json, PerHit, Plan, Question, Result, natural, reading, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Query
 from chary.data.queries.bodies import query_of
@@ -110,7 +84,7 @@ def changed(
 
     # The question without the prior, so that the next time finds this answer by it.
     body = call.question_body()
-    text = ENCODER.encode({"query": body.pop("question")} | body)
+    text = plan.ENCODER.encode({"query": body.pop("question")} | body)
     return Plan(call.kind, text, event, run, present, reading(query), forecast=foretold)
 
 
@@ -171,12 +145,12 @@ class OnChange(FreshlyValued[Tracked]):
     def _after(self, spine: Spine, prior: Any) -> Plan[Tracked]:
         question, neighbor_relation = self.question, spine.rows.neighbor_relation
         if isinstance(question, (Algorithm, Call)):
-            return run_again(self, operands.private(question, spine), prior)
+            return run_again(self, compute.private(question, spine), prior)
         if not isinstance(question, Query) or question.keys is not None:
             raise InvalidQuery("track a single count or sum, or an Algorithm")
         known = None if prior is UNSAID else prior
         if self.epsilon is not None:
-            noise = laplace_for(question, neighbor_relation, self.epsilon)
+            noise = plan.laplace_for(question, neighbor_relation, self.epsilon)
             return rounded(self, question, neighbor_relation, noise, known)
         change = question.sensitivity(neighbor_relation)
         found = self.sharpness(spine.filter, change, question.grid, self.value_share)
@@ -192,8 +166,8 @@ def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]
     def tell(answer: Json, number: int) -> Tracked:
         return Tracked(number, with_bytes(answer["value"]), answer["hit"], None)
 
-    plan = compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
-    return compute.bounded(plan, target.event_by_laws(algorithm))
+    made = compute.judging(call, algorithm, target, {}, target.event(algorithm), tell)
+    return compute.bounded(made, target.event_by_laws(algorithm))
 
 
 def rounded(
@@ -224,19 +198,15 @@ def rounded(
         return Tracked(number, natural(answer["value"], step), answer["hit"], bar, publication=told)
 
     def at(other: Fraction) -> Plan[Tracked]:
-        drawn = laplace_for(query, neighbor_relation, other)
+        drawn = plan.laplace_for(query, neighbor_relation, other)
         return rounded(replace(call, epsilon=other), query, neighbor_relation, drawn, prior)
 
-    return Plan(
-        call.kind,
-        ENCODER.encode({"query": query.body(), "step": str(step), "epsilon": str(call.epsilon)}),
-        Targeted(epsilon),
-        run,
-        present,
-        reading(query),
-        forecast=lambda: forecast.Forecast(forecast.error_bar((noise, grid)), True, grid, noise.wrong_call),
-        size=Size(epsilon, at),
-    )
+    def foretold() -> forecast.Forecast:
+        return forecast.Forecast(forecast.error_bar((noise, grid)), True, grid, noise.wrong_call)
+
+    body = plan.ENCODER.encode({"query": query.body(), "step": str(step), "epsilon": str(call.epsilon)})
+    size = plan.Size(epsilon, at)
+    return Plan(call.kind, body, Targeted(epsilon), run, present, reading(query), forecast=foretold, size=size)
 
 
 # What is said of a threshold beside the query, from whose type that of the answer follows.
@@ -320,18 +290,8 @@ def against_threshold(
             law.error_bar(query.grid), law.decides, query.grid, law.wrong, expected(), law.within, agreed
         )
 
-    return Plan(
-        kind or call.kind,
-        text,
-        law.event,
-        run,
-        present,
-        reading(*reads),
-        cost,
-        foretold,
-        check=check,
-        size=call.size(spine),
-    )
+    kind, read, size = kind or call.kind, reading(*reads), call.size(spine)
+    return Plan(kind, text, law.event, run, present, read, cost, foretold, check=check, size=size)
 
 
 # Conditional release and its revisions: the noisy value if it is above the threshold, otherwise nothing, free and held.
@@ -431,19 +391,19 @@ def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Condit
     return against_threshold(call, spine, query, threshold, law, run, present, reads=asked.parts, text=asked.text)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def asked_release(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
     """By Laplace noise; refuses a question that has no noise."""
     drawn = releases.noises(query, neighbor_relation, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     threshold, law = steps_at_least(above, step_of(query)), TestLaw.laplace(drawn[0], epsilon)
-    text = ENCODER.encode(_body(query, above, epsilon, bar))
+    text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
     return Asked(releases.parts_of(query, neighbor_relation), drawn, threshold, law, text)
 
 
 def _body(query: Question, above: Number, epsilon: Number, bar: float | None) -> Json:
     """A revision knows nothing but what is written here."""
-    return threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
+    return plan.threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
 
 
 def step_of(query: Question) -> Fraction:
@@ -486,7 +446,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
         query = query_of(current(original["query"]))
         if below is None or isinstance(query, Mean):
             return None
-        noise = laplace_for(query, neighbor_relation, original["epsilon"])
+        noise = plan.laplace_for(query, neighbor_relation, original["epsilon"])
         return published(noise, query, neighbor_relation, intervals.Support.between(threshold, below))
 
     def present(answer: Json, number: int) -> Conditional:
@@ -564,26 +524,26 @@ def tested_once(call: ThresholdTest[Any], spine: Spine, asked: Asked) -> Plan[Te
         hit = tests.reached(data.integer(), data.source)
         return Result({"hit": hit}, hits=int(hit), tests=1)
 
-    plan = against_threshold(
+    made = against_threshold(
         call, spine, call.query, asked.threshold, asked.law, run, _tell, reads=asked.parts, text=asked.text
     )
     noise = asked.law.noise
     if not asked.law.decides or not isinstance(noise, Laplace):
-        return plan
+        return made
     test = AdditiveTest(noise, asked.threshold)
-    return replace(plan, outcomes=({"hit": False}, {"hit": True}), law=lambda data: test.law(data.integer()))
+    return replace(made, outcomes=({"hit": False}, {"hit": True}), law=lambda data: test.law(data.integer()))
 
 
 def _tell(answer: Json, number: int) -> Tested:
     return Tested(number, bool(answer["hit"]))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def asked_test(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
     """By Laplace noise; refuses a mean that cannot be shifted by this threshold, and noise out of range."""
     read, threshold = tested_query(query, neighbor_relation, above)
-    noise = laplace_for_each(read, neighbor_relation, epsilon)
-    text = ENCODER.encode(threshold_body(query, above, epsilon))
+    noise = plan.laplace_for_each(read, neighbor_relation, epsilon)
+    text = plan.ENCODER.encode(plan.threshold_body(query, above, epsilon))
     return Asked((read,), (noise,), threshold, TestLaw.laplace(noise, epsilon), text)
 
 
@@ -652,7 +612,7 @@ def in_order(
         answer |= {"noisy": found.noisy} if isinstance(call, Valued) else {}
         return Result(answer, hits=len(found.positions), tests=found.tested)
 
-    text = ENCODER.encode(call.question_body() | {"parallel": parts})
+    text = plan.ENCODER.encode(call.question_body() | {"parallel": parts})
     cost = PerHit(parts, halts=True)
     return against_threshold(
         call, spine, query, threshold, law, run, present, reads=reads, text=text, cost=cost, at_once=at_once, kind=kind

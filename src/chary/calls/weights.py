@@ -17,24 +17,11 @@ from chary.accounting import Event, Targeted, four_digits_down, largest_size
 from chary.accounting import weights as pmw
 from chary.accounting.weights import Update
 from chary.answers import Answer, Ends, Known, around, handed_out
+from chary.calls import public_histograms as histograms
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole
-from chary.calls.hard_answers import SIMULATIONS, expected_hard
-from chary.calls.lessons import Lesson, Taught, in_shares, published
-from chary.calls.public_histograms import (
-    EVERYTHING,
-    Held,
-    HistogramLaw,
-    HistogramMemory,
-    HistogramRound,
-    Hits,
-    LaplaceHits,
-    PMWLaw,
-    PrepaidPMWLaw,
-    ShareQuestion,
-    SharpHits,
-)
+from chary.calls.history import Lesson, Taught, in_shares, published
 from chary.calls.run import AskedKind, Opening, RunKind, opening, run_kinds, run_of
 from chary.core.forecast import ExpectedHard, Forecast
 from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result
@@ -178,8 +165,8 @@ class HistogramState(ABC):
         self,
         spine: Spine,
         call: int,
-        law: HistogramLaw,
-        memory: HistogramMemory,
+        law: histograms.HistogramLaw,
+        memory: histograms.HistogramMemory,
         secret: Callable[[], bytes],
     ) -> None:
         self.call, self.universe = call, law.universe
@@ -189,7 +176,7 @@ class HistogramState(ABC):
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
         """The number of hard queries that are left, and the accuracy of this many answers now."""
 
-    def _figures(self, held: Held, size: int, queries: int, left: int | None) -> dict[str, Any]:
+    def _figures(self, held: histograms.Held, size: int, queries: int, left: int | None) -> dict[str, Any]:
         """What both forms report, with this many hard queries left."""
         law, epsilon = self._law, self._law.now(held, size)[0].get("epsilon")
         return {
@@ -206,7 +193,7 @@ class HistogramState(ABC):
         """What easy answers are within from now on, in words; with a warning where that is more than alpha."""
         return self._law.promised(self._held(), self._size())
 
-    def _held(self) -> Held:
+    def _held(self) -> histograms.Held:
         """What is kept next to the opening."""
         return self._law.kept.load(self._secret())
 
@@ -214,7 +201,7 @@ class HistogramState(ABC):
         """The number of rows, of which there must be some."""
         return self.asked(None).size
 
-    def asked(self, where: AskedShare) -> ShareQuestion:
+    def asked(self, where: AskedShare) -> histograms.ShareQuestion:
         """The question, validated."""
         return self._memory.asked(where, self.size)
 
@@ -227,7 +214,7 @@ class HistogramState(ABC):
         """The histogram's share, unchecked: free, and no data but the public size are read."""
         return self.alone(self.asked(where)).share
 
-    def alone(self, asked: ShareQuestion) -> WeightedAnswer:
+    def alone(self, asked: histograms.ShareQuestion) -> WeightedAnswer:
         """What the histogram says without being checked."""
         with self._memory.at(self.changes) as weights:
             return WeightedAnswer(self.call, weights.share(asked.cells, asked.size), False, False, None)
@@ -257,7 +244,7 @@ class HistogramState(ABC):
 class WeightsState(HistogramState):
     """A public histogram that is corrected by hard answers, each of which is charged."""
 
-    _law: PMWLaw
+    _law: histograms.PMWLaw
 
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
         size = self._size()
@@ -271,10 +258,10 @@ class SparseWeightsState(HistogramState):
     When no further hard answer can be had at the present size, the histogram answers alone until the table has grown.
     """
 
-    _law: PrepaidPMWLaw
+    _law: histograms.PrepaidPMWLaw
 
     def standing(self, *, queries: int = 1000) -> SparseWeightsQuote:
-        size, held, allowance = self._size(), HistogramRound.load(self._secret()), self._law.rounds.allowance
+        size, held, allowance = self._size(), histograms.HistogramRound.load(self._secret()), self._law.rounds.allowance
         allowed = allowance.most(size)
         figures = self._figures(held, size, queries, max(0, allowed - held.hard))
         return SparseWeightsQuote(**figures, more_at=allowance.opens(max(allowed + 1, held.next(size)[0])))
@@ -295,13 +282,13 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
     @property
     @abstractmethod
-    def law(self) -> HistogramLaw:
+    def law(self) -> histograms.HistogramLaw:
         """What it was opened with."""
 
     @cached_property
-    def memory(self) -> HistogramMemory:
+    def memory(self) -> histograms.HistogramMemory:
         """The histogram."""
-        return HistogramMemory(self.law, self._spine.rows.schema)
+        return histograms.HistogramMemory(self.law, self._spine.rows.schema)
 
     @property
     @abstractmethod
@@ -312,7 +299,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         return self.planned(self.state.asked(where))
 
     @abstractmethod
-    def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
+    def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
         """The plan of a question that was validated."""
 
     def learn(
@@ -350,7 +337,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
             return weights.within(asked.text, asked.cells, size, lesson.low, lesson.high).factor != 1
 
     def expected_hard(
-        self, queries: Sequence[AskedShare], *, like: Any, simulations: int = SIMULATIONS
+        self, queries: Sequence[AskedShare], *, like: Any, simulations: int = histograms.SIMULATIONS
     ) -> ExpectedHard:
         """How many of these questions will be hard from now on, if the rows are like those of a public table.
 
@@ -359,7 +346,9 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         """
         self._open()
         state, schema = self.state, self._spine.rows.schema
-        return expected_hard(self.law, schema, state._held(), state.size, queries, like, simulations=simulations)
+        return histograms.expected_hard(
+            self.law, schema, state._held(), state.size, queries, like, simulations=simulations
+        )
 
     def lesson(self, where: AskedShare, told: Answer | tuple[Number, Number]) -> Plan[WeightedAnswer]:
         """What the transaction carries of it."""
@@ -377,7 +366,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         def run(data: Data) -> Result:
             held = self.law.kept.load(data.secret or b"")
             with self.memory.at(held.changes) as weights:
-                asked = self.state.asked(None if where == EVERYTHING else where)
+                asked = self.state.asked(None if where == histograms.EVERYTHING else where)
                 change = weights.within(asked.text, asked.cells, asked.size, low, high)
                 if self.law.rule.update == "refitted":
                     change = replace(change, low=low, high=high)
@@ -396,7 +385,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     def _question(
         self,
         kind: str,
-        asked: ShareQuestion,
+        asked: histograms.ShareQuestion,
         terms: Json,
         event: Event,
         **options: Any,
@@ -469,7 +458,7 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
     return ends[0], ends[1]
 
 
-def _opened(said: "PMW", spine: Spine, law: HistogramLaw, told: Json, **options: Any) -> Plan[int]:
+def _opened(said: "PMW", spine: Spine, law: histograms.HistogramLaw, told: Json, **options: Any) -> Plan[int]:
     """The plan of an opening that says this: nothing is read but the public size, and what is public of the histogram
     from which this one starts."""
     begun = _begun(said, spine, law)
@@ -491,13 +480,13 @@ def _opened(said: "PMW", spine: Spine, law: HistogramLaw, told: Json, **options:
     )
 
 
-def _begun(said: "PMW", spine: Spine, law: HistogramLaw) -> Callable[[], Held]:
+def _begun(said: "PMW", spine: Spine, law: histograms.HistogramLaw) -> Callable[[], histograms.Held]:
     """What is held of a new histogram, where the one that it starts from stands when this is called."""
     source = None if said.warm_start is None else _warm_source(said, spine)
 
-    def begun() -> Held:
+    def begun() -> histograms.Held:
         changes = () if source is None else source.law.kept.load(source._secret()).changes
-        return law.kept().then(*HistogramMemory(law, spine.rows.schema).inherited(changes))
+        return law.kept().then(*histograms.HistogramMemory(law, spine.rows.schema).inherited(changes))
 
     return begun
 
@@ -626,26 +615,26 @@ class PMW(Opening[HistogramRun]):
         """What is said of the other form alone."""
         return _OF_HITS if self.prepaid else _OF_ROUNDS
 
-    def prepaid_law(self, neighbor_relation: NeighborRelation, size: int) -> PrepaidPMWLaw:
+    def prepaid_law(self, neighbor_relation: NeighborRelation, size: int) -> histograms.PrepaidPMWLaw:
         """The terms of a histogram that is prepaid, and opened at this many rows."""
         universe, rule = self._ruled
         terms: Json = {name: getattr(self, name) for name in ("alpha", "epsilon", "update", "mixing", *_OF_ROUNDS)}
         rounds = pmw.weight_rounds(cells=universe.cells, start=size, **terms)
-        return PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation, **self._said_of_start)
+        return histograms.PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation, **self._said_of_start)
 
-    def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> PMWLaw:
+    def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> histograms.PMWLaw:
         """The same of one whose hard answers are charged one by one, under this filter."""
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
             return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
         usual = self.epsilon or fitting_epsilon(filter_, self.hits or 1)
-        return self._law(LaplaceHits(neighbor_relation, Fraction(usual)), size)
+        return self._law(histograms.LaplaceHits(neighbor_relation, Fraction(usual)), size)
 
-    def sharply(self, terms: sharp.HitTerms, size: int) -> PMWLaw:
+    def sharply(self, terms: sharp.HitTerms, size: int) -> histograms.PMWLaw:
         """The same with a cost that is known: it may have been found in floats, so it is never found anew."""
-        return self._law(SharpHits(terms, sharp.Wanted.said(self)), size)
+        return self._law(histograms.SharpHits(terms, sharp.Wanted.said(self)), size)
 
-    def _law(self, hits: Hits, size: int) -> PMWLaw:
-        return PMWLaw(*self._ruled, size, hits, bool(self.follow_size), **self._said_of_start)
+    def _law(self, hits: histograms.Hits, size: int) -> histograms.PMWLaw:
+        return histograms.PMWLaw(*self._ruled, size, hits, bool(self.follow_size), **self._said_of_start)
 
     @property
     def _ruled(self) -> tuple[axes.Universe, MultiplicativeWeights]:
@@ -664,7 +653,7 @@ class PMW(Opening[HistogramRun]):
             return _opened(self, spine, self.prepaid_law(spine.rows.neighbor_relation, size), {"size": size})
         law = self.law(spine.filter, spine.rows.neighbor_relation, size)
         said, told = self, {"size": size}
-        if isinstance(law.hits, SharpHits):
+        if isinstance(law.hits, histograms.SharpHits):
             told |= law.hits.told
         else:
             said = replace(self, epsilon=law.hits.epsilon, hits=None)
@@ -674,7 +663,7 @@ class PMW(Opening[HistogramRun]):
         """How many of these questions will be hard; `Session.quote` says it."""
         size, near = _size_now(self, spine), spine.rows.neighbor_relation
         law = self.prepaid_law(near, size) if self.prepaid else self.law(spine.filter, near, size)
-        return expected_hard(law, spine.rows.schema, _begun(self, spine, law)(), size, queries, like)
+        return histograms.expected_hard(law, spine.rows.schema, _begun(self, spine, law)(), size, queries, like)
 
     def question_body(self) -> Json:
         told = super().question_body()
@@ -715,7 +704,7 @@ class PrepaidPMWRun(HistogramRun):
     questions = (AskedKind("sparse_weights_ask", prepaid=True), AskedKind("sparse_weights_learn"))
 
     @cached_property
-    def law(self) -> PrepaidPMWLaw:
+    def law(self) -> histograms.PrepaidPMWLaw:
         return PMW.recorded(self._terms | {"prepaid": True}).prepaid_law(
             self._spine.rows.neighbor_relation, self._opening()["size"]
         )
@@ -724,9 +713,9 @@ class PrepaidPMWRun(HistogramRun):
     def state(self) -> SparseWeightsState:
         return SparseWeightsState(self._spine, self.call, self.law, self.memory, self._secret)
 
-    def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
+    def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
         def check(held: bytes) -> None:
-            if told := self.law.refused(HistogramRound.load(held), asked.size):
+            if told := self.law.refused(histograms.HistogramRound.load(held), asked.size):
                 raise BudgetExceeded(told)
 
         return self._question("sparse_weights_ask", asked, {}, self.law.event, check=check)
@@ -739,7 +728,7 @@ class PMWRun(HistogramRun):
     questions = (AskedKind("multiplicative_weights_ask"), AskedKind("multiplicative_weights_learn"))
 
     @cached_property
-    def law(self) -> PMWLaw:
+    def law(self) -> histograms.PMWLaw:
         told, opened = self._opening(), PMW.recorded(self._terms)
         if opened.epsilon is not None:
             return opened.law(self._spine.filter, self._spine.rows.neighbor_relation, told["size"])
@@ -753,7 +742,7 @@ class PMWRun(HistogramRun):
     def state(self) -> WeightsState:
         return WeightsState(self._spine, self.call, self.law, self.memory, self._secret)
 
-    def planned(self, asked: ShareQuestion) -> Plan[WeightedAnswer]:
+    def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
         hits = self.law.at(asked.size)
         return self._question(
             "multiplicative_weights_ask",

@@ -15,7 +15,7 @@ import httpx
 
 from chary.answers import Answer, Spending, handed_out
 from chary.calls.call import Call
-from chary.calls.lessons import Lesson, Taught
+from chary.calls.history import Lesson, Taught
 from chary.calls.run import Opening, OpenRun, Run
 from chary.calls.weights import ends_of
 from chary.client.bodies import call_said, sent_rows, words_said

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from sklearn.base import clone
 
 from chary.accounting import Event, Extendable, Pure, Targeted
-from chary.calls import Algorithm, RunAlgorithm, answers, operands, selection
+from chary.calls import Algorithm, RunAlgorithm, answers, compute, selection
 from chary.core.charges import spending
 from chary.data import NeighborRelation, Neighbors
 from chary.errors import InvalidParameter
@@ -418,7 +418,7 @@ def random_stopping(algorithms: Sequence[Algorithm], *, runs: int, name: str = "
     >>> random_stopping([coin], runs=20).size[0]
     Fraction(3, 10)
     """
-    if any(not isinstance(each, Algorithm) for each in operands.named(algorithms).values()):
+    if any(not isinstance(each, Algorithm) for each in compute.named(algorithms).values()):
         raise InvalidParameter("random stopping takes algorithms: a call alone is asked in a session")
     if any(algorithm.size[1] for algorithm in algorithms):
         raise InvalidParameter("random stopping needs pure algorithms: none with a delta")

@@ -13,7 +13,7 @@ import chary
 from chary import Budget, LedgerLocked, count
 from chary.amounts import Amount
 from chary.calls import ReleaseAll
-from chary.calls.lessons import RELEASES
+from chary.calls.history import RELEASES
 from chary.calls.public_histograms import HistogramRound
 from chary.data import average
 from chary.data.predicates.predicate import Predicate
