@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from chary import BudgetExceeded, count
-from chary.calls.agreed_tests import PrepaidRun
+from chary.calls.prepaid_tests import PrepaidRun
 from chary.core.plan import Data
 from tests.adversary.by_hits import ToldTerms
 from tests.adversary.counts import keyed

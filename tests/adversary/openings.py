@@ -14,7 +14,7 @@ import pyarrow as pa
 from chary import count
 from chary.calls import IndividualTests
 from chary.calls.individual import CounterMemory, IndividualRun
-from chary.calls.sparse_vector import SparseRun
+from chary.calls.prepaid_tests import SparseRun
 from chary.core.plan import Data
 from chary.data import NeighborRelation
 from chary.mechanisms import BarTests, HiddenThreshold

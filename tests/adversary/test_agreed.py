@@ -8,8 +8,8 @@ import pytest
 from chary import Budget
 from chary.amounts import Amount
 from chary.calls import PrepaidTests
-from chary.calls import agreed_tests as agreed_questions
-from chary.calls.agreed_tests import AgreedTerms
+from chary.calls import prepaid_tests as agreed_questions
+from chary.calls.prepaid_tests import AgreedTerms
 from chary.core.plan import PerHit
 from chary.filters import Price, RenyiFilter
 from tests.adversary.agreed import Agreed

@@ -8,7 +8,7 @@ import pytest
 from chary import Budget
 from chary.accounting import Pure
 from chary.calls import SparseVector
-from chary.calls.sparse_vector import SparseLaw
+from chary.calls.prepaid_tests import SparseLaw
 from chary.data import NeighborRelation
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters

@@ -9,7 +9,7 @@ from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise import contenders
 from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
 from chary.amounts import Amount
-from chary.calls import agreed_tests, sharpness, sparse_vector
+from chary.calls import prepaid_tests, sharpness
 from chary.calls.call import Call
 from chary.core import forecast
 from chary.core.plan import Plan
@@ -267,10 +267,10 @@ def alternatives(spine: Spine, call: Call[Any], found: Quote, hits: int | None =
     that fit into the budget. Empty for what is no test against a threshold.
     """
     if found.outlook is None or not isinstance(
-        call, (sparse_vector.SparseVector, agreed_tests.PrepaidTests, sharpness.Threshold)
+        call, (prepaid_tests.SparseVector, prepaid_tests.PrepaidTests, sharpness.Threshold)
     ):
         return []
-    agreed = call.terms(spine.filter) if isinstance(call, agreed_tests.PrepaidTests) else None
+    agreed = call.terms(spine.filter) if isinstance(call, prepaid_tests.PrepaidTests) else None
     asked = call.plan(spine)
     try:
         expected = _hits(call, asked, found) if hits is None else whole(hits, "hits")
@@ -296,7 +296,7 @@ def _paid(call: Call[Any], agreed: Any, asked: Plan[Any], filter_: Filter, wante
         paid: Amount = agreed.paid + Amount(agreed.charges.hit).times(wanted.paid_hits)
         return paid
     price = asked.price(filter_)
-    sparse = isinstance(call, sparse_vector.SparseVector)
+    sparse = isinstance(call, prepaid_tests.SparseVector)
     return price.hit if sparse else price.total(wanted.paid_hits, wanted.paid_tests)
 
 
@@ -331,10 +331,10 @@ def _hits(call: Any, asked: Plan[Any], found: Quote) -> int:
 
 def _terms(call: Any, asked: Plan[Any], spine: Spine, tests: int) -> dict[str, Any]:
     """What the call says of its tests, in the words of an advice."""
-    if isinstance(call, sparse_vector.SparseVector):
+    if isinstance(call, prepaid_tests.SparseVector):
         sizes = {name: getattr(call, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
         return sizes | {"tests": tests}
-    if isinstance(call, agreed_tests.PrepaidTests):
+    if isinstance(call, prepaid_tests.PrepaidTests):
         return {"tests": tests, "values": call.value is not None}
     query, neighbor_relation = call.query, spine.rows.neighbor_relation
     terms = {"above": call.above, "values": isinstance(call, sharpness.Valued), "grid": query.grid}

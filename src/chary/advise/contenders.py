@@ -10,9 +10,9 @@ from typing import Any, Final
 from chary.accounting import accuracy, calibration, charging_curve, events, runs_noise, sparse_vector
 from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
-from chary.calls import agreed_tests, thresholds
+from chary.calls import prepaid_tests, thresholds
+from chary.calls.prepaid_tests import Form, SparseLaw, SparseVector
 from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness
-from chary.calls.sparse_vector import Form, SparseLaw, SparseVector
 from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
@@ -369,13 +369,13 @@ class _Agreed:
     share: Fraction
 
     @cached_property
-    def call(self) -> agreed_tests.PrepaidTests:
+    def call(self) -> prepaid_tests.PrepaidTests:
         """Its opening. It places its threshold for the tests that one unit can be in, so it needs the same confidence
         for those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         confidence = None if 1 - wrong == SURE else 1 - wrong
-        return agreed_tests.PrepaidTests(
+        return prepaid_tests.PrepaidTests(
             tests=wanted.paid_tests,
             hits=wanted.paid_hits,
             part=_part(wanted, self.room),
@@ -384,10 +384,10 @@ class _Agreed:
         )
 
     @cached_property
-    def terms(self) -> agreed_tests.AgreedTerms:
+    def terms(self) -> prepaid_tests.AgreedTerms:
         """What it is agreed at."""
         filter_ = self.room.filter.for_sharp_tests("take a sparse vector")
-        return agreed_tests.AgreedTerms.planned(self.call.paid(filter_), filter_)
+        return prepaid_tests.AgreedTerms.planned(self.call.paid(filter_), filter_)
 
     def option(self) -> options.Option:
         """All of it."""

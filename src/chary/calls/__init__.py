@@ -5,7 +5,6 @@
 """
 
 from chary.answers import Answer, NoisyNumber, NoisyNumbers, Table
-from chary.calls.agreed_tests import AgreedTest, AgreedWatch, PrepaidTests
 from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers
 from chary.calls.algorithm import Algorithm, ScoreFunction, When
 from chary.calls.answers import (
@@ -48,13 +47,13 @@ from chary.calls.individual import IndividualTests, LivingCount
 from chary.calls.linear import LinearAnswers, MatrixMechanism
 from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
 from chary.calls.moments import Components, LinearRegression, PrincipalComponents, Regression
+from chary.calls.prepaid_tests import AgreedTest, AgreedWatch, PrepaidTests, SparseTest, SparseVector, SparseWatch
 from chary.calls.quantiles import GroupQuantiles, Quantile, QuantileAnswer, QuantileAnswers
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
 from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
 from chary.calls.selection import Greedy, Select, TopK
 from chary.calls.sketch import DistinctEstimate, DistinctSketch
-from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
 from chary.calls.thresholds import OnChange, ReleaseIf, Tested, ThresholdTest
 from chary.calls.weights import PMW, HistogramRun, SparseWeightsQuote, WeightedAnswer, WeightsQuote

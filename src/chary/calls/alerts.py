@@ -19,11 +19,11 @@ from chary.accounting import Publication, Support
 from chary.accounting.findings import Finding, Findings
 from chary.answers import Ends, Key, Table, Value, around, in_row, scalar
 from chary.calls import fields, sharpness
-from chary.calls.answers import NumberOrNothing, published
+from chary.calls.answers import NumberOrNothing, hit_values, published
 from chary.calls.call import call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core import forecast
-from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, naturals, steps_at_least
+from chary.core.plan import PREPAID, Data, Json, PerHit, Plan, Result, natural, steps_at_least
 from chary.core.quote import NOT_FREE
 from chary.core.transaction import AnswerLog, Spine
 from chary.core.versions import Arrivals, Version
@@ -694,18 +694,16 @@ class AlertRun(RunKind[Any, AlertState]):
 
     def _present(self, answer: Json, number: int) -> Any:
         law, query, changed = self.law, self.opened.counted, answer["changed"]
-        values: Sequence[Value | None] = naturals(answer["noisy"], query.grid) or [None] * len(changed)
+        keys = tuple(query.keys or ((),))
+        found = hit_values(keys, changed, answer["noisy"], query.grid)
         decided = law.tests.decides or law.tests.noise is None
         bar = None if decided or not changed else law.tests.error_bar(query.grid)
         active, version = set(answer["active"]), answer["version"]
         if query.keys is None:
             state = state_of(bool(active))
             told = law.publications.get(state) if changed else None
-            value = values[0] if changed else None
-            return AlertAnswer(number, value, bar, state, bool(changed), version, publication=told)
-        keys = tuple(query.keys)
+            return AlertAnswer(number, found.get(()), bar, state, bool(changed), version, publication=told)
         states = tuple(state_of(position in active) for position in range(len(keys)))
-        found = {keys[position]: value for position, value in zip(changed, values, strict=True)}
         publications = law.publications
         return AlertAnswers(
             number, query.columns, keys, states, found, answer["tested"], version, bar, publications=publications

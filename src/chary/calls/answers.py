@@ -10,6 +10,7 @@ from chary.accounting.intervals import CONFIDENCE, Tails
 from chary.answers import Answer, Ends, Key, Table, Value, around, in_row, scalar
 from chary.calls.algorithm import When, canonical_outcome
 from chary.calls.withheld import Widen
+from chary.core.plan import naturals
 from chary.data import NeighborRelation, Query
 from chary.errors import InvalidParameter, NotWithheld
 from chary.mechanisms import Additive
@@ -75,6 +76,18 @@ def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, thre
     """What a missing value of this query means, after a test against a threshold in steps with these tails."""
     floor, ceiling = query.known_range(neighbor_relation)
     return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
+
+
+def hit_values(
+    keys: Sequence[Key], positions: Sequence[int], noisy: Sequence[int] | None, grid: Fraction
+) -> dict[Key, Value | None]:
+    """The groups at these positions, each with its noisy value in the query's units, or None where none is published.
+
+    >>> hit_values([("north",), ("south",)], [1], [7], Fraction(1, 2))
+    {('south',): 3.5}
+    """
+    values: Sequence[Value | None] = naturals(noisy or (), grid) or [None] * len(positions)
+    return {keys[position]: value for position, value in zip(positions, values, strict=True)}
 
 
 def published_best(

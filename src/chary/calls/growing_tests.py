@@ -1,7 +1,6 @@
 """Sparse vectors over growing data: rounds, questions, results and state."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from fractions import Fraction
@@ -13,7 +12,7 @@ from chary.accounting import Event, Publication, Pure
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import Form
 from chary.answers import Answer
-from chary.calls import answers, fields, sparse_vector
+from chary.calls import answers, fields, prepaid_tests
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.run import AskedKind, Opening, RunKind, opening
@@ -139,7 +138,7 @@ class RoundsLaw:
         asked = self.call
         return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.mechanism)
 
-    def round(self, epsilon: Fraction) -> sparse_vector.SparseLaw:
+    def round(self, epsilon: Fraction) -> prepaid_tests.SparseLaw:
         """The sparse vector with one hit that a round of this epsilon is: the threshold comes with each question.
 
         The published form has the noise of [GROW] where values are published.
@@ -147,14 +146,32 @@ class RoundsLaw:
         asked = self.call
         said: Json = {"mechanism": asked.mechanism, "monotone": False, "values": asked.values}
         said |= {"sensitivity": asked.sensitivity, "grid": asked.grid}
-        law = sparse_vector.SparseVector(above=0, hits=1, epsilon=epsilon, **said).law(self.neighbor_relation)
+        law = prepaid_tests.SparseVector(above=0, hits=1, epsilon=epsilon, **said).law(self.neighbor_relation)
         noise = round_noise(epsilon, values=asked.values, form=asked.mechanism)
         return replace(law, machine=SparseVectorMachine(noise, law.machine.sensitivity))
 
     @property
     def event(self) -> Event:
-        """That of a round that begins at the size of the opening."""
+        """The event of a round that begins at the size of the opening."""
         return Pure(self.terms.epsilon)
+
+    def next_event(self, size: int) -> Event:
+        """The event of a round that begins at this size."""
+        return self.round(self.terms.epsilon_down(size)).event
+
+    def accuracy(
+        self, now: GrowingRoundState, size: int, tests: int, rounds: int, confidence: Number
+    ) -> GrowingAccuracy:
+        """How far off this many tests may be, in the open round or the next one, and in those after it."""
+        begun, epsilon = (now.size, now.epsilon) if now.open else (size, self.terms.epsilon_down(size))
+        given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
+        sensitivity, published = self.round(epsilon).machine.sensitivity, None
+        error = growing_error_up(self.terms, **given, sensitivity=sensitivity, confidence=confidence)
+        if self.call.mechanism == "published":
+            single = published_growing_error(self.terms, **given, confidence=confidence)
+            published = single * float(self.call.sensitivity)
+        unit = float(Fraction(self.call.grid))
+        return GrowingAccuracy(tests, rounds, size, float(confidence), error * unit, published)
 
 
 @dataclass(frozen=True)
@@ -173,8 +190,26 @@ class HitsLaw:
 
     @property
     def event(self) -> Event:
-        """That of a yes at the size of the opening."""
+        """The event of a hit at the size of the opening."""
         return self.hit.event
+
+    def next_event(self, size: int) -> Event:
+        """The event of a hit at this size."""
+        return self.at(size).event
+
+    def accuracy(
+        self, now: GrowingRoundState, size: int, tests: int, rounds: int, confidence: Number
+    ) -> GrowingAccuracy:
+        """How far off this many tests at this size may be, and the values of `rounds` hits, for questions of the
+        sensitivity that was given."""
+        grid = Fraction(self.call.grid)
+        steps = math.ceil(Fraction(self.call.sensitivity) / grid)
+        terms, wrong = self.at(size), 1 - exact(confidence, "confidence")
+        error = terms.sharpness(steps, grid).within(tests, 1 - wrong / 2 if terms.share else confidence).error
+        if terms.share:
+            bar = terms.noise(steps).error_bar(float(1 - wrong / 2 / whole(rounds, "rounds")))
+            error = max(error, float(bar * grid))
+        return GrowingAccuracy(tests, rounds, size, float(confidence), error / size, None)
 
 
 def check_average(query: Query, neighbor_relation: NeighborRelation, above: Fraction) -> None:
@@ -193,15 +228,15 @@ def check_average(query: Query, neighbor_relation: NeighborRelation, above: Frac
 # What is public of a sparse vector on a growing table, how accurate it is, and what it is asked.
 
 
-class GrowingState(ABC):
+class GrowingState:
     """What is public of a sparse vector on a growing table: its rounds, and how accurate it is."""
 
     def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: RoundsLaw | HitsLaw) -> None:
-        self._spine, self._now, self._most = spine, now, law.call.rounds
+        self._spine, self._now, self._law = spine, now, law
 
     @property
     def rounds(self) -> int:
-        """How many rounds have begun; of optimal tests, how many have ended, each by its hit."""
+        """The number of rounds that have begun; of optimal tests, the number of hits so far."""
         return self._now().number
 
     @property
@@ -211,93 +246,31 @@ class GrowingState(ABC):
         return OpenRound(now.number, now.size, now.epsilon) if now.open else None
 
     @property
-    @abstractmethod
     def next_epsilon(self) -> Fraction | None:
-        """What a round costs that begins at the size of now; None for optimal tests."""
-
-    @property
-    @abstractmethod
-    def _next(self) -> Event:
-        """What is charged next, at the size of now."""
+        """The epsilon of a round that begins at the present size; None for optimal tests."""
+        return self._law.terms.epsilon_down(self._size) if isinstance(self._law, RoundsLaw) else None
 
     @property
     def left(self) -> int | None:
-        """How many rounds may still begin, by `rounds=` and by what is left of the budget at the size of now.
+        """How many rounds (of optimal tests: hits) may still come, by `rounds=` and by what is left of the budget.
 
-        None if neither sets an end.
+        Costs are those at the present size. None if neither sets an end.
         """
-        price, most = self._spine.filter.price(self._next), self._most
+        price, most = self._spine.filter.price(self._law.next_event(self._size)), self._law.call.rounds
         ends = [price.hit.copies_in(self._spine.left()), None if most is None else most - self.rounds]
         return min((end for end in ends if end is not None), default=None)
 
-    @abstractmethod
     def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        """How far off this many tests from now on may be, per row, in the open round or the next, and those after it.
+        """The error per row of this many tests from now on, in the open round or the next one, and in those after it.
 
-        Nothing is read but the public size.
+        Of optimal tests it is that of tests at the present size, and of the values of `rounds` hits. Nothing is read
+        but the public size.
         """
+        return self._law.accuracy(self._now(), self._size, tests, rounds, confidence)
 
     @property
     def _size(self) -> int:
         return public_size(self._spine.rows)
-
-
-class GrowingHitsState(GrowingState):
-    """The same of optimal tests."""
-
-    def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: HitsLaw) -> None:
-        super().__init__(spine, now, law)
-        self._law = law
-
-    @property
-    def next_epsilon(self) -> None:
-        return None
-
-    @property
-    def _next(self) -> Event:
-        return self._law.at(self._size).event
-
-    def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        """How far off this many tests at the size of now may be, and the values of this many hits, for questions of the
-        sensitivity that was given."""
-        call, size = self._law.call, self._size
-        grid = Fraction(call.grid)
-        steps = math.ceil(Fraction(call.sensitivity) / grid)
-        terms, wrong = self._law.at(size), 1 - exact(confidence, "confidence")
-        error = terms.sharpness(steps, grid).within(tests, 1 - wrong / 2 if terms.share else confidence).error
-        if terms.share:
-            bar = terms.noise(steps).error_bar(float(1 - wrong / 2 / whole(rounds, "rounds")))
-            error = max(error, float(bar * grid))
-        return GrowingAccuracy(tests, rounds, size, float(confidence), error / size, None)
-
-
-class GrowingRoundsState(GrowingState):
-    """The same of rounds with a hidden threshold."""
-
-    def __init__(self, spine: Spine, now: Callable[[], GrowingRoundState], law: RoundsLaw) -> None:
-        super().__init__(spine, now, law)
-        self._law = law
-
-    @property
-    def next_epsilon(self) -> Fraction:
-        return self._law.terms.epsilon_down(self._size)
-
-    @property
-    def _next(self) -> Event:
-        return self._law.round(self.next_epsilon).event
-
-    def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
-        law, now, size = self._law, self._now(), self._size
-        begun = now.size if now.open else size
-        sensitivity = law.round(now.epsilon if now.open else self.next_epsilon).machine.sensitivity
-        given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
-        error = growing_error_up(law.terms, **given, sensitivity=sensitivity, confidence=confidence)
-        published = None
-        if law.call.mechanism == "published":
-            single = published_growing_error(law.terms, **given, confidence=confidence)
-            published = single * float(law.call.sensitivity)
-        unit = float(Fraction(law.call.grid))
-        return GrowingAccuracy(tests, rounds, size, float(confidence), error * unit, published)
 
 
 # Sparse vectors on growing tables: asking one, and opening it.
@@ -334,10 +307,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
 
     @property
     def state(self) -> GrowingState:
-        law = self.law
-        if isinstance(law, RoundsLaw):
-            return GrowingRoundsState(self._spine, self._round, law)
-        return GrowingHitsState(self._spine, self._round, law)
+        return GrowingState(self._spine, self._round, self.law)
 
     def _round(self) -> GrowingRoundState:
         return GrowingRoundState.load(self._secret())

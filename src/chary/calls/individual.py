@@ -18,7 +18,7 @@ from chary.calls import answers, fields, run
 from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.core.forecast import Forecast, error_bar
-from chary.core.plan import Data, Json, Plan, Question, Result, Whole, laplace_for_each, natural, steps_at_least
+from chary.core.plan import Data, Json, Plan, Question, Result, Whole, laplace_for_each, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Reading, Rows, Sum, count
 from chary.data.columns import TypeClass, known_columns
@@ -300,13 +300,11 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
             return Result(answer, hits=len(found.positions), tests=found.tested, secrets={self.call: new})
 
         def present(answer: Json, number: int) -> Answer:
-            noisy = [natural(steps, query.grid) for steps in answer["noisy"]]
-            told = law.published(query, neighbor_relation, threshold)
+            keys, told = tuple(query.keys or ((),)), law.published(query, neighbor_relation, threshold)
+            values: Any = answers.hit_values(keys, answer["positions"], answer["noisy"], query.grid)
             shown = None if told.bar is None else bar
             if query.keys is None:
-                return LivingCount(number, noisy[0] if noisy else None, shown, publication=told)
-            keys = tuple(query.keys)
-            values = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
+                return LivingCount(number, values.get(()), shown, publication=told)
             silence = answers.silent(law.tails, query, neighbor_relation, threshold)
             return answers.WatchResult(
                 number, query.columns, keys, values, len(keys), shown, publication=told, silence=silence

@@ -15,7 +15,17 @@ from chary.accounting import Targeted, ZeroConcentrated, intervals, sharp_tests
 from chary.answers import NoisyNumber, NoisyNumbers, with_bytes
 from chary.calls import compute, fields, releases
 from chary.calls.algorithm import EVERYTHING, UNSAID, Algorithm, not_prior
-from chary.calls.answers import Conditional, TestedKeys, Tracked, WatchResult, YesOrNo, above_or_not, published, silent
+from chary.calls.answers import (
+    Conditional,
+    TestedKeys,
+    Tracked,
+    WatchResult,
+    YesOrNo,
+    above_or_not,
+    hit_values,
+    published,
+    silent,
+)
 from chary.calls.call import Call, call
 from chary.calls.sharpness import FreshlyValued, Sharpness, TestLaw, Threshold, Valued, together
 from chary.calls.withheld import Widen, extension
@@ -570,14 +580,12 @@ def tested_keys(call: Threshold[Any], spine: Spine, query: Query, law: TestLaw |
     own = call.law(spine, query) if law is None else law
 
     def present(answer: Json, number: int) -> TestedKeys:
-        hits, tested = [keys[position] for position in answer["positions"]], answer["tested"]
-        silence = silent(own.tails, query, neighbor_relation, threshold)
+        above: Any = hit_values(keys, answer["positions"], answer.get("noisy"), query.grid)
+        silence, tested = silent(own.tails, query, neighbor_relation, threshold), answer["tested"]
         if not valued:
-            return TestedKeys(number, query.columns, keys, dict.fromkeys(hits), tested, None, silence=silence)
-        values = [natural(steps, query.grid) for steps in answer["noisy"]]
-        bar = None if own.decides or own.noise is None else forecast.error_bar((own.noise, query.grid))
+            return TestedKeys(number, query.columns, keys, above, tested, None, silence=silence)
+        bar = None if own.decides else own.error_bar(query.grid)
         told = own.published(query, neighbor_relation, threshold)
-        above = dict(zip(hits, values, strict=True))
         return WatchResult(number, query.columns, keys, above, tested, bar, publication=told, silence=silence)
 
     parts, kind = query.reach(neighbor_relation), _WATCH if valued else call.kind

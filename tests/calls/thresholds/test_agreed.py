@@ -304,7 +304,7 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     terms = run.agreed
     session.close()
     again = opened(ledger=place)
-    monkeypatch.setattr("chary.calls.agreed_tests.best_share", lambda width: Fraction(1, 2))
+    monkeypatch.setattr("chary.calls.prepaid_tests.best_share", lambda width: Fraction(1, 2))
     resumed = again.resume(run.call)
     assert resumed.agreed == terms
     assert question(again, resumed, count(), 3).price(None).hit.main == terms.charges.hit
