@@ -294,10 +294,8 @@ def handed(outcome: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_plain, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
+    if isinstance(value, (dict, list)):
+        return all(map(_is_plain, value.values() if isinstance(value, dict) else value))
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
@@ -492,7 +490,7 @@ class ScoreFunction:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
             raise InvalidParameter('a score needs a name and a callable: ScoreFunction("gap", run)')
         set_fields(self, columns=None if self.columns is None else tuple(self.columns))
-        if not isinstance(self.parameters, Mapping) or not _plain(plain_outcome(dict(self.parameters))):
+        if not isinstance(self.parameters, Mapping) or not _is_plain(plain_outcome(dict(self.parameters))):
             raise InvalidParameter("parameters of a score must be finite JSON values")
 
     def prepare(self, rows: Rows) -> Reading:
@@ -576,9 +574,3 @@ def _number(value: Any) -> Score:
     if isinstance(plain, bool) or not isinstance(plain, Rational):
         raise TypeError
     return Fraction(int(plain.numerator), int(plain.denominator))
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, (dict, list)):
-        return all(map(_plain, value.values() if isinstance(value, dict) else value))
-    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))

@@ -516,14 +516,10 @@ def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
     return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
 
 
-def _told(chosen: Chosen | None) -> dict[str, Any]:
-    return {"score": None, "solution": None} if chosen is None else {"score": chosen.score, "solution": chosen.solution}
-
-
 def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[str, Any]:
     """True for what was published, False for what was not, None for what was not tested."""
-    found = next((each for each in chosen if each.name == name), None)
-    return {"hit": found is not None if tested else None} | _told(found)
+    found = next((each for each in chosen if each.name == name), Chosen(name, None))
+    return {"hit": found in chosen if tested else None, "score": found.score, "solution": found.solution}
 
 
 # What tests of many groups hand out: a public answer for each group.

@@ -113,13 +113,10 @@ class Gaps:
         steps = max(0, math.ceil(accuracy.gaussian_loss_up(noise, self.keys, beta)) - 1)
         return min(steps, self.spread)
 
-    def noise_for(self, epsilon: Fraction) -> Fraction:
-        """The least noise that is epsilon-DP, rounded up to four digits."""
-        return _noise_for(self, epsilon)
-
 
 @lru_cache(maxsize=KEPT)
-def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
+def noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
+    """The least noise in steps that is epsilon-DP, rounded up to four digits."""
     return calibration.four_digits_up(
         gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
     )
@@ -393,7 +390,7 @@ def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenK
     low, high, keys = Fraction(call.low or 0), Fraction(call.high or 0), query.keys or ()
     gaps = Gaps.of(query, spine.rows.neighbor_relation, low, high)
     said = None if call.epsilon is None else Fraction(call.epsilon)
-    mechanism = gaussian.GaussianMax(Fraction(call.noise or 0) / query.grid if said is None else gaps.noise_for(said))
+    mechanism = gaussian.GaussianMax(Fraction(call.noise or 0) / query.grid if said is None else noise_for(gaps, said))
     noise = Fraction(mechanism.noise)
 
     def run(data: Data) -> Result:
@@ -752,13 +749,15 @@ class Label(Call[Labelled]):
     def __post_init__(self) -> None:
         if self.clear and (self.flip or self.guess is not None):
             raise InvalidParameter("a label that is free where it is clear takes no guess and no flip: leave them out")
+        if self.low is not None and self.low >= _MOST_VOTES:
+            raise InvalidParameter("low is a number of votes, below 2**62")
 
     @property
     def numeric(self) -> bool:
         return True
 
     def plan(self, spine: Spine) -> Plan[Labelled]:
-        poll, low = polled(spine.rows, self.question), countable(self.low)
+        poll, low = polled(spine.rows, self.question), self.low
         guess = None if self.guess is None else position(poll, self.guess)
         if self.guess is not None and guess is None:
             raise InvalidParameter("the guess is none of the options that were voted on")
@@ -869,13 +868,4 @@ def polled(rows: Rows, question: str | int) -> Poll:
     """The question as it is put to voters; `InvalidQuery` when there are none, or none that it can be put to."""
     if not isinstance(rows, Votes):
         raise InvalidQuery("labels need votes, which a program opens by open_votes; this dataset has rows")
-    if isinstance(question, bool) or not isinstance(question, (str, int)):
-        raise InvalidQuery("a question to voters is a string or an integer")
     return rows.poll(question)
-
-
-def countable(low: int | None) -> int | None:
-    """The threshold, if votes can be counted up to it; otherwise `InvalidParameter`."""
-    if low is not None and low >= _MOST_VOTES:
-        raise InvalidParameter("low is a number of votes, below 2**62")
-    return low

@@ -200,9 +200,9 @@ def numbers_of(text: str, beside: Beside = ALONE) -> list[Any]:
     return list_of(text, beside, lambda part: part.text)
 
 
-def numbers_told(numbers: Iterable[Any], beside: Beside = ALONE) -> str:
-    """Numbers as `numbers_of` reads them."""
-    return ", ".join(map(number_told, numbers))
+def numbers_told(numbers: Any, beside: Beside = ALONE) -> str:
+    """Numbers, or a single one, as `numbers_of` reads them."""
+    return ", ".join(map(number_told, numbers if isinstance(numbers, (list, tuple)) else [numbers]))
 
 
 def number_told(value: Any, beside: Beside = ALONE) -> str:
@@ -483,25 +483,9 @@ def _word_told(value: Any, _: Beside) -> str:
     return plain if plain[:1] != '"' and _word_read(plain, _) == value else as_json(value)
 
 
-def _json_told(value: Any, _: Beside) -> str:
-    return value if isinstance(value, str) else json.dumps(value, indent=1)
-
-
 def _one_or_more_read(text: str, beside: Beside) -> Any:
     found = numbers_of(text, beside)
     return found[0] if len(found) == 1 else found
-
-
-def _one_or_more_told(value: Any, beside: Beside) -> str:
-    return numbers_told(value if isinstance(value, list) else [value], beside)
-
-
-def _flag_read(text: str, _: Beside) -> Any:
-    return {"on": True, "true": True, "false": False}.get(text, text)
-
-
-def _flag_told(value: Any, _: Beside) -> str:
-    return str(value).lower()
 
 
 def _cells_joined(said: Sequence[Any], beside: Beside) -> axes.Universe:
@@ -555,11 +539,21 @@ _BELOW: Final = (
     Option("below_margin", bool, MEANINGS["below_margin"], ("--below-margin", "--allow-false-alarms"), usual=False),
 )
 UNSAID: Final = FieldType(_as_it_is, {"not": {}}, "")
-JSON: Final = FieldType(_as_it_is, {}, "json", _word_read, _json_told)
+JSON: Final = FieldType(
+    _as_it_is, {}, "json", _word_read, lambda value, _: value if isinstance(value, str) else json.dumps(value, indent=1)
+)
 NUMBER: Final = FieldType(exact, _NUMBER, "number", told=number_told, example="0.1")
 NUMBERS: Final = FieldType(_numbers, _NUMBERS, "numbers", numbers_of, numbers_told, example=["0", "18", "65"])
 TEXT: Final = FieldType(_text, {"type": "string", "minLength": 1}, example="age")
-FLAG: Final = FieldType(flag, {"type": "boolean"}, "flag", _flag_read, _flag_told, bool, choices=("true", "false"))
+FLAG: Final = FieldType(
+    flag,
+    {"type": "boolean"},
+    "flag",
+    lambda text, _: {"on": True, "true": True, "false": False}.get(text, text),
+    lambda value, _: str(value).lower(),
+    bool,
+    choices=("true", "false"),
+)
 KEYS: Final = FieldType(
     lambda value, name: _listed(_values(value, name)), {"type": "array"}, "list", list_of, list_told, example=_CLINICS
 )
@@ -597,7 +591,7 @@ Numbers = Annotated[Sequence[Number], NUMBERS]
 _SOME: Final = _NUMBERS | {"type": ["number", "string", "array"]}
 OneOrMore = Annotated[
     Exact | Sequence[Number],
-    replace(NUMBERS, check=_one_or_more, schema=_SOME, read=_one_or_more_read, told=_one_or_more_told, example="0.5"),
+    replace(NUMBERS, check=_one_or_more, schema=_SOME, read=_one_or_more_read, example="0.5"),
 ]
 _TWO: Final = _NUMBERS | {"minItems": 2, "maxItems": 2}
 Edges = Annotated[

@@ -6,6 +6,7 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, cast
 
 from chary.accounting import Finding, Findings
@@ -145,15 +146,8 @@ class History:
         if call.parts is None:
             return self.spine
         near = self.spine.rows.neighbor_relation
-        rows: Any = _Divided(NeighborRelation(near.neighbors, near.unit, in_part=True))
+        rows: Any = SimpleNamespace(neighbor_relation=NeighborRelation(near.neighbors, near.unit, in_part=True))
         return replace(self.spine, rows=rows, parts=call.parts)
-
-
-@dataclass
-class _Divided:
-    """The rows of a part, as far as a ledger says of them."""
-
-    neighbor_relation: NeighborRelation
 
 
 def opened_by(body: Mapping[str, Any]) -> int | None:

@@ -260,11 +260,7 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
             )
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        neighbor_relation, runs, told = (
-            spine.rows.neighbor_relation,
-            self.runs(public_size(spine.rows)),
-            self.question_body(),
-        )
+        neighbor_relation, runs = spine.rows.neighbor_relation, self.runs(public_size(spine.rows))
         made = [run_of(self.box, neighbor_relation, runs, run, run) for run in self.box.changes]
 
         def checked(rows: Rows) -> Sequence[Reading]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -278,6 +278,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
     names = "weights"
     keeps = "histogram"
+    states: ClassVar[type[HistogramState]]
     beside = ("must_verify",)
 
     @property
@@ -290,10 +291,9 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         """The histogram."""
         return histograms.HistogramMemory(self.law, self._spine.rows.schema)
 
-    @property
-    @abstractmethod
+    @cached_property
     def state(self) -> HistogramState:
-        """The histogram as it is now."""
+        return self.states(self._spine, self.call, self.law, self.memory, self._secret)
 
     def plan(self, where: AskedShare) -> Plan[WeightedAnswer]:
         return self.planned(self.state.asked(where))
@@ -624,7 +624,8 @@ class PMW(Opening[HistogramRun]):
 
     def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> histograms.PMWLaw:
         """The same of one whose hard answers are charged one by one, under this filter."""
-        if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
+        only_sharp = any(said is not None for said in (self.price, self.tests, self.value))
+        if self.epsilon is None and (isinstance(filter_, RenyiFilter) or only_sharp):
             return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
         usual = self.epsilon or fitting_epsilon(filter_, self.hits or 1)
         return self._law(histograms.LaplaceHits(neighbor_relation, Fraction(usual)), size)
@@ -691,16 +692,11 @@ class PMW(Opening[HistogramRun]):
         """The part of the cost of a hard answer that its count takes."""
         return sharp.value_part(self.value)
 
-    @property
-    def _only_sharp(self) -> bool:
-        """Whether something was said that only an optimal test has."""
-        return any(said is not None for said in (self.price, self.tests, self.value))
-
 
 class PrepaidPMWRun(HistogramRun):
     """A histogram whose rounds were paid at the opening. Whether a round may begin depends on public numbers only."""
 
-    kind = "sparse_weights"
+    kind, states = "sparse_weights", SparseWeightsState
     questions = (AskedKind("sparse_weights_ask", prepaid=True), AskedKind("sparse_weights_learn"))
 
     @cached_property
@@ -708,10 +704,6 @@ class PrepaidPMWRun(HistogramRun):
         return PMW.recorded(self._terms | {"prepaid": True}).prepaid_law(
             self._spine.rows.neighbor_relation, self._opening()["size"]
         )
-
-    @cached_property
-    def state(self) -> SparseWeightsState:
-        return SparseWeightsState(self._spine, self.call, self.law, self.memory, self._secret)
 
     def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
         def check(held: bytes) -> None:
@@ -724,7 +716,7 @@ class PrepaidPMWRun(HistogramRun):
 class PMWRun(HistogramRun):
     """A histogram whose hard answers are charged one by one."""
 
-    kind = PMW.kind
+    kind, states = PMW.kind, WeightsState
     questions = (AskedKind("multiplicative_weights_ask"), AskedKind("multiplicative_weights_learn"))
 
     @cached_property
@@ -737,10 +729,6 @@ class PMWRun(HistogramRun):
         return opened.sharply(
             sharp.HitTerms(filter_, Fraction(told["price"]), opened.value_share, chance), told["size"]
         )
-
-    @cached_property
-    def state(self) -> WeightsState:
-        return WeightsState(self._spine, self.call, self.law, self.memory, self._secret)
 
     def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
         hits = self.law.at(asked.size)
