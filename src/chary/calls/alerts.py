@@ -35,7 +35,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Laplace
 from chary.numbers import Number, counted, exact, plain, whole
 
-# What an alert says at each version.
+# The answers of an alert, one at each version.
 
 QUIET: Final = "quiet"
 ACTIVE: Final = "active"
@@ -131,40 +131,40 @@ class AlertAnswers(Table):
         return self.states[self.keys.index(key)]
 
 
-# What is kept of an alert, all of which is public: it lies beside the opening so that no change is reported twice.
+# The state of an alert. It is public, and stored with the opening so that no change is published twice.
 
 
 @dataclass(frozen=True)
 class AlertMemory:
-    """The last version that was looked at (-1 before the first), the positions of the active groups, and the version at
-    which it was opened. Old alerts do not have the last."""
+    """The last version that was tested (-1 before the first), the positions of the active groups, and the version at
+    which the alert was opened (None for alerts of old ledgers)."""
 
     version: int = -1
     active: tuple[int, ...] = ()
     opened: int | None = None
 
     def dump(self) -> bytes:
-        """In bytes, for the table of states in the ledger."""
+        """The state in bytes, for the ledger's table of states."""
         opened = {} if self.opened is None else {"opened": self.opened}
         return json.dumps({"version": self.version, "active": self.active} | opened).encode()
 
     @classmethod
     def load(cls, held: bytes) -> "AlertMemory":
-        """What `dump` wrote."""
+        """The state that `dump` wrote."""
         told = json.loads(held)
         return cls(told["version"], tuple(told["active"]), told.get("opened"))
 
     def looked_at(self, version: int, active: tuple[int, ...]) -> "AlertMemory":
-        """After one more look; it never goes back."""
+        """The state after a test of this version; the version never goes back."""
         return replace(self, version=max(version, self.version), active=active)
 
 
 class Looked(InvalidParameter):
-    """This version, or a later one, was looked at meanwhile."""
+    """Another process tested this version, or a later one, meanwhile."""
 
 
 class AlertState:
-    """What is public of an alert: which groups are active, what it reported so far, and what it is expected to say."""
+    """What is public of an alert: the active groups, the answers so far, and the expected false alarms and delays."""
 
     def __init__(
         self,
@@ -178,13 +178,13 @@ class AlertState:
 
     @property
     def version(self) -> int | None:
-        """The version that was looked at last; None before the first."""
+        """The version that was tested last; None before the first."""
         return None if self._now.version < 0 else self._now.version
 
     @property
     def skipped(self) -> tuple[int, ...]:
-        """The versions since the opening that were passed over: `ask()` reads the rows of now, and of some sources the
-        rows of then cannot be read."""
+        """The versions since the opening that were not tested: `ask()` reads the present rows, and some sources cannot
+        read earlier ones."""
         looked = {told.version for told in self.results}
         first = min(looked, default=0) if self._now.opened is None else self._now.opened
         numbers = (version.number for version in self._arrivals.all())
@@ -192,19 +192,19 @@ class AlertState:
 
     @property
     def active(self) -> Any:
-        """Whether it is active; with groups, which are."""
+        """Whether it is active; with groups, the active ones."""
         if self._keys is None:
             return bool(self._now.active)
         return tuple(scalar(self._keys[position]) for position in self._now.active)
 
     @property
     def results(self) -> list[Any]:
-        """What it reported at each version, in order, from the ledger."""
+        """The answers at all versions, in order, from the ledger."""
         return self._told.all()
 
     @property
     def latest(self) -> Any:
-        """What it reported last; None before the first."""
+        """The last answer; None before the first."""
         told = self.results
         return told[-1] if told else None
 
@@ -220,8 +220,8 @@ class AlertState:
         return self._law.expected().alarms(steps, self._law.groups * whole(versions, "versions"))
 
     def delay(self, step: Number) -> float:
-        """After how many versions on average it fires, or clears, at a truth so far beyond where the state changes, at
-        most. Nothing is read."""
+        """The expected number of versions, at most, until it fires or clears, at a truth that lies `step` beyond the
+        threshold of the change. Nothing is read."""
         steps = int(exact(step, "step") // self._law.call.counted.grid)
         chance = 1 - self._law.tests.wrong(steps)
         return math.inf if chance <= 0 else 1 / chance
@@ -306,27 +306,27 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
 
     @property
     def counted(self) -> Query:
-        """What is watched."""
+        """The query that is watched."""
         return cast("Query", self.query)
 
     @property
     def groups(self) -> int:
-        """How many tests a version is."""
+        """The number of tests at each version."""
         return len(self.counted.keys or ((),))
 
     @property
     def wanted(self) -> sharpness.Wanted:
-        """How accurately it tests: each version tests every group."""
+        """The accuracy; each of the `tests` versions tests every group."""
         return sharpness.Wanted.said(self, tests=None if self.tests is None else self.tests * self.groups)
 
     @property
     def bounded(self) -> bool:
-        """Whether it sees rows of some time alone."""
+        """Whether only rows of some time count."""
         return self.window is not None or self.since is not None
 
     def seen(self, at: datetime | None, column: str | None = None) -> Query:
-        """What is asked at that time: the query, of the rows in the window that ends there; by this column unless
-        another was said."""
+        """The query on the rows that count at this time: those in the window that ends then, or since the given day.
+        Their time is in `self.time`, or by default in `column`."""
         query, column = self.counted, self.time or column
         if self.since is not None:
             _read_time(self.since, 'since is a day or a time, such as since="2014-01-01"')
@@ -361,7 +361,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         return column
 
     def blocks_at(self, spine: Spine, at: datetime | None) -> tuple[str, ...] | None:
-        """Which blocks it reads at that time; None where rows are in none.
+        """The blocks that it reads at this time; None where rows are not in blocks.
 
         `InvalidParameter` for a time of the future, `InvalidQuery` where a block may not be read."""
         divided = spine.blocks
@@ -440,7 +440,7 @@ class Alert(sharpness.FreshlyValued[Run[Any, AlertState]], Opening[Run[Any, Aler
         )
 
 
-# Windows: from when until when rows are seen.
+# Windows: the time span of the rows that count.
 
 _BOTH: Final = 'a window is of a column: give both, such as time="day" and window="7 days" or since="2014-01-01"'
 _WINDOW: Final = re.compile(r"([1-9]\d{0,5}) (hour|day|week|month|year)s?")
@@ -451,7 +451,7 @@ _CALENDAR: Final = range(date(2000, 1, 1).toordinal(), date(2028, 1, 1).toordina
 
 
 def span_of(window: str, at: datetime) -> tuple[str, str]:
-    """From when on and before when rows lie in a window that ends at this time; days end at midnight.
+    """The start, included, and the end, excluded, of a window that ends at this time; days end at midnight.
 
     >>> span_of("7 days", datetime(2013, 1, 10, 12)), span_of("3 hours", datetime(2013, 1, 10, 12))
     (('2013-01-04', '2013-01-11'), ('2013-01-10 09:00:00', '2013-01-10 12:00:00'))
@@ -481,7 +481,7 @@ def _span(window: str, at: datetime) -> tuple[datetime, datetime]:
         raise InvalidParameter("this window leaves the years 1 to 9999: give a shorter one, or another time") from None
 
 
-# What can be right for no window is found at any time.
+# An arbitrary time, with which a window is validated.
 _ANY_TIME: Final = datetime(2000, 1, 1)
 
 
@@ -519,7 +519,7 @@ class AlertLaw:
 
     @classmethod
     def of(cls, asked: Alert, spine: Spine, told: Json) -> "AlertLaw":
-        """What follows from the opening, and from the cost that it reported."""
+        """The tests that follow from the opening and from the cost that it stored."""
         query, neighbor_relation = asked.counted, spine.rows.neighbor_relation
         change = query.sensitivity(neighbor_relation)
         if asked.epsilon is not None:
@@ -542,13 +542,13 @@ class AlertLaw:
         return cls(asked, tests, fire, clear, publications, asked.groups, parts, least)
 
     def expected(self) -> forecast.TestForecast:
-        """What quiet groups are expected to report at this many versions."""
+        """The false alarms that are expected of quiet groups at this many versions."""
         versions = (self.call.tests or A_YEAR) * self.groups
         shared = self.tests.noise.law() if self.tests.noise and self.tests.decides else None
         return forecast.TestForecast(self.tests.tails, self.fire, self.call.counted.grid, versions, self.least, shared)
 
     def told(self, spine: Spine) -> str:
-        """What an episode costs, which truths keep it quiet or active, and how soon one is reported."""
+        """The cost of an episode, and the truths up to which, and from which on, false changes are rare, in words."""
         price, fit, expected = spine.filter.price(self.tests.event), self.hits_left(spine), self.expected()
         said = ["an episode costs two hits, one as it fires and one as it clears"]
         if fit is not None and (spine.accounts().alone or not price.free_miss):
@@ -570,14 +570,14 @@ class AlertLaw:
     def hits_left(self, spine: Spine) -> int | None:
         """How many changes fit into what is left, or versions where each is charged; None where nothing is charged.
 
-        Where rows are in blocks, that is what is left of those that are seen today."""
+        Where rows are in blocks, it is the budget of the blocks that count today."""
         price, spine = spine.filter.price(self.tests.event), spine.of_now()
         names = self.call.blocks_at(spine, blocks.now())
         seen = spine if names is None else spine.of_blocks(names)
         return price.hits_left(seen.accounts(), price.basic)
 
     def step(self, values: Any, now: AlertMemory, data: Data) -> tuple[int, list[int], list[int]]:
-        """How many groups were looked at, the positions of those that changed, and their noisy values in steps."""
+        """The number of groups tested, the positions of those that changed, and their noisy values in steps."""
         active = np.zeros(len(values), dtype=bool)
         active[list(now.active)] = True
         # How far each is from where its state changes: 0 or more is a change. Thresholds may be of any size, and
@@ -594,14 +594,14 @@ class AlertLaw:
 class AlertRun(RunKind[Any, AlertState]):
     """`run.ask()`: the state of each group in the rows of now, and whether it changed, which is charged.
 
-    Every question is one more test, also at a version that was looked at before. `run.follow()` looks at every version
-    that was not looked at, in order; a run that follows does so after each append. It looks at the rows of that
-    version, with the window that ended as it came, and each answer names its version. So a backlog is worked off, and
-    several processes that follow look at no version twice. A version is passed over if its rows cannot be distinguished
-    from later ones, except the last one, which is looked at in the current rows: see `state.skipped`.
+    Every question is one more test, also at a version that was tested before. `run.follow()` tests all versions that
+    were not tested, in order; a run that follows does so after each append. It reads the rows of that version, with the
+    window that ended as it arrived, and each answer names its version. So a backlog is worked off, and several
+    processes that follow test no version twice. A version is skipped (`state.skipped`) if its rows cannot be
+    distinguished from later ones; only the last version is then tested in the current rows.
 
     Errors: `BudgetExceeded` where not one further change fits. `InvalidQuery` in the session of a version before one
-    that was looked at. `NotWithheld` for an opening that was interrupted. `ledger.SecretMoved` when other processes
+    that was tested. `NotWithheld` for an opening that was interrupted. `ledger.SecretMoved` when other processes
     were faster several times.
     """
 
@@ -613,12 +613,12 @@ class AlertRun(RunKind[Any, AlertState]):
 
     @cached_property
     def opened(self) -> Alert:
-        """The opening."""
+        """The call that opened the alert."""
         return Alert.recorded(self._terms)
 
     @cached_property
     def law(self) -> AlertLaw:
-        """How it tests."""
+        """The tests of the alert."""
         return AlertLaw.of(self.opened, self._spine, self._opening())
 
     @property
@@ -642,23 +642,25 @@ class AlertRun(RunKind[Any, AlertState]):
         return self._at(last.number, _read_time(at))
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """Which version it was is reported by the answer."""
+        """The stored answer contains the version, so it does not matter here."""
         return self._at(0, _read_time(body["at"]) if "at" in body else None)
 
     def _now(self, version: Version, *, once: bool = False) -> Plan[Any]:
-        """In a window that ends today, or as that version came where rows are read as of then; `once` for a look at a
-        version that nobody looked at."""
+        """The plan for a window that ends now, or, where rows are read as of that version, when it arrived.
+
+        `once` refuses a version that was tested before.
+        """
         at = None
         if self.opened.window is not None:
             came = version.time if self._spine.version is not None else ""
             at = datetime.fromisoformat(came).replace(tzinfo=None) if came else blocks.now()
-        # A request that says no time is the same question whenever it is repeated; the answer says when it was.
+        # A request without a time is the same question whenever it is repeated; its answer contains the time.
         return self._at(version.number, at, said=False, once=once)
 
     def _at(self, version: int, at: datetime | None, *, said: bool = True, once: bool = False) -> Plan[Any]:
         law, spine = self.law, self._spine.of_now()
         query, names = self.opened.seen(at, self.opened.column_in(spine)), self.opened.blocks_at(spine, at)
-        # Which rows these are was settled with which blocks are charged, whatever day it is once they are read.
+        # The blocks are fixed here, so rows and charges agree even if the day changes before the rows are read.
         placed = spine if names is None else spine.of_blocks(names)
         ended = {} if at is None else {"at": at.isoformat(" ", "seconds")}
 
@@ -713,24 +715,24 @@ class AlertRun(RunKind[Any, AlertState]):
         return AlertMemory.load(self._secret())
 
     def _follow(self) -> list[Any]:
-        """What it reported of each version that nobody had looked at, in order."""
+        """The answers at all versions that were not tested before, in order."""
         told: list[Any] = []
         while (found := self._next()) is not None:
             spine, plan = found
-            # Where another process was faster, its look counts.
+            # Where another process was faster, its test counts.
             with suppress(Looked):
                 told.append(spine.perform(plan))
         return told
 
     def _next(self) -> tuple[Spine, Plan[Any]] | None:
-        """The look at the first version that is to be looked at and can be, and what performs it; None if there is
-        none."""
+        """The plan for the first version to be tested whose rows can be read, and the spine that performs it; None if
+        there is none."""
         now, arrivals = self._watched(), Arrivals.read_by(self._spine)
         last = arrivals.last()
         first = max(now.version + 1, last.number if now.opened is None and now.version < 0 else now.opened or 0)
         for version in arrivals.all():
             if version.number >= first:
-                # Its rows are not known apart, or lie in blocks that are closed by now.
+                # Its rows cannot be distinguished from later ones, or lie in blocks that are closed by now.
                 with suppress(InvalidQuery):
                     run = copy(self)
                     run._spine = replace(self._spine, rows=arrivals.as_of(version.number), version=version.number)

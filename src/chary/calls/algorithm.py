@@ -20,7 +20,7 @@ from chary.data.columns import TypeClass
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery, brought
 from chary.numbers import Number, checked, exact, failing, optional, per_call, plain, positive, set_fields
 
-# Any private algorithm: what its author declares, and how it is run without its data leaking through errors.
+# Any private algorithm: what its author declares, and how it runs without leaking data through errors.
 
 Json = dict[str, Any]
 
@@ -127,23 +127,23 @@ class Algorithm:
 
     @property
     def event(self) -> Event:
-        """What a run may reveal when every outcome is paid."""
+        """The event of a run of which every outcome is charged."""
         if self.epsilon is None:
             return ZeroConcentrated(self.rho or 0)
         epsilon, delta = self.size
         return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
     def targeted(self, q: Number | None) -> Event:
-        """What a run may reveal when it is paid for a target alone, by its epsilon; `None` is all outcomes but one."""
+        """The event of a run that is charged for a target, by its epsilon; `q=None` means all outcomes but one."""
         epsilon, delta = self.size
         return Targeted(epsilon, q, delta)
 
     def stated(self, hits: Sequence[bool]) -> StatedLaws:
-        """What a run may reveal by its distributions, when these of its outcomes hit."""
+        """The event of a run by its stated distributions, when these outcomes hit."""
         return StatedLaws.of(self.laws or (), hits, self.delta)
 
     def reported(self, outcome: Any) -> Fraction | None:
-        """What an outcome lost, as its author reports it; None where that is no number from 0 to epsilon."""
+        """The loss of an outcome, as its author reports it; None where that is no number from 0 to epsilon."""
         told, most = self.loss, self.size[0]
         if told is None:
             return most
@@ -186,11 +186,11 @@ class Algorithm:
         raise InvalidParameter(failure)
 
     def prepare(self, rows: Rows) -> Reading:
-        """A plan for what it reads; `InvalidQuery` for an unknown column."""
+        """The reading of its columns; `InvalidQuery` for an unknown column."""
         return rows.snapshot(self.columns)
 
     def body(self) -> Json:
-        """What identifies it as a question."""
+        """The body that identifies it in a question."""
         sizes = {"rho": self.rho} if self.epsilon is None else {"epsilon": self.epsilon, "delta": self.delta}
         told = {name: str(size) for name, size in sizes.items() if size}
         return {"algorithm": self.name, "parameters": plain_outcome(dict(self.parameters)), **told}
@@ -249,7 +249,7 @@ def _law_of(told: Any, epsilon: Fraction) -> noise.FiniteLaw:
 
 
 def _own(rows: Any) -> Any:
-    """Another run must not see what this one changes."""
+    """The rows for one run: a copy of an array, so that no other run sees its changes."""
     return rows.copy() if isinstance(rows, np.ndarray) else rows
 
 
@@ -274,7 +274,7 @@ def plain_outcome(value: Any) -> Any:
 
 
 def canonical_outcome(value: Any) -> str:
-    """One text for equal outcomes: 1, 1.0 and True differ. `InvalidParameter` for what JSON cannot say."""
+    """One text for equal outcomes: 1, 1.0 and True differ. `InvalidParameter` for what JSON cannot hold."""
     try:
         return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
     except InvalidParameter:
@@ -285,7 +285,7 @@ def canonical_outcome(value: Any) -> str:
 
 
 def handed(outcome: Any) -> Any:
-    """An outcome of its own as people are handed it: in JSON values, and bytes as such.
+    """A copy of an outcome as callers see it: in JSON values, and bytes as bytes.
 
     >>> handed((1, b"model"))
     [1, b'model']
@@ -299,11 +299,11 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
 
 
-# What is a hit: the outcomes of a private algorithm that are paid, said in one of several ways.
+# Targets: the outcomes of a private algorithm that are hits, given in one of several ways.
 
 
 class Unsaid(Enum):
-    """Where the caller said nothing; None is an outcome like any other."""
+    """Stands for an argument that was not given, since None is an outcome like any other."""
 
     UNSAID = "unsaid"
 
@@ -316,7 +316,7 @@ UNSAID: Final = Unsaid.UNSAID
 
 @dataclass(frozen=True)
 class When:
-    """A set of outcomes said as a condition on them: those for which `holds(outcome)` is true.
+    """A set of outcomes, given as a condition: those for which `holds(outcome)` is true.
 
     `name` is public and stands for the condition in the ledger: one name, one condition. Guarantee needed of its
     author: whether it holds depends on the outcome, in JSON values or bytes, and on what is public. It is code that
@@ -345,7 +345,7 @@ class When:
 
 @dataclass(frozen=True)
 class Target:
-    """A set of outcomes. `hits` says of an outcome whether it is one of them, `told` identifies the set in a question.
+    """A set of outcomes. `hits(outcome)` is whether an outcome is in it; `told` identifies the set in a question.
 
     `q` is how often the set is hit at least, None where all outcomes but one are in it. A run that fails is a hit as
     well, which makes the set larger and its q no smaller. `whole`: every outcome is a hit, so the call is a release.
@@ -357,7 +357,7 @@ class Target:
     whole: bool = False
 
     def event(self, algorithm: Algorithm) -> Event:
-        """What a run of the algorithm may reveal when it is paid for hits alone."""
+        """The event of a run of the algorithm that is charged for hits."""
         return algorithm.event if self.whole else algorithm.targeted(self.q)
 
     def event_by_laws(self, algorithm: Algorithm) -> Event:
@@ -393,7 +393,7 @@ def not_prior(algorithm: Algorithm, prior: Any, q: Number | None = None) -> Targ
 
 
 def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Target:
-    """Some of the declared outcomes; whatever else comes out all the same is a hit as well.
+    """Some of the declared outcomes. An outcome that was not declared is a hit as well.
 
     Errors: `InvalidParameter` for an empty list, outcomes that are not declared, and a target that leaves several
     outcomes free without its q, unless the algorithm has distributions.
@@ -410,7 +410,7 @@ def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Tar
 
 
 def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
-    """The outcomes for which a condition holds; of declared outcomes it is asked at once, of others when they come out.
+    """The outcomes for which a condition holds. It is evaluated now on declared outcomes, and otherwise on the result.
 
     Errors: `InvalidParameter` for a condition that raises for a declared outcome or holds for none, and where q is
     needed: outcomes are not declared, or several are free.
@@ -494,7 +494,7 @@ class ScoreFunction:
             raise InvalidParameter("parameters of a score must be finite JSON values")
 
     def prepare(self, rows: Rows) -> Reading:
-        """A plan for what it reads; `InvalidQuery` for an unknown column, and for other neighbours than it is for."""
+        """The reading of its columns; `InvalidQuery` for an unknown column, and for other neighbours than it is for."""
         held = rows.neighbor_relation
         if self.neighbors is not None and (held.unit is not None or held.neighbors is not self.neighbors):
             raise InvalidQuery(
@@ -504,7 +504,7 @@ class ScoreFunction:
         return rows.snapshot(self.columns)
 
     def body(self) -> Json:
-        """What identifies it as a question."""
+        """The body that identifies it in a question."""
         return {"function": self.name, "parameters": plain_outcome(dict(self.parameters))}
 
     def scores(self, rows: Any, candidates: Sequence[Any], source: noise.Source) -> list[Score]:
@@ -521,12 +521,12 @@ class ScoreFunction:
 
 
 def failed(name: str) -> str:
-    """What is said of a function that has no scores."""
+    """The error message of a function that returned no scores."""
     return f"the score {name!r} raised, or returned what is not one number for each candidate; charged"
 
 
 def score_step(sensitivity: Fraction) -> Fraction:
-    """What scores are rounded down to: integers are kept, and so are multiples of the sensitivity.
+    """The step to which scores are rounded down. Integers and multiples of the sensitivity are multiples of it.
 
     >>> score_step(Fraction(3, 4))
     Fraction(1, 4194304)

@@ -62,10 +62,10 @@ def published(
     step: Fraction | None = None,
     bar: int | None = None,
 ) -> Publication:
-    """How a value with this noise was published: because it lay in this support, in grid steps.
+    """The selection under which a value with this noise was published: it lay in `support`, in grid steps.
 
-    `bar` is that of the test after which it was drawn, with noise of its own. A count is never below 0, nor is a sum
-    to which no unit can contribute less, and so on upwards.
+    `bar` is the threshold, in steps, of an optimal test after whose hit the value was drawn with noise of its own. The
+    known range of the query, such as 0 upwards for a count, limits the truth.
     """
     floor, ceiling = query.known_range(neighbor_relation)
     terms: dict[str, Any] = {"grid": query.grid, "step": step, "floor": floor, "ceiling": ceiling, "bar": bar}
@@ -73,7 +73,7 @@ def published(
 
 
 def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Silence:
-    """What a missing value of this query means, after a test against a threshold in steps with these tails."""
+    """What an unpublished value says of the truth: a test with these tails against the threshold, in steps, missed."""
     floor, ceiling = query.known_range(neighbor_relation)
     return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
 
@@ -93,7 +93,7 @@ def hit_values(
 def published_best(
     noise: Additive, query: Query, neighbor_relation: NeighborRelation, *, candidates: int, most: int
 ) -> LargestOf:
-    """How values with this noise were published: as the largest `most` of this number of `candidates`."""
+    """The selection under which values with this noise were published: the `most` largest of `candidates` values."""
     known = published(noise, query, neighbor_relation)
     return LargestOf(
         known.noise, candidates=candidates, most=most, grid=known.grid, floor=known.floor, ceiling=known.ceiling
@@ -139,7 +139,7 @@ class Conditional(Withheld, NumberOrNothing):
 
 @dataclass(frozen=True)
 class YesOrNo(Answer):
-    """What was decided, up to noise; as a condition it is its `value`."""
+    """A yes-or-no decision, up to noise. Its truth value (`bool`) is `value`."""
 
     value: bool
 
@@ -151,8 +151,8 @@ class YesOrNo(Answer):
 class AboveOrNot(Answer):
     """Whether one question was at or above its threshold; its value where values are published of hits, else None.
 
-    As a condition it is its `hit`. `error_bar` is half the width of the 95 % interval of a value, which has noise
-    of its own. A hit without a value says nothing more: given that it is one, it has no p-value.
+    Its truth value (`bool`) is `hit`. `error_bar` is half the width of the 95 % interval of a value, which has noise
+    of its own. A hit without a value has no p-value.
     """
 
     above: bool
@@ -207,10 +207,10 @@ class ChosenKey(Answer):
 
 @dataclass(frozen=True)
 class Classified(Answer):
-    """What was found: whether a query is above a threshold, the side of two, its largest group, or an algorithm's
-    outcome. Where that is not `clear`, which is a hit, it is "boundary", or "between" two thresholds.
+    """A class: whether a query is above a threshold, "low" or "high", the largest group, or an algorithm's outcome.
 
-    As a condition it is its `value`, and `InvalidParameter` where it is not clear, or neither True nor False.
+    An answer that is not `clear` is a hit, and its value is "boundary", or "between" for two thresholds. Its truth
+    value (`bool`) is `value`; `InvalidParameter` where that is not clear or no Boolean.
     """
 
     value: Any
@@ -276,7 +276,7 @@ class RaceOutcome(Answer):
 
 @dataclass(frozen=True)
 class Tracked(Answer):
-    """The answer to a question that is asked again and again; `changed` is what was charged.
+    """The answer to a question that is asked again and again. It is charged where it `changed`.
 
     The answer to a query is a multiple of the step. `error_bar` is half a step and that of the noise, for a first
     answer and one that did not change; see `interval`. If optimal threshold tests track the query, the answer is the
@@ -364,7 +364,7 @@ class Ranking(Table):
 
 @dataclass(frozen=True)
 class Hits(Table):
-    """What was tested, in the order it was listed, until what could be paid for ran out; `value` holds what hit."""
+    """Tests of a list, in order, until no further hit could be paid for; `value` holds what hit."""
 
     noun, also = "above", ""
 
@@ -372,7 +372,7 @@ class Hits(Table):
 
         @property
         def tested(self) -> int:
-            """How many were tested: the first of all."""
+            """The number of tests made: those of the first entries of the list."""
 
     @property
     def hit(self) -> bool:
@@ -385,7 +385,7 @@ class Hits(Table):
 
     @property
     def untested(self) -> tuple[Any, ...]:
-        """What was left when the hits that could be paid for had run out."""
+        """The entries that were left when no further hit could be paid for."""
         return self.keys[self.tested :]
 
     def states(self) -> list[bool | None]:
@@ -412,7 +412,7 @@ class Hits(Table):
 
 
 def above_or_not(above: bool) -> str:
-    """What a test says, in words."""
+    """The result of a threshold test, in words."""
     return "at or above the threshold" if above else "below the threshold"
 
 
@@ -450,7 +450,7 @@ class Selected(Hits):
 
 @dataclass(frozen=True)
 class Gathered(Selected):
-    """What a greedy choice took, in the order it was taken; each was charged.
+    """The algorithms that a greedy choice took, in the order it took them; each was charged.
 
     `calls` are the numbers of its steps, `call` the last of them.
     """
@@ -510,14 +510,14 @@ class Coverage(Hits):
 
 
 def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
-    """What a published count says of the truth."""
+    """The interval and the caution of a published count, as cells of a row."""
     if score is None:
         return in_row(None) | {"caution": None}
     return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
 
 
 def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[str, Any]:
-    """True for what was published, False for what was not, None for what was not tested."""
+    """The cells of a candidate; `hit` is True if it was published, False if not, None if it was not tested."""
     found = next((each for each in chosen if each.name == name), Chosen(name, None))
     return {"hit": found in chosen if tested else None, "score": found.score, "solution": found.solution}
 
@@ -527,7 +527,7 @@ def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[s
 
 @dataclass(frozen=True)
 class TestedKeys(Hits):
-    """Keys tested in the order they were listed.
+    """Groups that were tested, in the order they were listed.
 
     `above` maps each group that hit to its noisy value, or to None where no values are published. The first `tested`
     groups were tested; the rest are `untested` because the hits that could be paid for ran out. `error_bar` is half the
@@ -567,9 +567,9 @@ class TestedKeys(Hits):
     def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
         """Intervals of all groups that were tested, published or not, which all hold at once with `confidence`.
 
-        Of a group that was not published it says how large its truth can be at most. Half of the failures allowed is
-        for what was published, half for what was not, and that in equal parts for all groups. Without ends for groups
-        of which nothing is known."""
+        For a group that was not published the upper end bounds its true value. Half of the allowed failure probability
+        is for published groups; the other half is split evenly among all groups. The interval is (None, None) for a
+        group of which nothing is known."""
         half = 1 - (1 - probability(confidence, "confidence")) / 2
         found = self.findings
         known = dict(zip((each.key for each in found), found.intervals(half, simultaneous=True), strict=True))
@@ -586,7 +586,7 @@ class TestedKeys(Hits):
         return self._silence(CONFIDENCE)[1] if self.tested > len(self.above) else None
 
     def _silence(self, confidence: Fraction) -> Ends:
-        """What is known of each group that was not published, of all of them at once."""
+        """The interval of each group that was not published; all of them hold at once with this confidence."""
         if self.silence is None:
             return None, None
         return self.silence.truths(confidence_of_each(confidence, len(self.keys)))
@@ -594,7 +594,7 @@ class TestedKeys(Hits):
 
 @dataclass(frozen=True)
 class WatchResult(TestedKeys):
-    """What a watch found. Keys appear in the order they were listed.
+    """The groups whose values were at or above a threshold, in the order they were listed.
 
     `above` maps each group that hit to its noisy value; the first `tested` groups were tested, the rest are `untested`
     because the hits that were paid for ran out.
@@ -604,7 +604,7 @@ class WatchResult(TestedKeys):
 
     @property
     def bar(self) -> float | None:
-        """The threshold, where the values that reached it say what they do because of it."""
+        """The threshold, where a value was published because it reached it; None where values have fresh noise."""
         told = self.publication
         lowest = None if told is None else told.support.lowest
         return None if told is None or lowest is None else float(lowest * Fraction(told.grid))

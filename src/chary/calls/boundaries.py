@@ -30,7 +30,7 @@ from chary.numbers import Number, exact, work_out
 
 # More runs settle nothing that these do not, and each one takes its time.
 _MOST_RUNS: Final = 1000
-# Under which kind ledgers hold two runs that are both published (`stored.current_kind`).
+# The kind under which ledgers store two runs that are both published (`stored.current_kind`).
 _TWICE: Final = "call_twice"
 
 
@@ -83,7 +83,7 @@ class Boundary(Call[answers.Classified | answers.Pair]):
             self._check(self.algorithm)
 
     def _check(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm, if it can be asked so."""
+        """The algorithm, if it meets the requirements of this call; otherwise `InvalidParameter`."""
         work_out(algorithm.size)  # a rho has no price of a hit
         if self.runs is None and (not algorithm.lawful or len(algorithm.outcomes or ()) < 2):
             raise InvalidParameter(
@@ -121,23 +121,22 @@ class Boundary(Call[answers.Classified | answers.Pair]):
             return _clear(mechanism.step(data.values[0], data.source))
 
         told = {"outcomes": plain_outcome(algorithm.outcomes)}
-        # Where a distribution is one of epsilon but for delta, that of the wrapper is the wrapper's but for twice as
-        # much.
+        # For an (epsilon, delta) distribution the wrapper's guarantee holds up to 2 delta.
         return compute.running(self, algorithm, told, Failing.of(mechanism.event(), 2 * delta), run, tell)
 
 
 def boundary_wrapper(algorithm: Algorithm) -> boundaries.BoundaryWrapper[Any]:
-    """The wrapper around an algorithm; refuses those that are too large for it."""
+    """The wrapper around an algorithm; refuses one that is too large for it."""
     return boundaries.BoundaryWrapper(_Stated(algorithm))
 
 
 def _clear(outcome: boundaries.InnerOutcome) -> Result:
-    """What is reported where it is clear, free; the hit is that it is not."""
+    """The result of a wrapped mechanism: clear and free, or "boundary", which is the hit."""
     return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
 
 
 def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
-    """All runs are made, whatever the first ones return; a run that failed, None, agrees with nothing."""
+    """The result of all runs, which are made whatever the first ones return. A failed run (None) agrees with none."""
     found = [_once(algorithm, data) for _ in range(runs)]
     if None in found or len(set(found)) > 1:
         return _clear(boundaries.BOUNDARY)
@@ -145,8 +144,8 @@ def _unanimous(algorithm: Algorithm, runs: int, data: Data) -> Result:
 
 
 def _by_laws(algorithm: Algorithm, event: Event, agreed: int | None = None) -> Event:
-    """What two published runs, or what this many runs agree on, may reveal by the distributions of one, where they are
-    stated and few follow from them."""
+    """The event of two published runs, or of `agreed` runs that have to agree, by the stated distributions; `event`
+    where none are stated or too many would follow from them."""
     if algorithm.laws is None:
         return event
     one = algorithm.stated([True] * len(algorithm.outcomes or ()))
@@ -157,7 +156,7 @@ def _by_laws(algorithm: Algorithm, event: Event, agreed: int | None = None) -> E
 
 
 def _both(algorithm: Algorithm, data: Data) -> Result:
-    """Both runs are made, and both outcomes are reported."""
+    """The result of two runs, with both outcomes."""
     runs = boundaries.TwoRuns(algorithm.size[0]).step(
         lambda source: algorithm.outcome(data.values[0], source), data.source
     )
@@ -207,12 +206,15 @@ HALF: Final = Fraction(1, 2)
 
 @lru_cache(maxsize=KEPT)
 def clear_by(labels: int) -> sharpness.Width:
-    """How deep a value must lie for its label to be reported but for a probability."""
+    """The depth from which on a value's label is reported, except with a given probability."""
     return partial(clear_depth, labels)
 
 
 def clear_beyond(test: SharpTest, chance: float) -> float:
-    """How far beyond a threshold at which it is reported half of the time; with more labels it is less."""
+    """The distance beyond a threshold from which on a side is reported, except with probability `chance`.
+
+    At the threshold itself it is reported half of the time. With more labels the distance is smaller.
+    """
     return clear_depth(2, test, chance) - clear_depth(2, test, 0.5)
 
 
@@ -231,20 +233,20 @@ class Clearly:
 
     @property
     def labels(self) -> int:
-        """How many labels values have."""
+        """The number of labels that values can have."""
         return 2 if self.bars else self.draws.labels
 
     @cached_property
     def half(self) -> int:
-        """The depth at a threshold: where a side is reported half of the time, or all that there is between the
-        thresholds."""
+        """The depth of a value at a threshold: there a side is reported half of the time, or, for thresholds close
+        together, the two sides meet."""
         if not self.bars:
             return 0
         low, high = self.bars
         return min(self.draws.reach(HALF), (high - low + 1) // 2)
 
     def placed(self, data: Data) -> tuple[int, int]:
-        """The own label of what is read, and its depth: for a group how far the next one is behind."""
+        """The label of the exact answer, and its depth; that of a group is its lead over the next one."""
         if not self.bars:
             values = data.integers()
             own = int(np.argmax(values))
@@ -263,12 +265,12 @@ class Clearly:
         return float(1 - self.draws.clear_chance(self.half + abs(distance)))
 
     def within(self, tests: int, confidence: Number) -> Within:
-        """How far beyond the threshold all of this many values are reported clearly and rightly."""
+        """The distance beyond the threshold from which on this many values are all reported clearly and rightly."""
         steps = self.draws.reach(sharpness.chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
     def forecast(self, call: sharpness.HowSharply[Any]) -> Forecast:
-        """What is known of it before it is reported."""
+        """The accuracy that is known beforehand."""
         together = sharpness.together(call, self.within)
         if not self.bars:
             return Forecast(within=self.within, foreseen=together)
@@ -283,7 +285,7 @@ def label_draws(test: SharpTest, labels: int, steps: int) -> boundaries.LabelDra
 
 @lru_cache(maxsize=KEPT)
 def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDraws:
-    """Those of two sides this many steps apart, with as many labels as fit between the thresholds."""
+    """The draws of two sides whose thresholds are `zone` steps apart, with as many labels as fit in between."""
 
     def fits(bits: int) -> bool:
         return 2 * clear_depth(2**bits, test, 0.5) * steps <= zone
@@ -293,7 +295,7 @@ def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDra
 
 # A query whose answer is free while it is clear: about one threshold, about two, or which group is the largest.
 
-# Under which kinds ledgers hold it, by the number of its thresholds (`stored.current_kind`).
+# The kinds under which ledgers store it, by its number of thresholds (`stored.current_kind`).
 _STORED: Final = ("classify", "decide", "between")
 
 
@@ -380,7 +382,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
         return self.planned(spine, event, run, self._tell, reads, forecast=forecast, kind=kind)
 
     def clearly(self, spine: Spine) -> Clearly:
-        """How it is reported without epsilon; `NotPriced` but under a Renyi filter."""
+        """The mechanism of a call without epsilon; `NotPriced` under any but the Renyi filter."""
         query, thresholds, neighbor_relation = self._counted, self.thresholds, spine.rows.neighbor_relation
         steps = query.sensitivity(neighbor_relation)
         if not thresholds and not query.one_direction(neighbor_relation):
@@ -393,7 +395,7 @@ class Classify(sharpness.HowSharply[answers.Classified]):
         return Clearly(query, label_draws(event, labels, steps), thresholds * 2)
 
     def _mechanism(self, spine: Spine) -> tuple[Event, Callable[[Data], Result], Callable[[], Forecast]]:
-        """What it may reveal, how it is run, and what is known of it before."""
+        """The event, the run and the forecast of the call."""
         if self.epsilon is None:
             found = self.clearly(spine)
             return found.draws.event(), lambda data: _clear(found.step(data)), partial(found.forecast, self)
@@ -424,13 +426,13 @@ _BETWEEN: Final = "between"
 
 
 def _zone(mechanism: threshold_tests.ThreeZones, data: Data) -> Result:
-    """The side that is reported, or that it is none."""
+    """The result of three zones: a side, or "between", which is the hit."""
     zone = mechanism.step(data.integer(), data.source)
     return Result({"zone": zone}, hits=int(zone == _BETWEEN), tests=1)
 
 
 def _by_noise(noise: additive.Additive, query: Query) -> Forecast:
-    """What is known of an answer that this noise decides."""
+    """The forecast of an answer that this noise decides."""
     return Forecast(error_bar((noise, query.grid)), decides=True, step=query.grid, wrong=noise.wrong_call)
 
 

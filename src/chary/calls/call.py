@@ -43,7 +43,7 @@ from chary.numbers import Number
 # A call is a value: what is asked, with everything that can be checked without the rows it is asked of.
 
 CallT = TypeVar("CallT", bound="Call[Any]")
-# Rooms of kinds, by their subjects, in the order in which people are shown them.
+# The subjects of calls with their titles, in the order in which pages and commands list them.
 SUBJECTS: Final[Mapping[str, str]] = {
     "thresholds": "Thresholds",
     "numbers": "Numbers",
@@ -63,11 +63,11 @@ FRONT: Final = (
     *("release", "histogram", "quantiles", "test", "release_if", "agreed_tests", "classify", "sparse_vector"),
     *("choose", "top", "multiplicative_weights", "alert"),
 )
-# The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
+# Fields that are no part of a stored question: ledgers store the kind beside it, and `below_margin` only confirms.
 _UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*")
-# Most kinds are asked in few processes: what checks one is built when it is first asked (`_adapter`).
+# The validator of a kind is built when the kind is first used (`_adapter`), since most processes use few kinds.
 _ONCE: Final = PerHit()
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, defer_build=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
@@ -79,8 +79,8 @@ class Call(ABC, Generic[AnswerT]):
 
     Constructors refuse what can be right for no dataset; `plan` refuses what this dataset cannot answer. Neither
     touches data nor charges anything. `kind` names the call in ledgers and JSON, where it stays, `name` in commands and
-    `title` wherever people read it; `subject` is its topic, one of `SUBJECTS`. A command line must say what is
-    `stated`, though programs may leave it out. The rest is as `call` declares it."""
+    `title` wherever people read it; `subject` is its topic, one of `SUBJECTS`. `stated` names a field that a command
+    line requires although programs may leave it out. `call` sets and explains the other class variables."""
 
     kind: ClassVar[str]
     name: ClassVar[str]
@@ -97,9 +97,9 @@ class Call(ABC, Generic[AnswerT]):
     __test__: ClassVar[bool] = False
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
-        """What the transaction carries through reserve - run - settle, for these rows under this filter.
+        """The plan that a transaction carries through reserve - run - settle, for these rows under this filter.
 
-        Errors: `InvalidQuery` for a call that is several plans, one after another.
+        Nothing is read or charged. Errors: `InvalidQuery` for a call that consists of several plans.
         """
         raise InvalidQuery(f"{self.title} asks several questions, one after another: it has no plan of its own")
 
@@ -131,24 +131,24 @@ class Call(ABC, Generic[AnswerT]):
 
     @property
     def numeric(self) -> bool:
-        """Whether its answer may be one number that ranks calls side by side."""
+        """Whether its answer can be one number, by which operators rank candidates."""
         return False
 
     @property
     def stored_kind(self) -> str:
-        """Under which kind ledgers hold it."""
+        """The kind under which ledgers store the call."""
         return stored_kind(self.kind, vars(self))
 
     def question_body(self) -> Json:
-        """The question in the words of the ledger."""
+        """The body under which ledgers store the question."""
         return stored({name: said for name, said in self.body().items() if name not in _UNASKED}, self.kind)
 
     def text(self) -> str:
-        """The same as the ledger stores it."""
+        """`question_body` as canonical JSON, by which ledgers find a repeated request."""
         return ENCODER.encode(self.question_body())
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
-        """Ask it; most calls are one plan."""
+        """Make the call. A call that consists of several plans overrides this."""
         return spine.perform(self.plan(spine), request)
 
     def body(self) -> Json:
@@ -163,16 +163,19 @@ class Call(ABC, Generic[AnswerT]):
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        """The call whose record in a ledger has this body; what the rows added to it is left out.
+        """The call that a ledger stores under this body; entries that are no fields of the call are ignored.
 
-        Errors: those of the constructor, for what JSON cannot say, such as algorithms.
+        Errors: those of the constructor, for fields that JSON cannot hold, such as algorithms.
         """
         known = {field.name for field in dataclasses.fields(cast("Any", cls))}
         return cls(**{name: value for name, value in current(body, cls.kind).items() if name in known})
 
     @classmethod
     def widened(cls, widen: Any, original: Json, spine: Spine) -> Plan[Any]:
-        """How a later call, a `Widen`, publishes what the one of this body withheld; `NotWithheld` where none can."""
+        """The plan by which `widen` publishes what the call with this body withheld.
+
+        Errors: `NotWithheld` for a kind that withholds nothing.
+        """
         raise NotWithheld(f"call {widen.held} withholds nothing, whatever came out")
 
     def __hash__(self) -> int:
@@ -180,11 +183,11 @@ class Call(ABC, Generic[AnswerT]):
 
 
 class Shorthand(Call[AnswerT]):
-    """A shorter way to say another call: it makes that call's plan, so ledgers hold that call, and it is no kind."""
+    """A call that stands for another one. It makes the other's plan, so ledgers store the other call."""
 
     @abstractmethod
     def stands_for(self) -> Call[AnswerT]:
-        """The call that is asked."""
+        """The call that is made."""
 
     def plan(self, spine: Spine) -> Plan[AnswerT]:
         return self.stands_for().plan(spine)
@@ -222,12 +225,12 @@ def kinds() -> Mapping[str, type[Call[Any]]]:
 
 
 def of_ledger(kind: str) -> type[Call[Any]] | None:
-    """The kind of call whose questions a ledger holds under this word; None for what runs are asked."""
+    """The kind of call that ledgers store under this word; None for questions to runs."""
     return _KINDS.get(current_kind(kind))
 
 
 def named(kind: str) -> str:
-    """What is typed for a kind that a ledger holds; what runs are asked has no command, and stays as it is.
+    """The command for a stored kind. A question to a run has no command: its kind is returned as it is.
 
     >>> named("fraction"), named("individual_ask")
     ('proportion', 'individual_ask')
@@ -237,7 +240,7 @@ def named(kind: str) -> str:
 
 
 def of_record(kind: str, body: Json) -> Call[Any]:
-    """The call whose record in a ledger has this kind, which is known, and this body; errors as of `Call.recorded`."""
+    """The call that a ledger stores under this kind, which must be known, and this body; errors as `Call.recorded`."""
     return _KINDS[current_kind(kind)].recorded({**body, **options_of(kind)})
 
 
@@ -275,12 +278,13 @@ def call(
 ) -> Callable[[KindT], KindT]:
     """Declare a kind of call: its fields become the constructor with its checks, JSON, JSON schema and options.
 
-    Its name is that of its class, unless a `name` is given; its title is the words of its class. `publishes` says that
-    its values have known noise; if it is a word, this holds only for calls that ledgers hold under that word. One that
-    is asked `again` publishes a single value as time goes on. One that is sized `by_hits` may be as precise as the hits
-    that must be paid for permit. No command line states one that is not `typed`: only a program can bring votes, a
-    black box, or several algorithms or queries. A command prints the value of an answer under the name `tells`.
-    `meanings` say what fields mean in this kind, where `MEANINGS` say more, or less.
+    - `name`: the command; by default the words of the class, which also make its title.
+    - `publishes`: its values have known noise; a string limits this to calls that ledgers store under that kind.
+    - `again`: it is asked repeatedly, and publishes a single value as time goes on.
+    - `by_hits`: its accuracy may be chosen by the number of hits that have to fit into the budget.
+    - `typed=False`: no command has it, since only a program can bring votes, black boxes or lists of algorithms.
+    - `tells`: the name under which commands print the value of an answer.
+    - `meanings`: descriptions of fields where they differ from `MEANINGS` in this kind.
     """
 
     def declare(declared: KindT) -> KindT:
@@ -351,7 +355,7 @@ def _written(kind: Any) -> str:
 
 
 def _checking(kind: str, made: Any) -> Callable[..., None]:
-    """The constructor: it checks every field, and refuses in chary's own words and types."""
+    """The constructor: it validates every field, and raises errors of chary with messages of its own."""
 
     def checked(self: Any, /, *arguments: Any, **options: Any) -> None:
         try:
@@ -372,8 +376,8 @@ def _checking(kind: str, made: Any) -> Callable[..., None]:
 
 _KINDS: dict[str, type[Call[Any]]] = {}
 
-# The fields that name an earlier call whose outcome, or what is kept beside it, a call takes: whoever is not shown that
-# call must not get it by another one.
+# Fields with the number of an earlier call whose outcome or state this call uses. An analyst who may not see that call
+# must not reach it through another one.
 EARLIER: Final = ("held", "warm_start")
 
 # What each field of a call means, in one line: a name means the same in every kind of call.
@@ -472,7 +476,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 def meaning(kind: str, field: str) -> str:
-    """What a field of a kind of call means, in one line; nothing where that is not said.
+    """The description of a field in a kind of call, in one line; empty where there is none.
 
     >>> meaning("release", "epsilon"), meaning("release", "nothing")
     ('Epsilon of this call (of each group that is tested).', '')
@@ -481,13 +485,13 @@ def meaning(kind: str, field: str) -> str:
     return type(usual)(_KINDS[kind].meanings.get(field) or usual)
 
 
-# What is reported when a call cannot be right.
+# Errors of invalid calls.
 
 _SAID = {"missing": "is missing", "unexpected_keyword_argument": "is not known", "missing_argument": "is missing"}
 
 
 def refusal(name: str, error: ValidationError) -> CharyError:
-    """The first thing that is wrong: chary's own error where a check raised it; `field` is which field it is about."""
+    """The first error: chary's own where a check raised one. Its `field` is the name of the invalid field."""
     first = error.errors(include_url=False)[0]
     raised, where = first.get("ctx", {}).get("error"), ".".join(str(part) for part in first["loc"])
     told = f"{name}: {where} {_SAID.get(first['type'], first['msg'].lower())}"

@@ -108,8 +108,8 @@ class Gaps:
         return max(Fraction(found), SMALLEST_EPSILON)
 
     def shortfall(self, noise: Fraction, beta: Fraction) -> int:
-        """By how many steps the winner may fall short with 1 - beta: no value is farther below than the bounds are
-        apart."""
+        """How many steps the winner is below the largest value at most, with probability 1 - beta; no more than the
+        bounds are apart."""
         steps = max(0, math.ceil(accuracy.gaussian_loss_up(noise, self.keys, beta)) - 1)
         return min(steps, self.spread)
 
@@ -297,13 +297,13 @@ def bounded_range(epsilon: Number) -> tuple[events.Event, ...]:
     return events.ZeroConcentrated(size**2 / 8), events.BoundedRange(size)
 
 
-# What chooses a position of values, how far it may fall short but with this probability, and whether all log-likelihood
-# ratios of a pair of neighbours lie in an interval of length epsilon.
+# A function that chooses a position among values, its shortfall for a failure probability, and whether all
+# log-likelihood ratios of two neighbours lie in an interval of length epsilon.
 Chooser = tuple[Callable[[Integers, Source], int], Callable[[Fraction], float], bool]
 
 
 def _by_scores(call: Choose, query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction) -> Chooser:
-    """By the exponential mechanism or report noisy max on the answers in grid steps."""
+    """The exponential mechanism, permute-and-flip or report noisy max on the answers in grid steps."""
     by, many = str(call.mechanism), len(query.keys or ())
     mechanism = chooser(query, neighbor_relation, epsilon, by)
     unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
@@ -327,7 +327,7 @@ def _with_lead(
     """The same choice that publishes the lead too."""
     keys = query.keys or ()
     mechanism = cast("choices.ReportNoisyMax", chooser(query, neighbor_relation, epsilon, "laplace"))
-    # Each of two noises is so far off at most, and the order of equals is a step.
+    # Each of the two noises is off by this at most; the order of equal values adds a step.
     off = additive.Laplace(mechanism.scale, mechanism.sensitivity).error_bar(float(1 - BETA / len(keys)))
 
     def run(data: Data) -> Result:
@@ -357,7 +357,7 @@ def _with_law(
 def _by_inverse_sensitivity(
     call: Choose, query: Query, neighbor_relation: NeighborRelation, epsilon: Fraction
 ) -> Chooser:
-    """By how many units would have to change to make a group the most common one."""
+    """Inverse sensitivity: a group's distance is the number of units to change to make it the most common one."""
     replaced, cell = neighbor_relation.neighbors is Neighbors.REPLACE, query.contribution(neighbor_relation)
     if isinstance(query, Sum) or (cell.low, cell.high, cell.rows) != (0, 1, None):
         raise InvalidQuery("inverse sensitivity counts units: ask count() or a histogram, not a sum")
@@ -380,7 +380,7 @@ def _by_inverse_sensitivity(
 
 
 def inverse_choice(query: Query, neighbor_relation: NeighborRelation, epsilon: Number) -> choices.InverseSensitivity:
-    """The choice: of two groups one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
+    """The choice. With two groups one has distance 0, and added units only raise counts: then the 1/2 is dropped."""
     replaced = neighbor_relation.neighbors is Neighbors.REPLACE
     return choices.InverseSensitivity(epsilon, whole=not replaced or len(query.keys or ()) == 2)
 
@@ -399,7 +399,7 @@ def _by_gaussian_noise(call: Choose, query: Query, spine: Spine) -> Plan[ChosenK
         return Result({"position": position, "noise": str(noise * query.grid)}, hits=1, tests=1)
 
     def present(answer: Json, number: int) -> Winner:
-        # The noise of the answer: what epsilon makes of it may come out otherwise elsewhere.
+        # The noise that the answer stores, since epsilon may give another one on another machine.
         drawn = Fraction(answer["noise"])
         short = float(gaps.shortfall(drawn / query.grid, BETA) * query.grid)
         return Winner(number, keys[answer["position"]], (float(low), float(high)), float(drawn), short)
@@ -479,7 +479,7 @@ def majority_vote(call: Majority, neighbor_relation: NeighborRelation) -> choice
 # general form, and inverse sensitivity.
 
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
-# What chooses a position of what was read, and how far it may fall short but with this probability.
+# A function that chooses a position from what was read, and its shortfall for a failure probability.
 Picking = tuple[Callable[[Sequence[Any], Source], int], Callable[[Fraction], float]]
 
 
@@ -591,12 +591,12 @@ class ExponentialMechanism(Call[ChosenKey]):
 
 
 def _queries(brought: Any) -> tuple[Query, ...]:
-    """The queries that score candidates: one with a group for each, or one for each."""
+    """The queries that score candidates: one query with a group for each candidate, or one query for each."""
     return (brought,) if isinstance(brought, Query) else tuple(brought)
 
 
 def _checked(candidates: Any) -> int:
-    """How many there are; `InvalidParameter` for fewer than two, lists, and any twice."""
+    """The number of candidates; `InvalidParameter` for fewer than two, for lists, and for repeated ones."""
     listed = tuple(candidates)
     if len(listed) < 2 or not all(isinstance(each, _SCALARS) for each in listed):
         raise InvalidParameter('candidates are two or more public values, such as candidates=["a", "b"] or [0.5, 1, 2]')
@@ -622,7 +622,7 @@ def _by_distance(call: ExponentialMechanism, neighbor_relation: NeighborRelation
 def units_between(
     query: Query, neighbor_relation: NeighborRelation, value: int, candidates: Sequence[Any]
 ) -> list[int]:
-    """How many units at least lie between an answer in grid steps and each of some numbers."""
+    """The least number of units between an answer, in grid steps, and each of these numbers."""
     moved = query.sensitivity(neighbor_relation)
     gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in candidates]
     return [ceil(gap / moved) for gap in gaps]
@@ -651,8 +651,8 @@ def score_choice(
 ) -> tuple[choices.Exponential, Fraction]:
     """The exact choice among scores in steps, and the size of a step.
 
-    Probabilities of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is
-    what stands for the sensitivity of queries, without the 2.
+    The probabilities of two neighbours differ by a factor of at most the exponential of the distance that scores move
+    *apart*. So this distance is the sensitivity for queries, without the factor 2.
     """
     if isinstance(call.score, ScoreFunction):
         step = score_step(Fraction(call.sensitivity or 1))
@@ -667,8 +667,8 @@ def score_choice(
 def _apart(queries: Sequence[Query], neighbor_relation: NeighborRelation) -> Fraction:
     """How far one unit can move two scores apart.
 
-    One that comes or goes moves each by a part of its range, all in the same direction; one that is replaced may leave
-    one and enter another.
+    A unit that is added or removed moves each score within its range, all in the same direction. A unit that is
+    replaced may leave one and enter another.
     """
     if neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
         return 2 * max(query.sensitivity(neighbor_relation) * query.grid for query in queries)
@@ -677,7 +677,7 @@ def _apart(queries: Sequence[Query], neighbor_relation: NeighborRelation) -> Fra
     return max(high for _, high in ends) - min(low for low, _ in ends)
 
 
-# Labels from votes: every one paid, only unclear ones paid, or only those that a guess got wrong.
+# Labels from votes: each label is charged, only unclear ones are, or only those that a guess got wrong.
 #
 # All of them choose an option with a probability proportional to `exp(epsilon votes / 2)`. One voter moves one vote
 # from one option to another, so the factor 2 is needed: where the second option has nearly all of the distribution, its
@@ -695,7 +695,7 @@ _MOST_VOTES: Final = 2**62
 
 @dataclass(frozen=True)
 class Labelled(Answer):
-    """What the voters' label of one question is: `option`, or None with the reason in `state`.
+    """The voters' label of one question: `option`, or None with the reason in `state`.
 
     "low": no option has many votes; "boundary": it is not clear what to answer. `paid` says whether it was charged; a
     call of a size for which the filter has no cost of hits is charged in any case. `agreed` is the call that asked
@@ -722,7 +722,7 @@ class Labelled(Answer):
 
 @call("label", subject="votes", typed=False)
 class Label(Call[Labelled]):
-    """The voters' label. With `guess`, say what a model predicts, it is free unless another label comes out.
+    """The voters' label. With `guess`, such as a model's prediction, it is free unless another label comes out.
 
     With `clear` it is free where it is clear; where it is not, the answer is "boundary", which is charged.
 
@@ -781,7 +781,7 @@ def label_choice(call: Label) -> choices.Exponential | boundaries.BoundaryWrappe
 
 
 def label_event(call: Label) -> events.Event:
-    """What a label may reveal."""
+    """The event of a label."""
     epsilon = exact(call.epsilon, "epsilon")
     if call.clear:
         return events.BoundaryCall(epsilon)
@@ -796,13 +796,13 @@ def _poll_body(call: Call[Any], poll: Poll) -> Json:
 
 
 def votes(data: Data, low: int | None) -> Integers:
-    """The votes, and with `low` those of the candidate "no option has that many"."""
+    """The votes of all options, and with `low` that number as the votes of "no option has that many"."""
     found = data.integers()
     return found if low is None else np.append(found, low)
 
 
 def labelled(poll: Poll, outcome: boundaries.InnerOutcome, data: Data, *, hit: bool) -> Result:
-    """What comes of the boundary, or of a candidate's number."""
+    """The result of an outcome: "boundary", "low", or the label of an option."""
     named: Json = {"state": boundaries.BOUNDARY if outcome == boundaries.BOUNDARY else "low"}
     if outcome not in (boundaries.BOUNDARY, len(poll.options)):
         named = {"state": "label", "option": poll.options[int(outcome)]}
@@ -859,13 +859,13 @@ def agreement_test(call: Agreement) -> threshold_tests.AdditiveTest:
 
 
 def position(poll: Poll, option: Option | None) -> int | None:
-    """The number of an option, told apart by type as well (1 is not True); None if it is none of them."""
+    """The place of an option, also distinguished by type (1 is not True); None if it is none of them."""
     found = [k for k, known in enumerate(poll.options) if known == option and type(known) is type(option)]
     return found[0] if found else None
 
 
 def polled(rows: Rows, question: str | int) -> Poll:
-    """The question as it is put to voters; `InvalidQuery` when there are none, or none that it can be put to."""
+    """The question as it is put to voters; `InvalidQuery` for a dataset that has rows instead of votes."""
     if not isinstance(rows, Votes):
         raise InvalidQuery("labels need votes, which a program opens by open_votes; this dataset has rows")
     return rows.poll(question)

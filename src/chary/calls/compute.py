@@ -45,9 +45,9 @@ class CalledOnce(algorithms.Algorithm):
     """A call as a private algorithm: its outcome is the value of its answer, in JSON.
 
     Guarantee: all that the call publishes is within its epsilon, for each part in which neighbours can differ. So as a
-    whole it is an Algorithm of that epsilon, times the parts, and of its delta, or of its rho. What it would keep as
-    secret state is thrown away, and its own target is forgotten: the operator says what hits. A choice whose ratios lie
-    in an interval (`BoundedRange`) keeps them so, whatever is published of what was chosen.
+    whole it is an Algorithm of that epsilon, times the parts, and of its delta, or of its rho. Its secret state is
+    discarded, and so is its own target: the operator defines the hits. A choice whose likelihood ratios lie in an
+    interval (`BoundedRange`) keeps that property, whatever is published of the choice.
 
     Errors: `InvalidParameter` for a call that goes on from an earlier one, that opens a run, that is several questions,
     or that has neither an epsilon nor a rho.
@@ -103,7 +103,7 @@ class CalledOnce(algorithms.Algorithm):
 
 
 def alone(call: Call[Any], spine: Spine) -> Plan[Any]:
-    """The plan of a call that is answered by itself, once and for all; `InvalidParameter` for any other."""
+    """The plan of a call that is one plan and needs no other call; `InvalidParameter` for any other."""
     asked = None if isinstance(call, Opening) or type(call).perform is not Call.perform else call.plan(spine)
     if asked is None or not isinstance(asked.cost, PerHit) or not asked.cost.adds_up:
         several = "asks several questions, one after another" if asked is None else "goes on from an earlier call"
@@ -113,7 +113,7 @@ def alone(call: Call[Any], spine: Spine) -> Plan[Any]:
 
 
 def _events(asked: Plan[Any]) -> tuple[Event, ...]:
-    """All that bound a call, each by itself."""
+    """All events that bound a call, each of them alone."""
     return asked.event, *(asked.cost.bounds if isinstance(asked.cost, PerHit) else ())
 
 
@@ -122,7 +122,7 @@ def _value(asked: Plan[Any], values: Any, source: noise.Source) -> Any:
 
 
 def outcome_of(answer: Any) -> Any:
-    """The outcome that an answer says, in JSON values; of groups a list of their parts and their values."""
+    """The value of an answer in JSON; that of groups is a list of rows, each with its key and its value."""
     told = answer.value
     if isinstance(told, Mapping):
         told = [[*(key if isinstance(key, tuple) else [key]), value] for key, value in told.items()]
@@ -130,7 +130,7 @@ def outcome_of(answer: Any) -> Any:
 
 
 def private(brought: algorithms.Algorithm | Call[Any], spine: Spine, name: str | None = None) -> algorithms.Algorithm:
-    """What an operator is applied to, as an algorithm on the rows of this session."""
+    """An algorithm, or a call as an algorithm on the rows of this session."""
     return brought if isinstance(brought, algorithms.Algorithm) else CalledOnce.of(brought, spine, name)
 
 
@@ -141,7 +141,7 @@ def all_private(candidates: Any, spine: Spine) -> list[algorithms.Algorithm]:
 
 
 def renamed(candidates: Any) -> Json:
-    """What identifies algorithms that are reported under other names than their own; nothing where there are none."""
+    """The part of a stored question with algorithms that have other names than their own; empty without any."""
     own = {
         name: brought.name
         for name, brought in named(candidates).items()
@@ -151,10 +151,10 @@ def renamed(candidates: Any) -> Json:
 
 
 def named(candidates: Any) -> Mapping[str, algorithms.Algorithm | Call[Any]]:
-    """Algorithms and calls by their names: as a mapping says them, or each by its own.
+    """Algorithms and calls by name: by the keys of a mapping, or each by its own name.
 
-    Errors: `InvalidParameter` for an empty list, for what is neither, for a call that says no number, and for names
-    that occur twice.
+    Errors: `InvalidParameter` for an empty list, for anything else, for a call whose answer is no number, and for
+    names that occur twice.
     """
     found = candidates.values() if isinstance(candidates, Mapping) else candidates
     found = tuple(found) if isinstance(found, (list, tuple)) or isinstance(candidates, Mapping) else ()
@@ -227,7 +227,10 @@ class RunAlgorithm(Call[answers.Outcome]):
         return run_once(self, algorithm)
 
     def hits(self, algorithm: algorithms.Algorithm) -> algorithms.Target:
-        """What is paid of an algorithm; refuses what is no target, and a q of a call, for which nobody can assert."""
+        """The outcomes of an algorithm that are charged; refuses invalid targets, and a q of a call.
+
+        A q is an assertion by the author of an algorithm, which a call does not have.
+        """
         if self.q is not None and isinstance(algorithm, CalledOnce):
             raise InvalidParameter("a q is stated by the author of an algorithm, and this is a call: give its prior=")
         if self.target is not None:
@@ -240,7 +243,7 @@ class RunAlgorithm(Call[answers.Outcome]):
 
 
 def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answers.Outcome]:
-    """The run, as it is paid for, anyone who the neighbours are."""
+    """The plan of one run, charged for its target."""
     target = call.hits(algorithm)
     event = target.event_by_laws(algorithm)
 
@@ -251,7 +254,7 @@ def run_once(call: RunAlgorithm, algorithm: algorithms.Algorithm) -> Plan[answer
 
 
 def reporting(call: RunAlgorithm, algorithm: algorithms.Algorithm, filter_: Filter) -> Plan[answers.Outcome]:
-    """A run that reserves the most that it can lose, and is charged what its outcome lost, as its author reports."""
+    """A run that reserves its largest loss, and is charged the loss that its author reports for the outcome."""
     most, delta = algorithm.size
     worst, told = Failing.of(ExPost(most, most), delta), {"loss": "reported"}
 
@@ -308,9 +311,9 @@ def running(
     tell: Callable[[Json, int], AnswerT],
     failed: Result = _FAILED,
 ) -> Plan[AnswerT]:
-    """A private algorithm, run in whatever way on the rows that it reads; what fails is a hit without an outcome.
+    """The plan of a private algorithm: `run` on the rows that it reads. A failure is a hit without an outcome.
 
-    `told` is what identifies the question next to the algorithm.
+    `told` identifies the question together with the algorithm.
     """
     judged = bool({"hit", "when"} & told.keys())
 
@@ -346,7 +349,7 @@ def failure(name: str, *, judged: bool = False, reports: bool = False) -> Algori
 # One-sided conditions on any outcome are the general form of a conditional release ([TCT] Algorithm 2): the target is
 # the set of outcomes for which the condition holds, and an extension of it publishes what the first one withheld.
 
-# All of it is written whenever an outcome is held, so what no memory has would fail once it is charged.
+# Each withheld outcome takes all of `room`. More than a machine's memory would fail after it was charged.
 MOST_ROOM: Final = 2**24
 
 
@@ -413,15 +416,15 @@ def publishing(call: PublishIf, algorithm: algorithms.Algorithm, filter_: Filter
 
     def run(data: Data) -> Result:
         answer, kept = _judged(algorithm.outcome(data.values[0], data.source), when, room)
-        # By its distributions what is withheld would be paid if it were published at once: so is what widens it.
+        # If the stated distributions also bound this call, a later `Widen` of the outcome is paid for already.
         by_laws = stated is not None and _pays(filter_, data.price, stated)
         return Result(answer | ({"laws": True} if by_laws else {}), int(answer["published"]), 1, secret=kept)
 
     def tell(answer: Json, number: int) -> Disclosure:
         return Disclosure(number, with_bytes(answer["value"]), answer["published"], number)
 
-    # What widens it is free where an `Extendable` of its epsilon is paid hit or miss, so this must be too: it is not
-    # priced as a choice that is free longer (`NarrowChoice`).
+    # A `Widen` is free where the filter charges an `Extendable` of this epsilon hit or miss. This call must be charged
+    # hit or miss there too, so it is not priced as a `NarrowChoice`, whose misses stay free longer.
     epsilon, delta = algorithm.size
     plan = running(call, algorithm, target.told, Targeted(epsilon, None, delta), run, tell)
     return plan if stated is None else bounded(plan, stated)
@@ -437,8 +440,7 @@ def _pays(filter_: Filter, price: Price, event: Event) -> bool:
 
 
 def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event | None:
-    """What it may reveal by its distributions; None without any, and where a condition raises or holds for no
-    outcome."""
+    """The event by the stated distributions; None without any, and where the condition raises or never holds."""
     try:
         return None if algorithm.laws is None else target.event_by_laws(algorithm)
     except (AlgorithmFailed, InvalidParameter):
@@ -446,8 +448,8 @@ def _stated(target: algorithms.Target, algorithm: algorithms.Algorithm) -> Event
 
 
 def extending(widen: Widen, original: Json, *, paid: bool = False) -> Plan[Disclosure]:
-    """The extension, as it is run; `original` is the public body of the call that holds the outcome, which may have
-    `paid` for all that is said of it later."""
+    """The plan of the extension. `original` is the body of the call that withheld the outcome; `paid` says that this
+    call was charged for any later publication."""
     when = widen.when
     if when is None:
         raise InvalidParameter("the outcome of an algorithm is published by another condition: give when=, not above=")
@@ -476,11 +478,11 @@ def _judged(outcome: Any, when: algorithms.When, room: int) -> tuple[Json, bytes
     return {"published": published, "value": outcome if published else None}, None if published else padded(held, room)
 
 
-# The counters of a race: what each target was hit for, and how far the least of them rose (docs/theory/charging.md).
+# The counters of a race: the cost of each target's hits, and the rise of the smallest (docs/theory/charging.md).
 
 
 def risen(before: Mapping[str, int], hits: Mapping[str, int], full: int | None) -> tuple[dict[str, int], int]:
-    """The counters after a call whose hits cost so much, and what is charged; `full` is paid instead of counting.
+    """The counters after a call with these costs of hits, and the charge; `full` is charged instead of counting.
 
     >>> risen({"a": 0, "b": 2}, {"a": 1, "b": 4}, None), risen({"a": 0, "b": 2}, {"a": 9}, 9)
     (({'a': 1, 'b': 6}, 1), ({'a': 0, 'b': 2}, 9))
@@ -493,8 +495,8 @@ def risen(before: Mapping[str, int], hits: Mapping[str, int], full: int | None) 
 
 @dataclass(frozen=True)
 class Counted:
-    """What a question to a race is charged: how far the smallest counter rises, or all of `dearest`, the cost than
-    which none rises by more."""
+    """The cost of a question to a race: the rise of the smallest counter, at most `dearest`, that of the most expensive
+    target."""
 
     dearest: Price
     parts: int = 1
@@ -503,16 +505,16 @@ class Counted:
     adds_up: bool = False
 
     def price(self, event: Event, filter_: Filter) -> Price:
-        """The most expensive."""
+        """The cost of the most expensive target."""
         return self.dearest
 
     def final(self, price: Price, result: Result, reserved: int) -> Amount:
-        """What was counted."""
+        """The rise that the answer contains."""
         return Amount(result.answer["charged"], price.hit.delta)
 
 
 Judged = tuple[Json, Mapping[str, bool]]
-"""The outcome of a question as its answer says it, and which targets it hits."""
+"""The outcome of a question as it is stored, and which targets it hits."""
 
 
 def counts(prices: Mapping[str, Price]) -> bool:
@@ -520,40 +522,41 @@ def counts(prices: Mapping[str, Price]) -> bool:
     return all(price.free_miss for price in prices.values())
 
 
-# A question to a race that is any call with one outcome, each target of which is what the call pays or its own.
+# Questions to a race: an algorithm with a prior for each target, or any call with one outcome and a target for each.
 
-# Of an algorithm with a prior for each target, and of any call: the ledger tells them apart.
+# Ledgers store the two under kinds of their own.
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
 _WORDS: Final = {"prior", "target", "q", "hit"}
 _RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantile"
-# What is withheld says None, and what is not clear "boundary", as an outcome does that is reported.
+# Values that stand for a withheld or unclear outcome, and that may also be ordinary outcomes.
 _TOLD_TWICE: Final = (None, BOUNDARY)
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What one target of a race hits: the call's own target, or another set of its outcomes; and what a hit costs."""
+    """One target of a race: the call's own target (None), or another set of its outcomes; and the event of a hit."""
 
     target: algorithms.Target | None
     event: Event
 
     def hits(self, value: Any, *, own: bool, twice: bool = False) -> bool:
-        """Whether an outcome hits it; `twice`: what hits the call's own target says the same as what does not.
+        """Whether an outcome hits it; `own`: it hit the call's own target.
 
-        Which of the two it was follows from the names of what it hits, so only one of them can miss.
+        `twice` marks a value that stands for a hit and for a miss of the call. The names of the targets that are hit
+        tell which it was, so this target may miss only one of the two.
         """
         return own if self.target is None else self.target.hits(value) or (own and twice)
 
     @property
     def told(self) -> Json:
-        """How a question says it."""
+        """The target as questions store it."""
         return {} if self.target is None else self.target.told
 
 
 def _dearest(prices: Mapping[str, Price]) -> Price:
-    """The most expensive target's, of those without a cost per hit if there are."""
+    """The cost of the most expensive target; if some have no cost per hit, only these count."""
     counting = counts(prices)
     most = max(price.hit.main for price in prices.values() if price.free_miss == counting)
     delta = max(price.hit.delta for price in prices.values())
@@ -632,13 +635,12 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     targets={...})`: make any call with one outcome (`ThresholdTest`, `Classify`, `Boundary`, `RunAlgorithm`), with
     a target for each.
 
-    A target is said as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
-    `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
+    A target is given as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
+    `{}` is the call's own. A call of chary takes its own target, or a prior where it has an epsilon.
 
-    Guarantee: the call's, once for each target; the sum charged is that of the target that was hit least, whichever it
-    turns out to be. A call without a cost per hit for one of its targets is paid in full. Errors: `InvalidParameter`
-    unless each target is said, and for calls with several outcomes or with a secret state; `NotPriced` where a target
-    has no cost.
+    Guarantee: that of the call, once for each target. The total charge is that of the target that was hit least. A call
+    without a cost per hit for one of its targets is paid in full. Errors: `InvalidParameter` unless each target is
+    given, and for calls with several outcomes or with a secret state; `NotPriced` where a target has no cost.
     """
 
     kind = MultiTarget.kind
@@ -717,7 +719,7 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
                 value = outcome_of(inner.present(ran.answer, 0))
                 own, twice = ran.hits > 0, value in _TOLD_TWICE and not isinstance(call, RunAlgorithm)
                 hit = {name: aim.hits(value, own=own, twice=twice) for name, aim in aims.items()}
-                # Nothing but what is reported: whatever else the answer says, a target that missed has not paid for it.
+                # Only the value is published: a target that missed has not paid for anything else in the answer.
                 outcome: Json = {"value": value}
             except AlgorithmFailed:
                 outcome, hit = {"failed": True}, dict.fromkeys(aims, True)
@@ -746,12 +748,12 @@ class RaceRun(RunKind[answers.RaceOutcome, RaceState]):
     def _counting(
         self, prices: Mapping[str, Price], judge: Callable[[Data], Judged], tell: Callable[[Json, int], Any]
     ) -> tuple[Callable[[Data], Result], Callable[[Json, int], answers.RaceOutcome]]:
-        """A question as it is run and answered, by the price of a hit of each target.
+        """The functions `run` and `present` of a question, from the cost of a hit of each target.
 
-        Each target's counter grows by that when it is hit, and what is charged is how far the smallest counter rises.
-        Where one of them has no price of a hit the call is paid in full and leaves all counters alone. Were it counted
-        as well, later hits would be free on its account. The counters follow from what was published. They are kept as
-        state so that calls made at the same time cannot both count from the same ones.
+        A hit raises the target's counter by its cost, and the rise of the smallest counter is charged. Where a target
+        has no cost per hit, the call is paid in full and no counter changes: otherwise later hits would be free. The
+        counters follow from what was published. They are stored as state, so that no two calls made at the same time
+        count from the same ones.
         """
 
         def run(data: Data) -> Result:

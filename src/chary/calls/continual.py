@@ -21,7 +21,7 @@ from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerM
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import CONFIDENT, Number, plain
 
-# The steps of a running count: what each says, how far it is, and how one is reported.
+# The steps of a running count: their answers, and the state.
 
 
 class NothingNew(InvalidParameter):
@@ -37,12 +37,12 @@ COUNTS: Final = Known(floor=0)
 
 @dataclass(frozen=True)
 class RunningCount(Answer):
-    """What one step returned: a count or a sum, or a `RunningCounts` with one for each group, each with the same
-    `error_bar`, in the query's own units.
+    """The answer of one step: a count or a sum, or, as a `RunningCounts`, one for each group.
 
     `step` counts from 1. `version` is that of the dataset before its rows were read. `size` is the number of rows then
     where that is public, else None; rows that another thread appends meanwhile may be counted already. Counts are
-    unbiased: they may be below 0, and below earlier ones. `error_bar` is half the width of the 95 % interval.
+    unbiased: they may be below 0, and below earlier ones. `error_bar` is half the width of the 95 % interval of each
+    count, in the query's own units.
     """
 
     step: int
@@ -65,7 +65,7 @@ class RunningCount(Answer):
 
 @dataclass(frozen=True)
 class RunningCounts(RunningCount, Table):
-    """What one step returned of a count by groups, in the order they were listed."""
+    """The answer of one step of a count by groups, in the order they were listed."""
 
     also = "step version size error_bar"
 
@@ -85,7 +85,7 @@ class RunningCounts(RunningCount, Table):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is, which is public, and the state of the mechanism, which is secret."""
+    """The state of a running count: its progress, which is public, and the mechanism's state, which is secret."""
 
     step: int = 0
     version: int = -1
@@ -93,7 +93,7 @@ class Progress:
     state: bytes = field(default=b"", repr=False)
 
     def dump(self) -> bytes:
-        """In bytes, for the ledger's secret table."""
+        """The state in bytes, for the ledger's table of secrets."""
         public = {name: value for name, value in asdict(self).items() if name != "state"}
         return json.dumps(public).encode() + b"\n" + self.state
 
@@ -104,7 +104,7 @@ class Progress:
         return cls(**json.loads(public), state=state)
 
 
-# The continual counts of a session: opening one, its steps, and what they told.
+# Running counts of a session: the opening and the steps.
 
 Method = Literal["tree", "root"]
 # Totals of 2**31 rows stay below 2**62, which is what is added up in int64.
@@ -122,13 +122,13 @@ class CountingState:
 
     @property
     def latest(self) -> RunningCount | None:
-        """What the last step returned; None before the first."""
+        """The answer of the last step; None before the first."""
         told = self.results
         return told[-1] if told else None
 
     @property
     def results(self) -> list[RunningCount]:
-        """What all steps returned, in order, from the ledger."""
+        """The answers of all steps, in order, from the ledger."""
         return sorted(self._told.all(), key=lambda told: told.step)
 
     @property
@@ -191,16 +191,16 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
 
     @property
     def _usual(self) -> Method:
-        """The mechanism, also where it was left out."""
+        """The mechanism, given or by default."""
         return self.mechanism or ("tree" if self.rho is None else "root")
 
     @property
     def counted(self) -> Count | Sum:
-        """What is counted, or added up."""
+        """The count or the sum that is published."""
         return cast("Count | Sum", self.query)
 
     def noise(self, neighbor_relation: NeighborRelation) -> Continual:
-        """That of all steps."""
+        """The noise of all steps."""
         query, rule = self.counted, BinaryTree if self._usual == "tree" else RootFactorisation
         moved = {"l1": query.l1(neighbor_relation), "largest": query.sensitivity(neighbor_relation)}
         size = {"steps": self.steps, "keys": len(query.keys or ((),))} | moved
@@ -248,12 +248,12 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
 
     @cached_property
     def opened(self) -> ContinualCount:
-        """The opening."""
+        """The call that opened the running count."""
         return ContinualCount.recorded(self._terms)
 
     @cached_property
     def noise(self) -> Continual:
-        """That of all steps."""
+        """The noise of all steps."""
         return self.opened.noise(self._spine.rows.neighbor_relation)
 
     @cached_property
@@ -267,7 +267,7 @@ class ContinualRun(RunKind[RunningCount, CountingState]):
         return self._step(last.number, last.size, only_new)
 
     def recorded(self, body: Json) -> Plan[RunningCount]:
-        """Which step it was, and of which rows, is reported by the answer."""
+        """The stored answer contains the step and the size, so they do not matter here."""
         return self._step(0, None)
 
     def _step(self, version: int, known: int | None, only_new: bool = False) -> Plan[RunningCount]:

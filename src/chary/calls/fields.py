@@ -69,14 +69,17 @@ def conditions(queries: Any) -> tuple[LinearPart, ...]:
 def promised(
     share: float, error_bar: float, asked: Sequence[LinearPart], where: AskedShare
 ) -> tuple[float, float] | None:
-    """Where the true share lies if all that were asked are within `error_bar`; None for what was not asked."""
+    """The interval of the true proportion if all `asked` queries are within `error_bar`; None for any other query."""
     if condition(where) not in asked:
         return None
     return max(0.0, share - error_bar), min(1.0, share + error_bar)
 
 
 def region(universe: axes.Universe, schema: Schema, where: Any) -> Region | counts.WeightedRegion:
-    """The cells in which one condition holds, or what each weighs; `InvalidQuery` where the universe cannot express."""
+    """The cells in which a condition holds, or the weights of a linear query.
+
+    Errors: `InvalidQuery` for what the universe cannot express.
+    """
     asked = condition(where)
     return (
         counts.weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
@@ -101,8 +104,8 @@ _NUMERIC: Final = ("int", "uint", "float", "decimal")
 
 
 class Beside(NamedTuple):
-    """What a text is read with: the types of columns, the one whose values are listed, and how many there may be. Also
-    what opens a list that stands elsewhere, such as in a file."""
+    """The context in which a text is read: the types of columns, the column whose values are listed, and the largest
+    number of values. `opened` replaces the name of a list that stands elsewhere, such as in a file, by the list."""
 
     types: Schema = MappingProxyType({})
     column: str | None = None
@@ -123,7 +126,7 @@ ALONE: Final = Beside()
 
 
 def in_json(text: str) -> Any:
-    """What a text of JSON says; `InvalidParameter` for any other."""
+    """The value of a JSON text; `InvalidParameter` for a text that is no JSON."""
     try:
         found = parsed_body(f'{{"value": {text}}}'.encode())
     except InvalidParameter:
@@ -134,12 +137,12 @@ def in_json(text: str) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """A text that `in_json` reads."""
+    """A value as JSON text, which `in_json` reads."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def value_of(part: Written) -> Any:
-    """One value of whatever type: what JSON has, else a text; in double quotes always a text.
+    """One value: a JSON scalar where the text is one, otherwise a string; in double quotes always a string.
 
     >>> value_of(Written("3", False)), value_of(Written("3", True)), value_of(Written("north", False))
     (3, '3', 'north')
@@ -152,7 +155,7 @@ def value_of(part: Written) -> Any:
 
 
 def key_said(key: Any) -> Any:
-    """A key as JSON has it: days and times by name, since they would pass for strings.
+    """A key in JSON. Dates and timestamps become objects, since they would be read back as strings.
 
     >>> key_said(date(2026, 3, 1)), key_said("north")
     ({'date': '2026-03-01'}, 'north')
@@ -163,7 +166,7 @@ def key_said(key: Any) -> Any:
 
 
 def list_of(text: str, beside: Beside = ALONE, value: Callable[[Written], Any] = value_of) -> list[Any]:
-    """A list: of groups of a column of a known type, of anything where none is known.
+    """The values of a list; those of a column of a known type are read as its groups.
 
     >>> list_of("1..3, 7", Beside({"week": "int64"}, "week"))
     [1, 2, 3, 7]
@@ -181,7 +184,7 @@ def list_of(text: str, beside: Beside = ALONE, value: Callable[[Written], Any] =
 
 
 def list_told(values: Iterable[Any], beside: Beside = ALONE) -> str:
-    """A list as `list_of` reads it.
+    """A list as text, which `list_of` reads.
 
     >>> list_told(["north", "3", 3])
     'north, "3", 3'
@@ -190,7 +193,7 @@ def list_told(values: Iterable[Any], beside: Beside = ALONE) -> str:
 
 
 def numbers_of(text: str, beside: Beside = ALONE) -> list[Any]:
-    """Numbers, each as it is written; between two commas there is one.
+    """Numbers, each as it is written; `InvalidParameter` for two commas without a number between them.
 
     >>> numbers_of("0.1, 1/3, 5..7")
     ['0.1', '1/3', 5, 6, 7]
@@ -206,7 +209,7 @@ def numbers_told(numbers: Any, beside: Beside = ALONE) -> str:
 
 
 def number_told(value: Any, beside: Beside = ALONE) -> str:
-    """A number of a call's body, as a decimal where it is a short one.
+    """A number of a call's body, as a decimal where 12 digits are exact.
 
     >>> number_told("1/100"), number_told("1/3"), number_told(5)
     ('0.01', '1/3', '5')
@@ -242,12 +245,12 @@ def columns_of(
 def columns_told(
     columns: Mapping[str, Iterable[Any]], beside: Beside, told: Callable[[Iterable[Any], Beside], str] = list_told
 ) -> str:
-    """Columns as `columns_of` reads them."""
+    """Columns with their values as text, which `columns_of` reads."""
     return "\n".join(f"{name}: {told(values, beside.of(name))}" for name, values in columns.items())
 
 
 def _named(line: str, types: Schema) -> tuple[str | None, str]:
-    """The column of a line, and the text of its values; a column may have a sign in its name, if it is known."""
+    """The column of a line, and the text of its values. The name of a known column may contain "=" or ":"."""
     cuts = [(line[: sign.start()].strip(), line[sign.end() :].strip()) for sign in re.finditer("[=:]", line)]
     return next((cut for cut in cuts if cut[0] in types), cuts[0] if cuts else (None, ""))
 
@@ -287,7 +290,7 @@ def _as_it_is(value: Any, _: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """What a call keeps, as JSON: numbers as strings, dates by name, queries and what else has a body by that."""
+    """The value of a field in JSON: numbers as strings, dates as objects, and whatever has a body as its body."""
     if isinstance(value, (int, str)) or value is None:
         return value
     if isinstance(value, (tuple, list, range)):
@@ -305,13 +308,13 @@ def written(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class FieldType:
-    """A type of field: what every interface needs to know of it, so that none keeps a list of types.
+    """A type of field: all that constructors, JSON, commands and forms need to know of it.
 
-    `check` is what the constructor does with a value and the field's name. `schema` describes the JSON that `write`
-    makes of what is kept. `read` makes what the constructor takes of a text that a person typed, and `told` the text of
-    a value in JSON. A type of `lines` has a list of strings, one a line. At a shell it is typed as `option`, or by
-    several `options`, whose values `joined` puts together. In a form it is filled into `control`, or one of `choices`
-    is taken. Without a control only a program can state it. `example` is a value in JSON that mostly will do.
+    - `check(value, name)` validates a value in the constructor, and returns what the call keeps.
+    - `write` turns what is kept into JSON, which `schema` describes. `example` is such a value.
+    - `read` turns a text that a person typed into what the constructor takes; `told` turns JSON into such a text.
+    - A command types it as `option`, or as several `options` whose values `joined` combines.
+    - A form has `control` for it, or offers `choices`. Without a control only a program can give it.
     """
 
     check: Callable[[Any, str], Any]
@@ -328,7 +331,7 @@ class FieldType:
 
     @property
     def lines(self) -> bool:
-        """Whether it is typed as several lines, or options."""
+        """Whether it is typed as several lines, or as a repeated option."""
         return bool(self.option == list[str])
 
     def is_json(self, text: str) -> bool:
@@ -346,7 +349,7 @@ class FieldType:
 
 
 def type_of(field: Field[Any]) -> FieldType:
-    """The type of a field of a call; a choice among words is one, and so is what has no words at all."""
+    """The type of a call's field: a `Literal` is a choice, and a field that only programs can give is `UNSAID`."""
     kind = field.type
     if get_origin(kind) in (Union, UnionType):
         kind = next(part for part in get_args(kind) if part is not type(None))
@@ -469,12 +472,12 @@ def _word(value: Any, name: str) -> str | int:
 
 
 def _whole_read(text: str, _: Beside) -> Any:
-    # What is no integer is for the constructor to refuse, in its words.
+    # The constructor refuses what is no integer.
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 400 else text
 
 
 def _word_read(text: str, _: Beside) -> Any:
-    """A text in double quotes is one, whatever stands in there."""
+    """An integer where the text is one, otherwise a string; in double quotes always a string."""
     return in_json(text) if text[:1] == '"' else _whole_read(text, _) if len(text) < 16 else text
 
 
@@ -504,7 +507,7 @@ def _cells_told(body: Any, beside: Beside) -> str:
 
 
 def _brought(kind: type[Any] | tuple[type[Any], ...], told: str) -> Callable[[Any, str], Any]:
-    """The check of what only programs bring."""
+    """The check of a value that only programs can give."""
 
     def check(value: Any, name: str) -> Any:
         if not isinstance(value, kind):
@@ -518,7 +521,7 @@ _EXAMPLE: Final = {"kind": "count", "by": {"columns": ["clinic"], "keys": [["nor
 
 
 def _query(check: Callable[[Any, str], Any], kind: Any, told: str, **more: Any) -> FieldType:
-    # The kind tells the body of a query from other objects.
+    # The kind distinguishes the body of a query from other objects.
     schema = described(kind, told, required=["kind"], properties={"kind": {"enum": list(KINDS)}}, **more)
     return replace(JSON, check=check, schema=schema, control="query", example=_EXAMPLE)
 

@@ -25,7 +25,7 @@ from chary.noise import Source
 from chary.noise.gaussian import Deviate, deviate
 from chary.numbers import Number, failing, plain
 
-# What a run of threshold tests is: its public terms, its secret state, and the loss of every answer it may give.
+# A run of threshold tests: its public terms, its secret state, and the privacy loss of each of its answers.
 
 # Losses of this many steps are computed at once, and of twice as many whenever they run out.
 FIRST_STEPS = 64
@@ -37,8 +37,8 @@ FORGOTTEN = Deviate(0, 0)
 class RunTerms:
     """The public terms of a run, all in the units of its queries; values are clipped to [low, high].
 
-    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds. It
-    ends after this many `hits`; `monotone` says that adding a unit moves no query down.
+    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds. A
+    run ends after `hits` hits; `monotone` means that adding a unit moves no query down.
     """
 
     mechanism: gaussian.GaussianThreshold
@@ -63,14 +63,14 @@ class RunTerms:
 
     @property
     def noise(self) -> gaussian_runs.RunNoise:
-        """What its log-moments follow from, where it has a sensitivity of its own."""
+        """The noise, from which the log-moments of a run with a declared sensitivity follow."""
         own, other = self.mechanism.scales
         moved = min(self.sensitivity or Fraction(0), self.high - self.low)
         above_low = Fraction(self.mechanism.threshold) - self.low
         return gaussian_runs.RunNoise(moved, own, other, above_low, self.hits, self.monotone)
 
     def allowed(self, query: Query, neighbor_relation: NeighborRelation) -> Fraction:
-        """What this query is charged for; it is refused if the run was opened for less."""
+        """The sensitivity by which this query is charged; `InvalidQuery` if the run was opened for a smaller one."""
         sensitivity = query.sensitivity(neighbor_relation) * query.grid
         if self.monotone and query.contribution(neighbor_relation).low < 0:
             raise errors.InvalidQuery(
@@ -99,7 +99,7 @@ class RunTerms:
 
     @property
     def state(self) -> "type[RunState]":
-        """What is kept of a run with these terms."""
+        """The class of the secret state of a run with these terms."""
         return RunState if self.hits == 1 else SeveralHitsState
 
 
@@ -140,7 +140,7 @@ class RunState(additive.SecretState):
         return int(self.halted)
 
     def increment(self, loss: float) -> Fraction:
-        """What is still to be charged for a transcript of this loss; nothing if more was charged before."""
+        """The part of this loss that was not charged yet; 0 if more was charged before."""
         return max(Fraction(0), Fraction(loss) - Fraction(self.charged))
 
     def dump(self) -> bytes:
@@ -149,7 +149,7 @@ class RunState(additive.SecretState):
 
 @dataclass(frozen=True, repr=False)
 class SeveralHitsState(RunState):
-    """The same of a run of several hits. What its answers lost is not known, so nothing is `charged` for losses."""
+    """The state of a run of several hits. The loss of its answers is not known, so nothing is `charged` for it."""
 
     hits: int = 0
 
@@ -197,7 +197,7 @@ class Moved(errors.LedgerLocked):
 
 @dataclass(frozen=True)
 class StepsAsked:
-    """The next steps of a run from a state, at most this many: what they can lose, and how far it is after them.
+    """The next steps of a run from a state, at most `limit`: their losses, and the state after them.
 
     `sensitivity` is the largest of the run's queries with this one.
     """
@@ -209,12 +209,12 @@ class StepsAsked:
 
     @cached_property
     def losses(self) -> gaussian_runs.Losses:
-        """Of all steps up to the last of these."""
+        """The losses of all steps up to the last of these."""
         return self.terms.losses(self.sensitivity, self.state.steps + self.limit)
 
     @property
     def event(self) -> events.ExPost:
-        """The most that any outcome can have lost, less what the run was charged before."""
+        """The largest loss of any outcome, less what the run was charged before."""
         first = self.state.steps + 1
         return events.ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
 
@@ -229,7 +229,7 @@ class StepsAsked:
         return replace(self.after(tested, above), held=held), tested
 
     def after(self, tested: int, above: bool) -> RunState:
-        """The state after this many, of which the last was above or not."""
+        """The state after this many tests, the last of which was above or not."""
         now, hits = self.state, self.state.hits + int(above)
         steps, halted = now.steps + tested, hits == self.terms.hits
         moved = replace(now, steps=steps, sensitivity=self.sensitivity, halted=halted)
@@ -304,7 +304,7 @@ class ReportingProgress(additive.SecretState):
 
     @property
     def told(self) -> gaussian_runs.Reported:
-        """What is public of the runs."""
+        """The public part: the losses and hits that were reported."""
         return gaussian_runs.Reported(self.spent, self.halted, self.steps)
 
     @property
@@ -322,19 +322,19 @@ class ReportingProgress(additive.SecretState):
 
 
 def _first(query: Query) -> int:
-    """The first position of a series that is asked; what is no series has none."""
+    """The first position that a query on a series asks; far below all positions for any other query."""
     if isinstance(query, ValueAt):
         return query.position
     return query.start if isinstance(query, Values) else -(2**62)
 
 
-# By which rule runs that restart themselves stop, as it is said, and the rule itself.
+# The rules by which runs that restart themselves stop: their names, and the rules themselves.
 
 Stop = Literal["pure", "renyi", "self-reporting", "whitehouse"]
 
 
 def check_terms(stop: Stop, delta: Fraction, runs: int | None) -> None:
-    """Refuse a delta for the pure rule, none for the others, and a number of runs where it says nothing."""
+    """Refuse a delta for the pure rule, a missing one for others, and `runs` for any rule but self-reporting."""
     if (stop == "pure") != (delta == 0):
         raise errors.InvalidParameter('the pure rule has no delta, every other one needs it: stop="renyi", delta=1e-6')
     if (stop == "self-reporting") != (runs is not None):
@@ -460,7 +460,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     @cached_property
     def terms(self) -> RunTerms:
-        """What the tests are charged by."""
+        """The terms by which the tests are charged."""
         mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 
@@ -472,7 +472,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
         return gaussian.RestartingThreshold(self.terms.mechanism, rule, losses)
 
     def _charged(self) -> tuple[events.Event, Cost]:
-        """What it is charged when it opens: by its epsilon and delta, or the moments of as many runs as may start."""
+        """The event and the cost of the opening: epsilon and delta, or the moments of as many runs as may start."""
         rule = self.machine.rule
         if not isinstance(rule, gaussian_runs.CountedRuns | gaussian_runs.SelfReportingStopping):
             return events.Pure(self.epsilon), PerHit(adds_up=False)
@@ -508,7 +508,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
 
     @cached_property
     def started(self) -> SelfReporting:
-        """The opening."""
+        """The call that opened the runs."""
         return SelfReporting(**self._terms)
 
     def plan(self, query: Any) -> Plan[Any]:
@@ -525,7 +525,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         total = self._total(now)
         machine = self._machine(total)
         alone = keys is None or len(keys) == 1
-        # The most that all answers can have lost after these tests.
+        # The largest loss of all answers after these tests.
         worst = now.told.worst(machine.losses(now.told.steps + 1)) if alone else total
 
         def check(held: bytes) -> None:
@@ -567,7 +567,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         return _again(partial(super()._ask, asked, options, request))
 
     def _follow(self) -> Answer | None:
-        """Test the days of a series that were not asked yet; None where there are none, or the runs stopped."""
+        """Test the days of a series that were not tested yet; None where there are none, or the runs stopped."""
         rows, now = self._spine.rows, self._progress()
         if not isinstance(rows, Series):
             return super()._follow()  # type: ignore[return-value]
@@ -591,7 +591,7 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
         return ReportingState(now.tested, told.halted, told.steps, float(loss), now.day, clipped_to, words)
 
     def _total(self, now: ReportingProgress) -> Fraction:
-        """The most that all answers may lose: epsilon, or less where the session cannot pay that any more."""
+        """The largest loss that all answers may have: epsilon, or less if the session can only pay less."""
         total, filter_ = Fraction(self.started.epsilon), self._spine.filter
         if not pays_as_told(self.started, filter_):
             return total
@@ -607,16 +607,16 @@ class SelfReportingRun(KeyedRun[Tested, AllAbove, ReportingState]):
 
 
 def pays_as_told(opened: SelfReporting, filter_: Filter) -> bool:
-    """Whether answers pay the losses they report: where losses and epsilons add up alike, nothing is cheaper."""
+    """Whether answers are charged the losses they report, which is cheapest under the pure filter and rule."""
     return opened.stop == "pure" and isinstance(filter_, PureFilter)
 
 
 # A run of threshold tests with Gaussian noise: paid by what came out, to the first True or the end of the budget.
 
 Charged = Literal["losses", "hits"]
-# Where a run that halts at this test is cheaper by its hit, hits are charged. Fewer tests are rarely what a run is for.
+# By default hits are charged if that is cheaper for a run that halts at this test: most runs make more tests.
 USUAL_TESTS: Final = 10
-# What the body of an opening says by saying nothing.
+# Values that the stored body of an opening leaves out.
 _UNSAID: Final = {("charged", "losses"), ("hits", 1), ("monotone", False)}
 
 
@@ -694,7 +694,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity, self.hits, self.monotone)
 
     def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
-        """Open it; a request that does not say how it is charged finds one that was opened to be charged by losses."""
+        """Open the run. A request without `charged` also finds an earlier opening that is charged by losses."""
         try:
             return super().perform(spine, request)
         except errors.RequestConflict:
@@ -708,14 +708,14 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
             "query_noise": str(self.terms.mechanism.scales[1]),
             "sensitivity": sensitivity,
         }
-        # A body that says nothing is of a run that is charged by losses, as all were once.
+        # A body without `charged` is that of a run charged by losses, as all were once.
         return {name: said for name, said in found.items() if (name, said) not in _UNSAID}
 
     def plan(self, spine: Spine) -> Plan[Any]:
-        """The opening draws the noise of the threshold, which is secret state from then on. Nothing is read; charged is
-        what the opening of a run that is charged by hits costs.
+        """The opening draws the noise of the threshold, which is secret state from then on. Nothing is read. Only a run
+        that is charged by hits is charged for its opening.
 
-        A filter that has no cost for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
+        A filter without a cost for later steps refuses here: the exact one for ex-post losses, the pure one for hits.
         """
         if self.monotone and spine.rows.neighbor_relation.neighbors is not Neighbors.ADD_REMOVE:
             raise errors.InvalidParameter("queries are monotone under add/remove only: leave monotone= out")
@@ -726,11 +726,11 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     @property
     def _by_hits_alone(self) -> bool:
-        """Whether no losses are known of it."""
+        """Whether the losses of its answers are not known, so that only hits can be charged."""
         return self.hits > 1 or self.monotone
 
     def _cheaper(self, filter_: Filter) -> Charged:
-        """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
+        """By hits, where a run with a sensitivity that halts at its tenth test costs less so; otherwise by losses."""
         if self._by_hits_alone:
             return "hits"
         if self.sensitivity is None or not isinstance(filter_, RenyiFilter):
@@ -754,7 +754,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
 
     @cached_property
     def terms_of_run(self) -> RunTerms:
-        """What the run was opened with."""
+        """The terms with which the run was opened."""
         return GaussianAboveThreshold(**self._terms).terms
 
     @property
@@ -766,7 +766,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         return self._steps(query)[0]
 
     def _steps(self, query: Any) -> tuple[Plan[Any], int]:
-        """The next step, or as many as there are keys, up to the first True; and how many are tested at most.
+        """The plan of the next step, or of one for each group up to the first True; and the largest number of steps.
 
         Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
         Reserved is the most that any outcome of these steps can have lost, less what the run was charged before;
@@ -846,7 +846,7 @@ class AboveThresholdRun(KeyedRun[Tested, FirstAbove, ThresholdState]):
         return gaussian_runs.RunHit(steps.terms.noise) if self.by_hits else steps.event
 
     def _affordable(self, steps: StepsAsked) -> StepsAsked:
-        """As many keys as can be paid for, at least one: the cost never falls with their number."""
+        """The largest number of groups that can be paid for, at least one; the cost grows with their number."""
         if steps.limit == 1:
             return steps
         left, least, beyond = self._spine.left(), 1, steps.limit + 1

@@ -30,7 +30,7 @@ from chary.mechanisms.additive import SecretState
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number, exact, plain, whole
 
-# What sparse vectors on growing tables hand out.
+# The answers of sparse vectors on growing tables.
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,17 @@ class GrowingRound(Answer):
 
     @property
     def value(self) -> OpenRound:
-        """What `state.open_round` says of it while it is open."""
+        """The round as in `state.open_round`."""
         return OpenRound(self.number, self.size, self.epsilon)
 
 
 @dataclass(frozen=True)
 class GrowingAccuracy:
-    """How far off averages may be: with probability `confidence`, over `tests` tests from `size` rows on, by `error`.
+    """The accuracy of `tests` tests, in `rounds` rounds, from `size` rows on.
 
-    Each of them, in `rounds` rounds, is then answered rightly for an average that is off by at most that much, and so
-    is each published value. `published` is what [GROW] Theorems 26, 28 and 31 say, None for the tuned form.
+    With probability `confidence` all tests are right for averages that are more than `error` away from the threshold,
+    and all published values are within `error`. `published` is the bound of [GROW] Theorems 26, 28 and 31, None for
+    the tuned form.
     """
 
     tests: int
@@ -121,7 +122,7 @@ class GrowingRoundState(SecretState):
         return replace(self, shift=None)
 
 
-# What rounds and optimal threshold tests cost, by the public size at which they are asked.
+# The terms of rounds and of optimal threshold tests, by the public size at which they are asked.
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,12 @@ class RoundsLaw:
 
     @cached_property
     def terms(self) -> GrowingRounds:
-        """What rounds cost, by the size at which they begin."""
+        """The epsilons of rounds, by the size at which they begin."""
         asked = self.call
         return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.mechanism)
 
     def round(self, epsilon: Fraction) -> prepaid_tests.SparseLaw:
-        """The sparse vector with one hit that a round of this epsilon is: the threshold comes with each question.
+        """A round of this epsilon as a sparse vector with one hit. Each question brings its own threshold.
 
         The published form has the noise of [GROW] where values are published.
         """
@@ -176,7 +177,7 @@ class RoundsLaw:
 
 @dataclass(frozen=True)
 class HitsLaw:
-    """The terms of all optimal tests, where `hit` is that of a yes at `size`, the size of the opening."""
+    """The terms of all optimal tests; `hit` are those at `size`, the size of the opening."""
 
     call: "GrowingTests"
     neighbor_relation: NeighborRelation
@@ -213,7 +214,7 @@ class HitsLaw:
 
 
 def check_average(query: Query, neighbor_relation: NeighborRelation, above: Fraction) -> None:
-    """Refuse what no average can be on either side of: it would be paid for an answer that is known."""
+    """Refuse a threshold outside the range of the average: the answer would be known, and yet charged."""
     if isinstance(query, Statistic):
         raise InvalidQuery("averages over all rows are of counts and sums: a statistic has no part of each row")
     row = query.contribution(neighbor_relation)
@@ -294,7 +295,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
 
     @cached_property
     def law(self) -> RoundsLaw | HitsLaw:
-        """What it was opened with. Ledgers may hold one with any threshold, and it goes on."""
+        """The terms with which it was opened; the threshold is not validated again."""
         told, terms = self._opening(), current(self._terms, self.kind)
         given = {name: value for name, value in terms.items() if name != "epsilon_per_round"}
         opening = GrowingTests(epsilon=terms.get("epsilon_per_round"), **given)
@@ -321,13 +322,13 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return self._begin(size)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """The answer contains the size at which it was asked: a repeated question needs no rows."""
+        """The stored answer contains the size, so a repeated question needs no rows."""
         if "query" not in body:
             return self._begin(self.law.size)
         return self._at(self.law.size, query_of(current(body["query"])), body["above"])
 
     def _at(self, size: int, query: Question, above: Number | None) -> Plan[Any]:
-        """A question at this size."""
+        """The plan of a question at this size."""
         law, bar = self.law, exact(self.law.call.above if above is None else above, "above")
         if isinstance(law, RoundsLaw):
             return self._in_round(law, size, query, bar)
@@ -489,9 +490,9 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return self._asked(asked, options, request, begins, left - 1)
 
     def _begun(self, request: str | None) -> bool:
-        """Begin the next round for a question; False if another one began it meanwhile.
+        """Begin the next round for a question; False if another process began it meanwhile.
 
-        Its group is made of the question's, so that what a request was charged is found.
+        Its idempotency key is made of the question's, so that a repeated request begins no second round.
         """
         key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.call}"
         try:
@@ -501,7 +502,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return True
 
     def quote(self, *asked: Any, **options: Any) -> Quote:
-        """Where no round is open, a question has the cost of one, which it begins."""
+        """Where no round is open, the quote of a question has the cost of the round that it begins."""
         told, state = super().quote(*asked, **options), self.state
         if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
             return told
@@ -510,7 +511,7 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})
 
     if TYPE_CHECKING:
-        # A run of any kind takes any words; what these are says what is answered.
+        # The type of the answer depends on whether a query is given.
         @overload  # type: ignore[override]
         def ask(self, *, request: str | None = None) -> GrowingRound: ...
 
@@ -585,7 +586,7 @@ class GrowingTests(Opening[GrowingRun]):
             filter_ = spine.filter.for_sharp_tests("start it with epsilon=")
             hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
             hit.sharpness()  # refuses what has no table
-            # The price of a yes may have been found in floats, so it is read again and never found anew.
+            # The cost of a hit was found in floats, so it is stored and never computed again.
             told, law = told | {"price": str(hit.price)}, HitsLaw(self, neighbor_relation, size, hit)
         else:
             body = {"epsilon_per_round": body.pop("epsilon"), "rounds": self.rounds} | body
@@ -595,13 +596,13 @@ class GrowingTests(Opening[GrowingRun]):
         return opening(self, spine, law.event, lambda data: start, body=body, answer=told, cost=PREPAID, reads=_sized)
 
     def wanted(self, size: int) -> sharp.Wanted:
-        """How accurately, at this size."""
+        """The accuracy that is wanted, at this size."""
         within = None if self.within is None else Fraction(self.within) * size
         return sharp.Wanted.said(self, within=within)
 
     @property
     def value_share(self) -> Fraction:
-        """The part of the cost of a hit of optimal tests that its value takes."""
+        """The part of a hit's cost that its value takes; 0 without values."""
         return sharp.value_part(self.value) if self.values else Fraction(0)
 
     def _check_average(self) -> None:
@@ -620,7 +621,7 @@ def _sized(rows: Rows) -> Sequence[Reading]:
 
 
 def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
-    """Refuse a dataset without a public number of rows, and one without rows."""
+    """Refuse a dataset whose number of rows is secret, and one without rows."""
     if not neighbor_relation.public_units or neighbor_relation.unit is not None:
         raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, neighbors="replace"')
     if size < 1:
@@ -628,7 +629,7 @@ def check_averages(neighbor_relation: NeighborRelation, size: int) -> None:
 
 
 def _published(law: HitsLaw, query: Query, above: Fraction, answer: Json) -> Publication | None:
-    """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
+    """The publication of a hit's average, with noise of its own; None without a value or with an unknown cost.
 
     Its steps are those of the sum over the rows there were.
     """

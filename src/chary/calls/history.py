@@ -27,7 +27,7 @@ from chary.numbers import Number
 
 # The same question is asked again and again; what follows from it takes some kilobytes.
 _KEPT: Final = 2_000
-# Ledgers keep for ever what other versions asked in other words: then the answer is reported as it is stored.
+# A ledger may hold questions of other versions, which cannot be read: then the stored answer is returned as it is.
 _UNREADABLE: Final = (CharyError, KeyError, TypeError, ValueError, AttributeError)
 
 
@@ -48,11 +48,11 @@ class History:
 
     @cached_property
     def accounts(self) -> Accounts:
-        """What was charged when it was first looked at, and to which account."""
+        """What was charged, by account, when this was first looked at."""
         return accounts_of(self.spine.ledger, self.spine.dataset)
 
     def body(self, call: CallRecord) -> Json:
-        """What was asked; nothing where that cannot be read."""
+        """The body of a question; empty where it cannot be read."""
         try:
             return call.question
         except LedgerCorrupted:
@@ -90,7 +90,7 @@ class History:
             return None
 
     def _readable(self, call: CallRecord) -> bool:
-        """Whether question and answer can be read; what a role of a server made up, or damage, publishes nothing."""
+        """Whether question and answer can be read. A damaged or forged entry counts as one that published nothing."""
         return bool(self.body(call)) and self._stored(call) is not None
 
     def _published(self, call: CallRecord) -> Findings:
@@ -142,7 +142,7 @@ class History:
         return self._runs[number]
 
     def _spine_of(self, call: CallRecord) -> Spine:
-        """That of the rows which were asked: of a part no more is known than how its neighbours differ."""
+        """The spine of the rows that were asked. Of a part, only its neighbour relation is known."""
         if call.parts is None:
             return self.spine
         near = self.spine.rows.neighbor_relation
@@ -162,7 +162,7 @@ def names_of_runs() -> frozenset[str]:
 
 
 def _counted(known: Any, body: Json) -> bool:
-    """Whether what a call asks of is in the ledger: a query, or conditions, or nothing that has to be."""
+    """Whether the ledger holds all that a call asks about: a query or conditions, and no algorithm."""
     if not any(each.name in ("query", "question", "candidates") for each in fields(cast("Any", known))):
         return True
     asked = body.get("query", body.get("candidates"))
@@ -187,27 +187,26 @@ class Lesson(NamedTuple):
 
 
 class Taught(ABC):
-    """A public histogram that is taught what else is published; of a session, or of a service."""
+    """A public histogram that learns from other published answers, in a session or through a service."""
 
     @abstractmethod
     def lessons(self) -> list[Lesson]:
-        """What published answers of other calls say of shares, where the histogram says something else now.
+        """The intervals of proportions in published answers that the histogram contradicts now.
 
-        These are counts that were released, conditionally too, and hard answers of other histograms, of the rows that
-        the histogram is about. Rows that came since may be in any cell, so an interval is wider by them; where their
-        number is secret, only answers are taken after which none came. Nothing is read, charged or recorded. A call
-        that was asked of an earlier version of the rows (`session.as_of`) is taken to be about those of its time: do
-        not teach it.
+        They come from counts, released always or on a condition, and from hard answers of other histograms, all of the
+        rows of this histogram. Rows that arrived later may be in any cell, so they widen an interval. Where their
+        number is secret, answers before the last arrival are left out. Nothing is read, charged or recorded. A call on
+        an earlier version of the rows (`session.as_of`) is taken to be about the rows of its time: do not teach it.
         """
 
     @abstractmethod
     def learn(self, where: Any, told: Answer | tuple[Number, Number], *, request: str | None = None) -> Any:
-        """Teach the histogram what is known of one share."""
+        """Teach the histogram what is known of one proportion."""
 
     def learn_published(self) -> int:
-        """Teach the histogram all of its `lessons`, in the order of their calls, for free; how many there were.
+        """Teach the histogram all of its `lessons`, in the order of their calls, for free. Returns their number.
 
-        Guarantee: as for `learn`. What is interrupted has taught some of them, and the next time the others.
+        Guarantee: as for `learn`. After an interruption the next call teaches the rest.
         """
         found = self.lessons()
         for lesson in found:
@@ -216,15 +215,15 @@ class Taught(ABC):
 
 
 def in_shares(ends: Ends, size: int, grown: int = 0) -> tuple[float, float]:
-    """Ends in rows as shares of this many, of which the last ones came later."""
+    """An interval in rows as one of proportions of `size` rows, of which the last `grown` arrived later."""
     low, high = ends
     shares = 0.0 if low is None else low / size, 1.0 if high is None else (high + grown) / size
     return min(1.0, max(0.0, shares[0])), min(1.0, max(0.0, shares[1]))
 
 
 def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> Iterator[Lesson]:
-    """What was published of proportions of the current rows: by everybody's calls, or those of one analyst, but for the
-    questions to this run; oldest first."""
+    """The published intervals of proportions of the current rows, by all calls or those of one analyst, oldest first.
+    Questions to the run with this number are left out."""
     history, notes = History(spine), spine.ledger.notes(spine.dataset)
     places, sizes = [note.entry for note in notes], [Version.of(note).size for note in notes]
     last = len(notes) if spine.version is None else spine.version
@@ -240,7 +239,7 @@ def published(spine: Spine, run: int, size: int, analyst: str | None = None) -> 
 
 
 def _grown(sizes: Sequence[int | None], then: int) -> int | None:
-    """How many rows came after this many versions; None where that is secret, and for versions that come later."""
+    """How many rows arrived after version `then`; None where that is secret, and for a version not reached."""
     if then >= len(sizes):
         return 0 if then == len(sizes) else None
     first, last = (sizes[then - 1], sizes[-1]) if then else (None, None)
@@ -248,7 +247,7 @@ def _grown(sizes: Sequence[int | None], then: int) -> int | None:
 
 
 def _told(call: CallRecord, found: Rebuilt) -> Iterator[tuple[str, Ends]]:
-    """The conditions whose rows an answer counts, and between how many it says that they are."""
+    """The conditions whose rows an answer counts, each with the interval of its number of rows."""
     asked = current(call.question)
     if "where" in asked:
         if (ends := found.answer.interval) is not None:
@@ -262,7 +261,7 @@ def _told(call: CallRecord, found: Rebuilt) -> Iterator[tuple[str, Ends]]:
 
 
 def _wheres_of_all(queries: Sequence[Any]) -> Mapping[Any, str]:
-    """The same of a release of several."""
+    """The conditions of a release of several queries, by the keys of its findings."""
     known = [(place, _wheres(query_of(query))) for place, query in enumerate(queries)]
     return {place if key is None else (place, key): text for place, texts in known for key, text in texts.items()}
 

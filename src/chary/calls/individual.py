@@ -33,7 +33,7 @@ from chary.numbers import Number, exact
 
 # Individual charging ([TCT] Algorithm 5): every unit has a budget of hits, and drops out when it has used it up.
 
-# Compiled queries that a stream keeps: those of a dashboard that asks a few dozen again and again.
+# Compiled queries that a stream caches, enough for a dashboard with a few dozen queries.
 PLANS = 64
 
 
@@ -46,10 +46,10 @@ class LivingCount(answers.NumberOrNothing):
 
 
 class LivingStatistic:
-    """A statistic of the rows of the active units that take part, which are those that a condition counts.
+    """A statistic of the rows of those active units that a condition counts.
 
-    A unit takes part as it does in that count: so what it does follows from its own rows and its own remaining hits.
-    The function is given all rows of such units, and none of any other."""
+    Whether a unit takes part depends on its own rows and its own remaining hits alone. The function gets all rows of
+    these units, and none of any other unit."""
 
     def __init__(self, rows: Rows, asked: Statistic, where: Predicate | str | None) -> None:
         """`InvalidQuery` where units are replaced, and for ids that are neither strings nor integers."""
@@ -65,7 +65,7 @@ class LivingStatistic:
         self._counted, self._rows = living(rows, count(where)), table.snapshot([*names, unit])
 
     def run(self) -> "LivingStatistic":
-        """Reading waits for `at`, since who is alive is known only then."""
+        """Itself: reading waits for `at`, since the active units are known only then."""
         return self
 
     @contextmanager
@@ -84,7 +84,7 @@ class LivingStatistic:
             self._of, self._units = of, units
 
         def answers(self) -> npt.NDArray[Any]:
-            """What the statistic is of them, in steps."""
+            """The statistic of these units, in steps."""
             of = self._of
             self._units.answers()
             self._took, rows = self._units.of([0]), of._rows.run()
@@ -97,8 +97,7 @@ class LivingStatistic:
 
 
 class CounterMemory:
-    """What a stream remembers so that a call decodes and compiles nothing twice: counters, remaining hits, plans.
-    Secret."""
+    """The cache of a stream: decoded counters, remaining hits and compiled queries. Secret."""
 
     def __init__(self, rows: Rows) -> None:
         self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
@@ -106,7 +105,7 @@ class CounterMemory:
         self._last: tuple[bytes, sketches.Counters, Rooms] | None = None
 
     def standing(self, secret: bytes) -> tuple[sketches.Counters, Rooms]:
-        """The counters in a secret state, and what they leave to each unit."""
+        """The counters in a secret state, and the hits that are left to each unit."""
         last = self._last
         if last is None or last[0] != secret:
             counters = sketches.Counters.load(secret)
@@ -182,7 +181,7 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
             filter_ = spine.filter.for_sharp_tests("open the stream with epsilon= for Laplace noise")
             hit = sharp.HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
             test, _ = hit.sharpness(), hit.noise()  # refuses what has no table
-            # It may have been found in floats, so it is read again and never found anew.
+            # The cost of a hit was found in floats, so it is stored and never computed again.
             event, answer = hit.event, {"price": str(hit.price)}
             told = partial(_foretold, self, test)
         cost = Whole(self.hits * (2 if replaced else 1), _ENDLESS)
@@ -200,7 +199,7 @@ class IndividualTests(run.Opening[run.KeyedRun[LivingCount, answers.WatchResult,
 
     @property
     def wanted(self) -> sharp.Wanted:
-        """How accurately."""
+        """The accuracy that is wanted."""
         return sharp.Wanted.said(self, hits=None)
 
     @property
@@ -220,7 +219,7 @@ def _of_units(rows: Rows) -> Sequence[Reading]:
 
 @contextmanager
 def _unpaid() -> Iterator[None]:
-    """The opening has paid, and what fails later costs nothing more."""
+    """Say in the error of a failed statistic that nothing was charged, since the opening has paid."""
     try:
         yield
     except AlgorithmFailed as failed:
@@ -254,7 +253,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
 
     @cached_property
     def memory(self) -> CounterMemory:
-        """What is kept from question to question."""
+        """The cache from question to question."""
         return CounterMemory(self._spine.rows)
 
     def plan(self, query: Question | Statistic, *, above: Number, where: str | None = None) -> Plan[Any]:
@@ -334,14 +333,14 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
 
     @property
     def _size(self) -> Json:
-        """What a question says of the accuracy that the stream has."""
+        """The accuracy of the stream, as questions store it."""
         if self.hit is None:
             return {"epsilon": str(Fraction(self._terms["epsilon_per_call"]))}
         return {"price": str(self.hit.price)}
 
     @cached_property
     def hit(self) -> sharp.HitTerms | None:
-        """What a hit of optimal tests costs and buys, as the opening stored it; None for Laplace noise."""
+        """The terms of optimal tests, with the cost that the opening stored; None for Laplace noise."""
         if "epsilon_per_call" in self._terms:
             return None
         told = {name: size for name, size in self._terms.items() if name != "hits_per_unit"}

@@ -1,7 +1,7 @@
-"""Messages in the language of where they are read.
+"""Messages for the interface in which they are read.
 
-The library writes a message once, in Python: `hits=20`, `count().by("clinic", ["a", "b"])`. Here the Python in a
-message is found, and a `Language` says it otherwise: options of a command, fields of a body, labels of a form. All
+The library writes a message once, in Python: `hits=20`, `count().by("clinic", ["a", "b"])`. This module finds the
+Python in a message, and a `Language` replaces it by options of a command, fields of a body or labels of a form. All
 other words stay as they are.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from chary import data
 from chary.calls.call import Call, kinds
 
-# An option and a quoted text, which stay; a call; a field, with what is said of it; a name with underscores.
+# An option or a quoted text, which stay; a call; a field with its value; a name with underscores.
 _CODE: Final = re.compile(
     r"""(?<!\w)(?:--[a-z-]+(?: \S+)?|"[^"]*"|'[^']*')(?!\w)"""
     r"""|(?<![\w.?&/,=-])(?:(?P<call>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*\()|(?P<field>[a-z]\w*)=(?!=))"""
@@ -25,16 +25,16 @@ _CODE: Final = re.compile(
 _VALUE: Final = re.compile(r"-?\d[\w.+*/-]*\b|[A-Za-z_][\w.]*(?:-\w+)*")
 _CHAINED: Final = re.compile(r"\.\w+\(")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
-# What makes a query, by the word for it in a body.
+# The functions that make queries, by the kind in a body.
 QUERIES: Final[Mapping[str, Callable[..., Any]]] = {
     "count": data.count,
     "sum": data.sum,
     "mean": data.mean,
     "histogram": data.histogram,
 }
-# What makes a linear query, which all languages write as its text.
+# The functions that make linear queries, which all languages write as text.
 _LINEAR: Final[Mapping[str, Callable[..., Any]]] = {"average": data.average, "weighted": data.weighted}
-# How calls are asked, and what is asked of a run.
+# The functions to which calls are passed, and those that put a question to a run.
 _ASKED: Final = frozenset({"session.ask", "session.start"})
 OF_A_RUN: Final = frozenset({"ask", "run.ask"})
 # Code of a caller, which only a program can bring.
@@ -56,7 +56,7 @@ class _Name(str):
 
 
 class Said(NamedTuple):
-    """What is said of a name: its text in Python, empty where it is not written out, and the value if there is one."""
+    """An argument in a message: its name, its text in Python (empty where it is left open), and its value."""
 
     name: str
     text: str
@@ -103,12 +103,12 @@ class Called(NamedTuple):
 
     @property
     def brought(self) -> str | None:
-        """What only a program can bring, in words."""
+        """The words for something that only a program can give; None for anything else."""
         return f"{self.plain} (in Python)" if self.plain in _BROUGHT else None
 
 
 class Language(ABC):
-    """How Python in messages is said elsewhere; `row_level` is how `privacy_unit=None` is."""
+    """How an interface writes the Python in messages; `row_level` is how it writes `privacy_unit=None`."""
 
     row_level: ClassVar[str]
 
@@ -118,7 +118,7 @@ class Language(ABC):
         return self.row_level if rows_are_units else self._field(said)
 
     def call(self, called: Called) -> str | None:
-        """A call, also one that is asked of a session; None for what stays, such as a function in a condition."""
+        """A call, also one that is passed to a session; None for one that stays, such as a function in a condition."""
         inner = called.inner if called.name in _ASKED else None
         return self._call(called if inner is None else inner)
 
@@ -128,7 +128,7 @@ class Language(ABC):
 
     @abstractmethod
     def _call(self, called: Called) -> str | None:
-        """What is asked, or done otherwise."""
+        """A call of chary, or of any other function."""
 
     def name(self, name: str) -> str:
         """A name with underscores that stands alone."""
@@ -136,7 +136,7 @@ class Language(ABC):
 
 
 def spoken(message: str, language: Language) -> str:
-    """A message of the library in another language; what is quoted in it stays."""
+    """A message of the library in another language; quoted texts stay."""
     parts, at = [], 0
     while (found := _CODE.search(message, at)) is not None:
         end, said = found.end(), None
@@ -171,7 +171,7 @@ def listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-# Where code ends, and what it says.
+# Parsing the Python in messages.
 
 
 def _value_end(message: str, at: int) -> int:
@@ -221,7 +221,7 @@ def _parsed(text: str) -> ast.expr | None:
 
 
 def _value(text: str) -> Any:
-    """What a value says that stands alone: words that are no Python are a text."""
+    """The value of a text; words that are no Python literal are a string."""
     node = _parsed(text) if text else None
     if node is None or isinstance(node, (ast.Name, ast.BinOp)):
         return text
@@ -256,7 +256,7 @@ def _named(called: str, arguments: Iterable[tuple[str | None, ast.expr]], source
 
 
 def _read(node: ast.expr, source: str) -> Any:
-    """What an expression says; `...` for what is not written out."""
+    """The value of an expression; `...` for one that is not written out."""
     if isinstance(node, ast.Name):
         return _Name(node.id)
     if isinstance(node, ast.Call):

@@ -123,7 +123,7 @@ class MatrixMechanism(Call[LinearAnswers]):
 
     @property
     def asked(self) -> workloads.LinearQueries:
-        """The questions; refuses what has no cells."""
+        """The questions of the workload; refuses a query without public groups, which are its cells."""
         query = self.query
         if not isinstance(query, Query) or query.keys is None:
             raise InvalidQuery(
@@ -170,7 +170,7 @@ class MatrixMechanism(Call[LinearAnswers]):
 
 
 def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:
-    """One of epsilon and rho, and delta next to epsilon alone."""
+    """Refuse all but one of epsilon and rho, and a delta without epsilon."""
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
     if delta is not None and epsilon is None:
@@ -178,7 +178,7 @@ def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None
 
 
 def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None) -> workloads.Noising:
-    """Which noise: Laplace for an epsilon alone, else Gaussian for a rho, or for one that is (epsilon, delta)-DP."""
+    """The kind and size of noise: Laplace for epsilon alone, otherwise Gaussian, of rho or of an (epsilon, delta)."""
     if epsilon is not None and delta is None:
         return workloads.Noising(epsilon, gaussian=False)
     found = (
@@ -207,7 +207,7 @@ def _foretold(made: workloads.MatrixMeasurement, grid: float) -> str:
 
 
 def _reaches(made: workloads.MatrixMeasurement, grid: float) -> list[list[float]]:
-    """For each answer the figures of its noise, rounded up: what intervals are made of."""
+    """The figures of each answer's noise, rounded up, from which its interval is made."""
     weights = abs(made.combination)
     columns = (made.smooth_deviations, weights.sum(axis=1), (weights**2).sum(axis=1) * grid)
     return [[_up(each * grid) for each in row] for row in zip(*columns, strict=True)]

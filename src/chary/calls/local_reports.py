@@ -63,7 +63,7 @@ class RandomizedCounts(Answer):
 # Randomized response with k values on behalf of every unit: how many reports speak for each value.
 
 Form = Literal["category", "optimised", "symmetric"]
-# What a unit without any of the values reports, beside their positions.
+# The value that a unit without any of the listed values reports.
 NONE: Final = None
 # Longer lists of values are not repeated by an error.
 MOST_SHOWN: Final = 6
@@ -148,7 +148,7 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
         return super().recorded(body | {"condition": body["query"]["where"]} if "query" in body else body)
 
     def of_reports(self, mechanism: Form | None = None) -> KRandomizedResponse | UnaryEncoding:
-        """The reports that are made, about positions in the list, the last one for none of the values."""
+        """The mechanism of the reports, on positions in the list; the last position stands for none of the values."""
         places = range(len(list(self.among or ())) + 1)
         chosen = mechanism or self.mechanism
         if chosen is None:
@@ -188,7 +188,7 @@ class RandomizedValues(Call[RandomizedTable | RandomizedCounts]):
         return self.planned(spine, Pure(self.epsilon), run, present, reading(asked, count()))
 
     def _instead(self) -> str:
-        """What is asked where the number of units is secret."""
+        """The call to make instead where the number of units is secret, for the error."""
         if self.column is None:
             return f"session.release(count({self.condition!r}), epsilon={float(self.epsilon):g})"
         listed = list(self.among or ())

@@ -1,4 +1,4 @@
-"""What the noisy moments of several columns say: principal components, and regressions with their standard errors."""
+"""Noisy moments of several columns: principal components, and regressions with their standard errors."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import workloads
 from chary.numbers import CONFIDENT, Number, exact, percent, plain, probability
 
-# What noisy moments say: means, covariances, principal components, and how far all of them can be off.
+# Estimates from noisy moments: means, covariances and principal components, with their errors.
 
 Floats = NDArray[np.float64]
 
@@ -94,10 +94,10 @@ class Components(Table):
         return [dict(zip(names, map(float, vector), strict=True)) for vector in self._spectrum.vectors]
 
     def within(self, confidence: Number = "0.95") -> float | None:
-        """How far the covariance matrix is off at most (L2), and by Weyl's inequality each eigenvalue; None where there
-        may be no rows.
+        """The largest error of the covariance matrix (L2), and so by Weyl's inequality of each eigenvalue; None where
+        there may be no rows.
 
-        The noises of rows, sums and products are within their bounds together; what follows from that is arithmetic.
+        It holds with this confidence, by a joint bound on the noise of rows, sums and products.
         """
         rows, length, norm = self.made.reaches(1 - probability(confidence, "confidence"))
         found, steps = self._estimated, self.query.steps
@@ -111,7 +111,7 @@ class Components(Table):
 
     def angle(self, leading: int = 1, confidence: Number = "0.95") -> float | None:
         """The largest angle in degrees between the plane of the first components and that of the true ones; None where
-        the noise leaves all open."""
+        the noise allows any angle."""
         within = self.within(confidence)
         return None if within is None else accuracy.angle_up(self._spectrum.values, leading, within)
 
@@ -141,7 +141,7 @@ class Components(Table):
         return Estimated(rows, means, squares - np.outer(means, means), squares)
 
 
-# The coefficients of one column by others: what the noise leaves open, and what a sample does.
+# Regressions: the coefficients of one column by others, with the errors by the noise and by sampling.
 
 INTERCEPT: Final = "intercept"
 
@@ -180,14 +180,14 @@ class Regression(Table):
         regressors: Sequence[str],
         confidence: Number,
     ) -> "Regression":
-        """The regression that these noisy moments hold."""
+        """The regression from these noisy moments."""
         keys = tuple((name,) for name in (INTERCEPT, *regressors))
         level: Fraction = probability(confidence, "confidence")
         return cls(number, ("term",), keys, tuple(noisy), query, made, response, tuple(regressors), level)
 
     @property
     def value(self) -> dict[str, float | None]:
-        """Term to coefficient; None where the noise leaves all open."""
+        """Term to coefficient; None where the noise leaves it undetermined."""
         return {term: each.value for (term,), each in zip(self.keys, self._estimates, strict=True)}
 
     @property
@@ -209,20 +209,20 @@ class Regression(Table):
 
     @property
     def residual_error(self) -> float | None:
-        """The noisy standard deviation of what is left of the response, in its own units; None where noise hides it."""
+        """The noisy standard deviation of the residuals, in the response's own units; None where noise hides it."""
         variance = None if self._open else self._known.variance
         return None if variance is None else math.sqrt(variance) * self._halves[self.response] / self.query.steps
 
     @property
     def explained(self) -> float | None:
-        """The noisy share of the response's variance that is explained (R squared); None where noise hides it."""
+        """The noisy proportion of the response's variance that is explained (R squared); None where noise hides it."""
         return None if self._open else self._known.explained
 
     def refit(
         self, *, response: str | None = None, on: Sequence[str] | None = None, confidence: Number | None = None
     ) -> "Regression":
-        """Another regression of the same noisy moments: free. Its intervals are those of a regression that was chosen
-        before this one was seen.
+        """Another regression from the same noisy moments, which is free. Its intervals do not account for a choice of
+        columns that was made after this one was seen.
 
         Errors: `InvalidParameter` for columns that have no moments here, and for a response among its regressors.
         """
@@ -240,7 +240,7 @@ class Regression(Table):
 
     @property
     def _open(self) -> bool:
-        """Whether the noise leaves all open."""
+        """Whether the noise leaves the coefficients undetermined."""
         return self._estimates[0].value is None
 
     @cached_property
@@ -420,7 +420,7 @@ class LinearRegression(Call[Regression]):
 
 
 def _moment_noise(asked: PrincipalComponents | LinearRegression, near: NeighborRelation) -> workloads.MomentNoise:
-    """Refuses rows of a unit without a limit, and noise out of range."""
+    """The noise of the moments; refuses units without a limit on their rows, and noise out of range."""
     query, noising = asked.query(), noising_of(asked.epsilon, asked.rho, asked.delta)
     query.contribution(near)
     size: dict[str, Any] = {"rho" if noising.gaussian else "epsilon": noising.size}
@@ -436,7 +436,7 @@ def _of_moments(
     present: Callable[[Json, int], AnswerT],
     foretold: Callable[[], str],
 ) -> Plan[AnswerT]:
-    """The noisy moments, released once; what is said of them is made of those alone."""
+    """The plan that releases the noisy moments. The answer is made of them alone."""
 
     def run(data: Data) -> Result:
         return Result({"noisy": [int(value) for value in made.apply(data.integers(), data.source)]}, 0, 0)

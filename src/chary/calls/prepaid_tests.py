@@ -25,7 +25,7 @@ from chary.mechanisms import Gaussian, HiddenThreshold, OneSidedMachine, SparseV
 from chary.mechanisms.threshold_tests import Crossed, SharpSampler
 from chary.numbers import Number, exact, failing, plain, whole
 
-# What sparse vectors hand out: public answers.
+# The answers of sparse vectors.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SparseTest(answers.AboveOrNot):
 
 @dataclass(frozen=True)
 class SparseWatch(answers.TestedKeys):
-    """What a sparse vector found among groups, in the order they were listed.
+    """The groups that were above the threshold of a sparse vector, in the order they were listed.
 
     `above` maps each group that hit to its noisy value, or to None where no values are published. The first `tested`
     groups were tested, the rest are `untested` because the hits were exhausted. `hits_left` hits were left after it.
@@ -59,7 +59,7 @@ Machine = OneSidedMachine | SparseVectorMachine
 
 @dataclass(frozen=True)
 class SparseLaw:
-    """The noise of a sparse vector whose call says everything, and what can be said of its tests.
+    """The noise of a sparse vector, and the accuracy of its tests. All options of `call` are filled in.
 
     Counts are in steps of the grid of the call.
     """
@@ -75,7 +75,7 @@ class SparseLaw:
 
     @cached_property
     def event(self) -> events.Event:
-        """What everything that is answered may reveal."""
+        """The event of all answers together."""
         if isinstance(self.machine, OneSidedMachine):
             return self.machine.event
         epsilon, delta = self.call.epsilon, self.call.delta
@@ -83,18 +83,18 @@ class SparseLaw:
 
     @property
     def error_bar(self) -> float | None:
-        """That of a published value; None where none are published."""
+        """The error bar of a published value; None where none are published."""
         noise = self.machine.answers
         return None if noise is None else forecast.error_bar((noise, self.grid))
 
     @property
     def tails(self) -> sparse_vector.SparseTails:
-        """How often one test reports."""
+        """The probabilities with which one test hits."""
         return sparse_vector.SparseTails(self.machine.scaled)
 
     @property
     def thresholds(self) -> int:
-        """How many hidden thresholds it may draw."""
+        """The number of hidden thresholds that it may draw."""
         return self.machine.sizes.thresholds
 
     def within(self, tests: int, confidence: Number) -> forecast.Within:
@@ -115,7 +115,7 @@ class SparseLaw:
         return forecast.Forecast(error_bar=self.error_bar, tests=alarms, within=self.within)
 
     def check(self, query: Question) -> None:
-        """Refuse what cannot be asked: another grid, a larger sensitivity, what may move down where none may."""
+        """Refuse a question on another grid, of a larger sensitivity, or not monotone where that was declared."""
         if not isinstance(query, Query):
             raise InvalidQuery("a sparse vector tests counts, sums and series, such as count('age >= 65')")
         if (query.grid / self.grid).denominator != 1:
@@ -142,14 +142,14 @@ class SparseLaw:
         return self.machine.step(held, values, steps_at_least(above, self.grid), data.source)
 
     def published(self, query: Query, above: Number) -> intervals.Publication | None:
-        """How the values of hits are published, with noise of their own; None where none are."""
+        """The publication of values, which have noise of their own; None where none are published."""
         if self.machine.answers is None:
             return None
         bar = steps_at_least(above, self.grid)
         return replace(answers.published(self.machine.answers, query, self.neighbor_relation, bar=bar), grid=self.grid)
 
     def silence(self, query: Query, above: Number) -> intervals.Silence:
-        """What it says of a group that it was not above."""
+        """What a missing hit says of a group."""
         bar = steps_at_least(above, self.grid)
         known = answers.silent(self.tails, query, self.neighbor_relation, bar)
         return replace(known, grid=self.grid, thresholds=self.thresholds)
@@ -284,11 +284,11 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        """A body that names no form is of the tuned one."""
+        """A stored body without a form is of the tuned one."""
         return super().recorded({"form": "tuned"} | body)
 
     def perform(self, spine: Spine, request: str | None = None) -> run.KeyedRun[SparseTest, SparseWatch, SparseState]:
-        """Open it; a request that says no mechanism finds one opened when the tuned one was what that meant."""
+        """Open it. A request without `mechanism` also finds an opening from when the tuned one was the default."""
         try:
             return super().perform(spine, request)
         except RequestConflict:
@@ -297,7 +297,7 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
             return replace(self, mechanism="tuned", tests=None).perform(spine, request)
 
     def law(self, neighbor_relation: NeighborRelation) -> SparseLaw:
-        """The noise for these neighbours, of the same call with everything said.
+        """The noise for these neighbours, with all options filled in.
 
         Errors: `InvalidParameter` for a form without a proof and noise out of range.
         """
@@ -331,16 +331,15 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
 # A fixed number of tests, whose misses are prepaid.
 
-# What a number of optimal threshold tests is agreed at: what each miss and each hit costs, and the distribution of each
-# test.
+# The terms of a fixed number of optimal threshold tests: the cost of each miss and each hit, and the tests.
 
 
 @dataclass(frozen=True)
 class AgreedPlan:
-    """The number of tests, the number of hits that fit beyond their misses, and how the budget is divided among them.
+    """The number of tests, the number of hits that fit beside their misses, and how the budget is divided among them.
 
-    `main` is that in steps of the filter. `misses` is the part of it for misses, None for the best one; `value` is the
-    part of the price of a hit for its value. All tests are right together with probability `confidence`.
+    `main` is the budget in steps of the filter. `misses` is its fraction for misses, None for the best one; `value` is
+    the fraction of a hit's cost for its value. With probability `confidence` all tests are right.
     """
 
     tests: int
@@ -380,7 +379,7 @@ class Charges:
         return SharpTest(filter_.order, (hit + miss) * (1 - value), miss)
 
     def body(self) -> Json:
-        """What the ledger keeps of them: they are found in floats, so they are read again and never found anew."""
+        """The charges as ledgers store them. They were found in floats, so they are never computed again."""
         return {"hit": self.hit, "miss": self.miss}
 
 
@@ -399,17 +398,17 @@ class AgreedTerms:
 
     @property
     def tests(self) -> int:
-        """How many tests one unit can be in."""
+        """The number of tests that one unit can be in."""
         return self.plan.tests
 
     @property
     def event(self) -> SharpTest:
-        """What a test may reveal, with the value of its hit."""
+        """The event of a test, with the value of its hit."""
         return self.charges.of(self.filter, Fraction(0))
 
     @property
     def paid(self) -> Amount:
-        """All misses."""
+        """The charge for all misses."""
         return Amount(self.charges.miss).times(self.tests)
 
     def sharpness(self, sensitivity: int, grid: Fraction) -> Sharpness:
@@ -417,7 +416,7 @@ class AgreedTerms:
         return _sharpness(self, sensitivity, grid)
 
     def noise(self, sensitivity: int) -> Gaussian | None:
-        """That of the value of a hit; None where no values are published."""
+        """The noise of a hit's value; None where no values are published."""
         test = self.sharpness(1, Fraction(1))
         return None if test.value_rho is None else test.value_noise(sensitivity)
 
@@ -463,7 +462,7 @@ def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpnes
     return Sharpness(terms.event, SharpSampler(table), table.bar(terms.plan.chance), rho, grid)
 
 
-# Questions to a run of agreed optimal threshold tests: what is reported, what is charged, how many tests are exhausted.
+# Answers to a fixed number of tests, and the state: the number of tests that were used.
 
 
 @dataclass(frozen=True)
@@ -590,7 +589,7 @@ class PrepaidTests(run.Opening[run.KeyedRun[AgreedTest, AgreedWatch, AgreedState
         return AgreedTerms.planned(self.paid(known), known)
 
     def paid(self, filter_: Filter) -> AgreedPlan:
-        """What is to be paid for under this filter, in its steps."""
+        """The plan of the run under this filter, in its steps."""
         main = (filter_.capacity if self.part is None else filter_.shares.cap(Fraction(self.part))).main
         misses = None if self.misses is None else Fraction(self.misses)
         return AgreedPlan(
@@ -615,7 +614,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
 
     @cached_property
     def agreed(self) -> AgreedTerms:
-        """What was agreed on; the charges are those that the opening stored."""
+        """The terms of the run, with the charges that the opening stored."""
         filter_ = self._spine.filter.for_sharp_tests("open another run")
         return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), Charges(**self._opening()), filter_)
 

@@ -43,15 +43,17 @@ KEPT_REGIONS = 256
 # How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
 NEARLY_SURE = 0.9999
 
-# What is kept beside an opening, and what comes of a question.
+# The state that is stored with an opening, and the results of questions.
 
 NOTHING = Transcript()
 
 
 @dataclass(frozen=True)
 class HistogramRound:
-    """The published changes and how many rounds have begun. Of the round that is under way also its size at the
-    beginning and the hidden noise of its threshold, which is shown nowhere; None between rounds."""
+    """The state of a prepaid histogram: its published changes, and the number of rounds that have begun.
+
+    For an open round also `size`, the rows when it began, and `shift`, the secret noise of its threshold (else None).
+    """
 
     transcript: Transcript = NOTHING
     begun: int = 0
@@ -64,7 +66,7 @@ class HistogramRound:
         return self.transcript.changes
 
     def next(self, size: int) -> tuple[int, int]:
-        """The round that a question at this size belongs to: its number, and the size at which it begins or began."""
+        """The round of a question at this size: its number, and the size at which it begins or began."""
         return (self.begun + 1, size) if self.shift is None else (self.begun, self.size)
 
     @property
@@ -96,9 +98,11 @@ Held = Transcript | HistogramRound
 
 
 class CheckedShare(NamedTuple):
-    """What came of one question: `held` is what it was asked on, with the round that began for it, and `told` what its
-    answer says of the noise. Of a hard one there is the noisy count, its noise, and on which side of the histogram's
-    answer it was found, if something else than the count decided that."""
+    """The result of testing one proportion.
+
+    `held` is the state with the round that began for it, `told` the noise as the answer stores it. A hard answer has
+    the noisy count, its noise, and in rounds also whether it was found above the histogram's answer.
+    """
 
     held: Held
     told: Json
@@ -108,7 +112,7 @@ class CheckedShare(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One question to a histogram: what proportion that had, what came of it, and what is held then."""
+    """One question to a histogram: the histogram's proportion, the result, and the state after it."""
 
     share: float
     found: CheckedShare
@@ -140,7 +144,7 @@ class LaplaceHits:
 
     @property
     def told(self) -> Json:
-        """What questions and answers say of it."""
+        """The noise as questions and answers store it."""
         return {"epsilon": str(self.epsilon)}
 
     @property
@@ -149,11 +153,11 @@ class LaplaceHits:
         return self.noise.law()
 
     def of(self, told: Json) -> Self:
-        """That of an answer that says so much of it."""
+        """The terms that an answer with this entry was made with."""
         return replace(self, epsilon=Fraction(told["epsilon"]))
 
     def grown(self, start: int, size: int) -> Self:
-        """That of a call which follows the size of the table from `start` rows on."""
+        """The terms at `size` rows, if calls get smaller as the table grows from `start` rows on."""
         return replace(self, epsilon=self.epsilon * Fraction(start, max(start, size)))
 
     def test(self, held: Held, easy: Easy, rows: int, source: Source) -> CheckedShare:
@@ -173,8 +177,8 @@ class LaplaceHits:
         )
 
     def interval(self, answer: Json, rounding: float) -> Ends | None:
-        """Of a proportion that was published because its noise took it away from what is easy. Answers of old ledgers
-        do not say what that was, so they say nothing by themselves."""
+        """The interval of a proportion, given that its noise took it out of the easy range. None for answers of old
+        ledgers, which do not contain that range."""
         if "easy" not in answer:
             return None
         size, support = answer["size"], intervals.Support.outside(*answer["easy"])
@@ -186,7 +190,7 @@ class LaplaceHits:
 
 @dataclass(frozen=True)
 class SharpHits:
-    """By the sharpest test of whether the count is outside of what is easy, and at a hit a count with fresh noise.
+    """Optimal tests of whether the count is outside of the easy range, and at a hit a count with fresh noise.
 
     Guarantee: `SharpTest`. How far a count is outside moves by no more than the count. So its probability of a hit is
     that of a neighbour on the chain, on whichever side it is. The count that is published was drawn for that alone.
@@ -215,7 +219,7 @@ class SharpHits:
 
     @property
     def told(self) -> Json:
-        """What questions and answers say of it."""
+        """The cost of a hit as questions and answers store it."""
         return {"price": str(self.terms.price)}
 
     @property
@@ -224,22 +228,22 @@ class SharpHits:
         return self.sharpness.tails
 
     def of(self, told: Json) -> Self:
-        """That of an answer that says so much of it."""
+        """The terms that an answer with this entry was made with."""
         return replace(self, terms=replace(self.terms, price=Fraction(told["price"])))
 
     def grown(self, start: int, size: int) -> Self:
-        """That of a call which follows the size of the table from `start` rows on: its cost follows the square."""
+        """The terms at `size` rows, if the speed falls as the table grows from `start` on; the cost is its square."""
         return replace(self, terms=self.terms.slower(Fraction(start, max(start, sharp.coarse_down(size)))))
 
     def test(self, held: Held, easy: Easy, rows: int, source: Source) -> CheckedShare:
-        """Step the test; at 1 the count is the first outside."""
+        """Test how far the count is outside of the easy range; from 1 on it is outside."""
         outside = max(rows - easy.high, easy.low - rows)
         if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, source):
             return CheckedShare(held, self.told)
         return CheckedShare(held, self.told, self.noise.apply_one(rows, source), self.noise)
 
     def forecast(self) -> Forecast:
-        """How exact values are, and how far off tests may be together."""
+        """The error of values, and the margin of the tests together."""
         within = self.sharpness.within
         return Forecast(
             error_bar=error_bar((self.noise, Fraction(1))),
@@ -259,8 +263,8 @@ Hits = LaplaceHits | SharpHits
 class HistogramLaw(ABC):
     """The terms of a public histogram over a universe that was opened at `size` rows.
 
-    `kept` is what is kept next to the opening. The size was `stated` where it is no public one: then it stays that. The
-    histogram is uniform at first, or `warm`: that of another opening.
+    `kept` is the class of the stored state. `stated`: the number of rows is secret, and `size` stands for it for good.
+    `warm`: it starts from another histogram, otherwise from the uniform one.
     """
 
     universe: axes.Universe
@@ -273,28 +277,27 @@ class HistogramLaw(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """That of the opening, or of a hit at its size where each hit is charged."""
+        """The event of the opening, or of a hit at its size where hits are charged."""
 
     def rows_of(self, rows: Rows) -> int:
-        """Of how many rows shares are: as many as were stated, or all, whose number is public then."""
+        """The number of rows that proportions refer to: the one that was stated, or the public number."""
         return self.size if self.stated else public_size(rows)
 
     @abstractmethod
     def test_at(self, size: int) -> Callable[..., CheckedShare]:
-        """How a proportion of this many rows is reported: from what is held, what is easy, what was counted, and the
-        noise."""
+        """The test of a proportion of this many rows, a function of state, easy range, count and noise source."""
 
     def refused(self, held: Any, size: int) -> str | None:
-        """Why nothing can be hard at this size; None where it can."""
+        """The reason why no answer can be hard at this size; None where one can."""
         return None
 
     @abstractmethod
     def now(self, held: Any, size: int) -> tuple[Json, Additive | None]:
-        """What an answer at this size says of its noise, and the noise of the count of a hard one."""
+        """The noise of an answer at this size as it is stored, and the noise of the count of a hard answer."""
 
     @abstractmethod
     def tails(self, told: Json) -> intervals.Tails:
-        """How far beyond what is easy counts are missed, by the noise of an answer that says so much of it."""
+        """How far outside of the easy range counts are missed, by the noise that an answer stores."""
 
     def published(self, answer: Json, rounding: float) -> tuple[float | None, Ends | None]:
         """The error bar of a hard answer, or its interval where it has no noise of its own."""
@@ -336,7 +339,7 @@ class HistogramLaw(ABC):
         )
 
     def promised(self, held: Held, size: int) -> str:
-        """What easy answers are within from now on, in words, and a warning where that is more than alpha."""
+        """The error of easy answers from now on, in words, with a warning where it is more than alpha."""
         error = self.easy_error(self.now(held, size)[0], pmw.EQUAL_QUESTIONS, size=size)
         if error >= 1:
             return f"easy answers may have any error, since the noise hides all: {NOT_KEPT}"
@@ -346,17 +349,17 @@ class HistogramLaw(ABC):
 
 @dataclass(frozen=True)
 class PMWLaw(HistogramLaw):
-    """Hard answers are charged one by one, as `hits` says of those at the size of the opening.
+    """Terms of a histogram whose hard answers are charged one by one; `hits` are those at the size of the opening.
 
-    If calls `follow` the size, they are smaller at more rows, so that noise stays the same part of the table; otherwise
-    they stay as they are and noise shrinks.
+    With `follow`, calls get cheaper as rows arrive, and the noise stays the same fraction of the table. Otherwise the
+    cost stays the same, and that fraction falls.
     """
 
     hits: Hits
     follow: bool
 
     def at(self, size: int) -> Hits:
-        """How a question at this size is reported."""
+        """The tests at this size."""
         return self.hits.grown(self.size, size) if self.follow else self.hits
 
     @property
@@ -430,7 +433,7 @@ class PrepaidPMWLaw(HistogramLaw):
         return self.told(*begins), self.machine(*begins).answers
 
     def told(self, number: int, size: int) -> Json:
-        """What an answer says of a round that began at this size."""
+        """A round that began at this size, as answers store it."""
         return {"round": number, "epsilon": str(self.rounds.epsilon_down(number, size))}
 
     def tails(self, told: Json) -> intervals.Tails:
@@ -457,7 +460,7 @@ class PrepaidPMWLaw(HistogramLaw):
 
 @dataclass(frozen=True)
 class ShareQuestion:
-    """A proportion of the rows, or their average weight, at a public size: its cells, and what is read of the rows.
+    """A proportion of the rows, or their average weight, at a public size: its cells, and the readings it needs.
 
     Rows that come after `size` was read may be counted already: that costs accuracy, never privacy, since a row still
     moves the count by 1. Where a sum of weights is reported in whole rows it may be off by `rounding`.
@@ -479,7 +482,7 @@ class ShareQuestion:
         return read.rows if isinstance(read, counts.RowSum) else data.integer()
 
     def off(self, noise: Additive, *confidence: float) -> float:
-        """How far a noisy share may be off."""
+        """The largest error of a noisy proportion with this confidence."""
         return (noise.error_bar(*confidence) + self.rounding) / self.size
 
 
@@ -493,7 +496,7 @@ class HistogramMemory:
 
     @contextmanager
     def at(self, changes: tuple[Change, ...]) -> Iterator[WeightVector]:
-        """The histogram after these changes: those it lacks are carried out, in order, or all from the start."""
+        """The histogram after these changes; it applies those that are missing, or all of them to a fresh one."""
         with self._lock:
             done = self._weights.changes
             if changes[: len(done)] != done:
@@ -507,7 +510,7 @@ class HistogramMemory:
     def checked(
         self, held: Held, asked: ShareQuestion, rows: int, test: Callable[..., CheckedShare], source: Source
     ) -> Checked:
-        """Compare the histogram with this many rows; a hard answer changes it by what was published."""
+        """Compare the histogram with a count of rows; a hard answer changes it by what was published."""
         rule, size = self._law.rule, asked.size
         with self.at(held.changes) as weights:
             share = weights.share(asked.cells, size)
@@ -519,9 +522,9 @@ class HistogramMemory:
             return Checked(share, found, found.held.then(*self.learnt(change)))
 
     def learnt(self, change: Change) -> tuple[Change, ...]:
-        """This change of the histogram as it is now and, where it is refitted, those that follow from earlier answers.
+        """This change of the present histogram, and where it is refitted the changes by earlier answers that follow.
 
-        To be called inside `at`, which makes it anew where the changes come to nothing.
+        Call it inside `at`: if the changes are not stored, the next `at` makes the histogram anew.
         """
         weights, found = self._weights, [change]
         same = [told for told in weights.changes if change.low is not None and told.size == change.size]
@@ -535,8 +538,10 @@ class HistogramMemory:
         return tuple(found)
 
     def inherited(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-        """What makes this histogram that of others after their changes, mixed with the uniform one; none where those
-        are none. What others learnt of their rows is not said of these."""
+        """The changes of another histogram, and a last one that mixes in the uniform histogram; none for no changes.
+
+        Intervals that the other one learned are left out, since they are about its own rows.
+        """
         size = self._law.size
         others = tuple(replace(change, size=size, low=None, high=None, hard=False) for change in changes)
         with self.at(others) as weights:
@@ -560,8 +565,8 @@ class HistogramMemory:
         return lru_cache(maxsize=KEPT_REGIONS)(self._worked_out)
 
     def _worked_out(self, text: str) -> tuple[Region | counts.WeightedRegion, Count | Linear]:
-        """The cells of a query, and what is read of the rows. The weights of a linear query are added up to whole rows,
-        which one row moves by as much as a count."""
+        """The cells of a query, and the query that reads the rows. The sum of a linear query's weights is rounded to
+        whole rows, so that one row moves it by no more than a count."""
         universe = self._law.universe
         if (linear := linear_of(text)) is not None:
             return counts.weighing(universe, self._schema, linear), linear
@@ -588,10 +593,10 @@ def expected_hard(
     simulations: int = SIMULATIONS,
     seed: int = 0,
 ) -> ExpectedHard:
-    """Hard answers in simulations of these questions, in this order, to a histogram of which so much is held.
+    """The number of hard answers in simulations of these questions, in this order, from the state `held` on.
 
-    Each simulation asks the questions of `size` rows. The same part of these rows satisfies each question as in `like`.
-    It uses the tests and changes of the run, with noise of its own. `like` is a public table, or a file, with the
+    Each simulation has `size` rows, of which each question is true for the same proportion as in `like`. It uses the
+    tests and changes of the run, with noise of its own. `like` is a public table, or a file, with the
     columns of the universe: the rows of the dataset are not read.
 
     Errors: `InvalidParameter` without questions, or without an example that has rows; those of the questions.
@@ -614,7 +619,7 @@ def expected_hard(
 
 
 def _counted(asked: ShareQuestion, example: RowTable) -> int:
-    """How many rows of the example it counts."""
+    """The number of rows of the example that a question counts."""
     values = read_one_version(example, asked.reads(example))
     return asked.counted(Data(values, Seeded(0), None, None, FREE))
 
@@ -627,7 +632,7 @@ def _hard(
     counts: Sequence[int],
     source: Source,
 ) -> int:
-    """One simulation."""
+    """The number of hard answers in one simulation."""
     hard = 0
     for question, rows in zip(asked, counts, strict=True):
         if law.refused(held, question.size) is None:

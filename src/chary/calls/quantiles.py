@@ -1,4 +1,4 @@
-"""Answers that are the likelier, the fewer units would have to change to make them true: quantiles and modes."""
+"""Quantiles by inverse sensitivity: a value is the likelier, the fewer units have to change to make it the quantile."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -57,7 +57,7 @@ class QuantileAnswer(Answer):
 
 @dataclass(frozen=True)
 class _Quantiles(Table):
-    """What tables of quantiles have in common."""
+    """The common part of tables of quantiles."""
 
     values: tuple[Value, ...]
     rank_errors: tuple[int, ...]
@@ -129,7 +129,7 @@ class _Terms(TypedDict, total=False):
 
 
 class _GroupedTerms(_Terms, total=False):
-    """Of which groups, too."""
+    """The same with groups."""
 
     groups: Required[Mapping[str, Sequence[Any]]]
     max_groups_per_unit: int | None
@@ -237,12 +237,12 @@ class Quantile(Call[AnswerT]):
 
     @property
     def alone(self) -> bool:
-        """Whether one is asked, whose answer is no table."""
+        """Whether `at` is a single quantile, whose answer without groups is no table."""
         return not isinstance(self.at, tuple)
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        """A ledger does not say whether one was asked alone or in a list."""
+        """A stored body does not say whether one quantile was asked alone or in a list."""
         return super().recorded(body | body["values"])
 
     @property
@@ -254,14 +254,14 @@ class Quantile(Call[AnswerT]):
 
 
 def values_of(call: Quantile[Any]) -> Ordered:
-    """What is read; refuses bounds that make no grid."""
+    """The query that is read; refuses bounds off the grid of `step`."""
     limits: dict[str, Any] = {"max_rows_per_unit": call.max_rows_per_unit, "of_unit": call.of_unit}
     values = ordered(call.column, bounds=call.bounds, step=call.step, where=call.where, **limits)
     return values if call.groups is None else values.keyed(keying_of(call))
 
 
 def keying_of(call: Quantile[Any]) -> Keying:
-    """The groups; refuses what are none, and too many."""
+    """The groups; refuses invalid ones, and too many."""
     columns = call.groups or {}
     domain = Domain.of(list(columns), combinations(columns))
     if len(domain) > MOST_GROUPS:
@@ -270,8 +270,8 @@ def keying_of(call: Quantile[Any]) -> Keying:
 
 
 def mechanism_of(call: Quantile[Any], neighbor_relation: NeighborRelation) -> HalvedQuantiles | GuardedQuantiles:
-    """The exact choice, with guards where intervals were asked for; refuses what are no quantiles, and an epsilon that
-    buys no guards."""
+    """The exact choice, with guards where intervals were asked for; refuses invalid quantiles, and an epsilon too small
+    for guards."""
     values, replaced = values_of(call), neighbor_relation.neighbors is Neighbors.REPLACE
     at: Any = (call.at,) if call.alone else call.at
     moves = values.moves(neighbor_relation)
@@ -285,9 +285,9 @@ def mechanism_of(call: Quantile[Any], neighbor_relation: NeighborRelation) -> Ha
 def chosen(
     call: Quantile[Any], neighbor_relation: NeighborRelation, filter_: Filter | None = None, size: Size | None = None
 ) -> Plan[Any]:
-    """The quantiles, by permute-and-flip where the zCDP that it lacks is worth nothing to the filter.
+    """The plan of quantiles. It uses permute-and-flip where zCDP, which that does not have, saves nothing.
 
-    That of the rounds, of epsilon/rounds each, adds up.
+    Each of the rounds has epsilon/rounds, and their zCDP adds up.
     """
     values, made = values_of(call), mechanism_of(call, neighbor_relation)
     event, answers, cost = made.event(), made.answers, PerHit(values.reach(neighbor_relation))
@@ -335,7 +335,7 @@ def chosen(
 
 
 def _with_law(plan: Plan[Any], call: Quantile[Any], made: HalvedQuantiles, values: Ordered) -> Plan[Any]:
-    """The same choice, whose distribution is known where it is one among not too many values, and no rows are drawn."""
+    """The same choice with its distribution, if it is one of not too many values and draws no rows at random."""
     listed = min(_LISTED, MOST_CANDIDATES if made.flip else _LISTED)
     if not call.numeric or values.of_unit == "random" or values.points > listed:
         return plan
@@ -346,7 +346,7 @@ def _with_law(plan: Plan[Any], call: Quantile[Any], made: HalvedQuantiles, value
     return replace(plan, outcomes=[{"places": [place]} for place in range(values.points)], law=law)
 
 
-# What a body says only where the call does.
+# Fields that a stored body has only where the call has them.
 _SAID: Final = ("interval", "groups", *(STORED[name] for name in ("max_groups_per_unit", "assumed_groups_per_unit")))
 
 
@@ -374,6 +374,6 @@ def _guards(answer: Json, values: Ordered) -> tuple[Ends, ...]:
 
 
 def _rank_errors(made: HalvedQuantiles, points: int) -> tuple[int, ...]:
-    """By how many values each rank is off at most, with 95 % confidence."""
+    """The largest error of each rank, in values, with 95 % confidence."""
     terms: dict[str, Any] = {"at": made.at, "points": made.grid(points), "replace": made.replace, "moves": made.moves}
     return tuple(rank_errors_up(epsilon=made.epsilon, beta=RARE, **terms))

@@ -28,7 +28,7 @@ from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import CONFIDENT, Number, plain, probability
 
-# The two noisy numbers behind a mean: which they are, their noise, and what they say together.
+# Means: the two noisy numbers behind one, their noise, and the interval that follows from both.
 
 Form = Literal["halves", "joint", "ends", "size"]
 
@@ -88,7 +88,7 @@ class MeanNoise:
         return intervals.mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
 
     def foretold(self) -> str:
-        """How wide an interval will be, as far as that is known before the number of values is."""
+        """The width of an interval in words, as a function of the number of values, which is not known beforehand."""
         (one, other), grid = self.reaches(), self.query.grid
         least = plain(float(one * grid))
         if self.form == "ends":
@@ -97,7 +97,7 @@ class MeanNoise:
         return f"the interval of a mean of n values reaches about {least}/n to {most}/n to either side"
 
     def reaches(self, confidence: Number = intervals.CONFIDENCE) -> tuple[int, int]:
-        """How far each number is off, at most, but for half of the risk."""
+        """The largest error of each of the two numbers; each takes half of the failure probability."""
         side = (1 - probability(confidence, "confidence")) / 4
         one, other = (each.law().reach_up(side) - 1 for each in self.noises)
         return one, other
@@ -105,7 +105,7 @@ class MeanNoise:
 
 @dataclass(frozen=True)
 class ToldMean:
-    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.findings.Inference`)."""
+    """The inference of one mean, from its two noisy numbers (`chary.accounting.findings.Inference`)."""
 
     made: MeanNoise
     parts: tuple[int, int]
@@ -116,10 +116,10 @@ class ToldMean:
         return self.made.interval(*self.parts, confidence)
 
     def p_value(self, value: Number) -> None:
-        """A mean is published whatever comes out."""
+        """None: a mean is published whatever comes out."""
 
     def caution(self, value: Number, confidence: Number = intervals.CONFIDENCE) -> None:
-        """It is no alarm."""
+        """None: a mean is no alarm."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
 
 
 def halves(query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive]) -> MeanNoise:
-    """The noise of the centred sum and of the number of values, as `releasing.noises` makes it."""
+    """The noise of the centred sum and of the number of values, as `noises` makes it."""
     first, second = drawn
     event = accounting.Joint((first.event(), second.event()))
     return MeanNoise("halves", query, query.parts(neighbor_relation)[0].steps, (first, second), event)
@@ -183,8 +183,8 @@ def laplace_mean(query: Mean[Any], neighbor_relation: NeighborRelation, epsilon:
 
 
 def _free(sums: Laplace, spared: int) -> Laplace:
-    """The noise of a number of values whose change of one leaves the sum this many steps short of its largest
-    change."""
+    """The free noise of the number of values. A change of the number by one leaves the sum `spared` steps short of its
+    largest change."""
     return Laplace(max(noise.SMALLEST_SCALE, sums.scale / spared), 1)
 
 
@@ -267,7 +267,7 @@ _kept = lru_cache(maxsize=plan.KEPT)(_released)
 
 
 Noisy = NoisyNumber | NoisyNumbers
-# What a mean has of its own: event, run, presentation and forecast.
+# The event, run, presentation and forecast of a release.
 _Own = tuple[accounting.Event, Callable[[Data], Result], Callable[[Json, int], Noisy], Callable[[], Forecast]]
 
 
@@ -292,7 +292,7 @@ def _values(query: Query, neighbor_relation: NeighborRelation, noise: Additive) 
 def _mean(
     query: Mean[Any], neighbor_relation: NeighborRelation, drawn: Sequence[Additive], epsilon: Fraction | None
 ) -> _Own:
-    """With an epsilon by the best of the forms, otherwise by halves."""
+    """The release of a mean: with Laplace noise by the best form, otherwise by halves."""
     earlier = halves(query, neighbor_relation, drawn)
     made = earlier if epsilon is None else laplace_mean(query, neighbor_relation, epsilon)
 
@@ -302,7 +302,7 @@ def _mean(
         return Result({"noisy": [[int(value) for value in noisy] for noisy in applied], "form": made.form}, 0, 0)
 
     def present(answer: Json, number: int) -> Noisy:
-        # Answers that do not say how they were made are of halves.
+        # Stored answers without a form are of halves.
         told = made if answer.get("form", "halves") == made.form else earlier
         return mean_answer(told, answer["noisy"], number)
 
@@ -536,7 +536,7 @@ class ReleaseAll(Call[NoisyAnswers]):
 
     def plan(self, spine: Spine) -> Plan[NoisyAnswers]:
         neighbor_relation, queries = spine.rows.neighbor_relation, tuple(self.queries)
-        # A report knows no columns: how an answer was drawn is in the answer.
+        # A report has no schema, so the change that determined the noise is stored in the answer.
         change = overlap.JointChange.of(queries, neighbor_relation, getattr(spine.rows, "schema", None))
         drawn = noises_together(self, neighbor_relation, change)
 
@@ -566,7 +566,7 @@ class ReleaseAll(Call[NoisyAnswers]):
 def noises_together(
     call: ReleaseAll, neighbor_relation: NeighborRelation, change: overlap.JointChange
 ) -> Sequence[Additive]:
-    """The noise of each query: all are the same multiple of the query's sensitivity."""
+    """The noise of each query: the same multiple of the query's sensitivity for all of them."""
     noising = linear.noising_of(call.epsilon, call.rho, call.delta)
     size, singles = Fraction(noising.size), [query.sensitivity(neighbor_relation) for query in call.queries]
     if noising.gaussian:

@@ -29,7 +29,7 @@ from chary.numbers import work_out
 
 # Runs: mechanisms kept open, their openings, questions and stored state.
 
-# What an opening says is nothing, so that it is charged whole.
+# An opening is charged the whole cost of its event.
 _WHOLE: Final = PerHit()
 
 
@@ -46,9 +46,9 @@ def opening(
     forecast: Callable[[], Forecast] = Forecast,
     check: Callable[[bytes | None], None] = nothing_refused,
 ) -> Plan[int]:
-    """The opening of a run, which answers its number: `start` makes what is kept next to it.
+    """The plan that opens a run and answers its number; `start` makes the secret state that is stored with it.
 
-    `body` is the question where the ledger has it in other words than the call, `answer` what is said of the opening.
+    `body` is the stored question where it differs from that of the call, `answer` the public part of the opening.
     """
 
     def run(data: Data) -> Result:
@@ -80,24 +80,24 @@ class Run(ABC, Generic[AnswerT, StateT]):
 
     @abstractmethod
     def ask(self, *question: Any, request: str | None = None, **options: Any) -> AnswerT:
-        """Ask the run, in the same words as a session. Under `request` a repeated question has the stored answer."""
+        """Put a question to the run. Under an idempotency key, `request`, a repeated one returns the stored answer."""
 
     @abstractmethod
     def quote(self, *question: Any, **options: Any) -> Quote:
         """What a question would cost now, and how accurate it would be; nothing is charged or read.
 
-        A run that is exhausted refuses it; what has to wait is quoted all the same.
+        An exhausted run refuses it. A question that only has to wait is quoted.
         """
 
     @property
     @abstractmethod
     def state(self) -> StateT:
-        """What is public of the run now: it changes with every answer."""
+        """The public state of the run now, which changes with every answer."""
 
     @property
     @abstractmethod
     def words(self) -> Mapping[str, inspect.Parameter]:
-        """What a question to the run may say, such as its query and `above`, by name."""
+        """The parameters of a question to the run, such as `query` and `above`, by name."""
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class Run(ABC, Generic[AnswerT, StateT]):
 
     @abstractmethod
     def follow(self) -> object:
-        """What the session does after each append: `Session.start(..., follow=True)`."""
+        """Do what is due; after `Session.start(..., follow=True)` the session calls this after each append."""
 
     def close(self) -> None:
         """Refuse further questions; `Session.resume` goes on."""
@@ -127,11 +127,11 @@ class Run(ABC, Generic[AnswerT, StateT]):
 
 
 class AskedKind(NamedTuple):
-    """A kind of call, or of question to a run, that ledgers hold.
+    """A stored kind of call, or of question to a run.
 
-    It `publishes` values whose noise is known, or says a single value `again` as time goes on. Where it is `prepaid`,
-    its answer says an epsilon that is a part of what the opening was charged. The `title` of a question is that of the
-    opening and the last word of its kind, unless one is given.
+    - `publishes`: its values have known noise. `again`: it publishes a single value repeatedly, as time goes on.
+    - `prepaid`: the epsilon in its answer is part of what the opening was charged.
+    - `title`: how people read it; a question without one has the opening's title and the last word of its kind.
     """
 
     kind: str
@@ -142,13 +142,14 @@ class AskedKind(NamedTuple):
 
 
 class RunKind(Run[AnswerT, StateT]):
-    """A run on the rows and the ledger of a session: what one kind of run knows is its questions and its public state.
+    """A run on the rows and the ledger of a session. Each subclass defines its questions and its public state.
 
-    A kind says `kind`, that of the call that opens it, `questions`, the kinds of what it is asked, and `names`. That is
-    the field under which the ledger's record of a question names the run. `keeps` is what is kept with the opening, in
-    one word for errors. `most` is the field of the opening that limits how many values are published. `beside` is what
-    a question may say that is no part of it. What is kept of one that can be asked `anywhere` is public. It continues
-    as time passes, and is charged in the blocks that each question reads; every other belongs to those of its opening.
+    - `kind`: the kind of the call that opens it. `questions`: the kinds of its questions.
+    - `names`: the field of a stored question with the number of the run.
+    - `keeps`: a word for the state that is stored with the opening, for errors.
+    - `most`: the field of the opening that limits how many values are published.
+    - `beside`: options of a question that are not stored.
+    - `anywhere`: the state is public, so questions may read, and are charged in, other blocks than the opening.
     """
 
     questions: ClassVar[tuple[AskedKind, ...]]
@@ -167,21 +168,21 @@ class RunKind(Run[AnswerT, StateT]):
     def __init__(self, spine: Spine, call: int, terms: Json, brought: Any = None) -> None:
         """Use `Session.start` or `Session.resume`.
 
-        `terms` is the body of the opening in the ledger, and `brought` what no ledger can hold and is brought again,
-        such as the algorithm of a schedule.
+        `terms` is the stored body of the opening, and `brought` what ledgers cannot store, such as the algorithm of a
+        schedule.
         """
         self.call, self._spine, self._terms, self._brought = call, spine, terms, brought
         self._charges = _Charges(spine, call, self.names)
 
     @abstractmethod
     def plan(self, *asked: Any, **options: Any) -> Plan[Any]:
-        """What the transaction carries of a question to the run; nothing is charged or read.
+        """The plan of a question to the run; nothing is charged or read.
 
         Errors: those of the question.
         """
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """The plan of the question whose record in the ledger has this body, to say again what was answered."""
+        """The plan of a stored question with this body, to present its stored answer again."""
         said = {name: value for name, value in current(body).items() if name in self.words}
         return self.plan(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
 
@@ -211,11 +212,11 @@ class RunKind(Run[AnswerT, StateT]):
         return self._follow()
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
-        """Ask it; most questions are one plan."""
+        """Put the question. A run whose questions may take several plans overrides this."""
         return self._spine.perform(self.plan(*asked, **options), request)
 
     def _follow(self) -> object:
-        """Most runs wait to be asked."""
+        """Refused by runs that do not follow arrivals."""
         raise InvalidParameter(f"{self.kind} is asked, it does not follow arrivals: leave follow= out")
 
     def _plan(
@@ -232,7 +233,7 @@ class RunKind(Run[AnswerT, StateT]):
         check: Callable[[bytes], None] = lambda held: None,
         parts: Parts | None = None,
     ) -> Plan[Any]:
-        """A question on what is kept next to the opening; `check` refuses what that already rules out."""
+        """The plan of a question on the state stored with the opening; `check` refuses what that state rules out."""
         return Plan(
             kind,
             ENCODER.encode(body | {self.names: self.call}),
@@ -257,21 +258,21 @@ class RunKind(Run[AnswerT, StateT]):
             )
 
     def _answered(self, kind: str, present: Callable[[Json, int], ToldT]) -> AnswerLog[ToldT]:
-        """What it answered to the questions of one kind."""
+        """The answers of the run to questions of one kind, from the ledger."""
         return AnswerLog(self._spine, kind, {self.names: self.call}, present, after=self.call)
 
     def _kept(self, held: bytes | None) -> bytes:
-        """What is kept next to the opening; `NotWithheld` where that was interrupted."""
+        """The state stored with the opening; `NotWithheld` where that was interrupted."""
         if held is None:
             raise self._interrupted()
         return held
 
     def _secret(self) -> bytes:
-        """What is kept next to it now."""
+        """The state stored with the opening now."""
         return self._kept(self._spine.ledger.secret(self.call))
 
     def _opening(self) -> Json:
-        """What the opening answered; `NotWithheld` where it was interrupted."""
+        """The stored answer of the opening; `NotWithheld` where it was interrupted."""
         answer = self._spine.ledger.call(self.call).answer
         if answer is None:
             raise self._interrupted()
@@ -321,7 +322,7 @@ class _Charges:
 
 
 class Opening(Call[AnswerT]):
-    """A call that leaves a run, which is what it answers."""
+    """A call that opens a run and answers that run."""
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
         plan: Plan[Any] = self.plan(spine)
@@ -329,7 +330,7 @@ class Opening(Call[AnswerT]):
         return run
 
     def brought(self) -> Any:
-        """What no ledger can hold."""
+        """What the run needs and ledgers cannot store, such as a black box; None for most runs."""
         return None
 
 
@@ -368,12 +369,12 @@ def run_of(kind: str) -> type[RunKind[Any, Any]]:
 
 
 def run_asked(kind: str) -> type[RunKind[Any, Any]] | None:
-    """The runs to which a kind of question is put; None for what asks no run."""
+    """The runs to which this kind of question is put; None for a kind that is no question to a run."""
     return _QUESTIONS[kind][1] if kind in _QUESTIONS else None
 
 
 def declared(kind: str) -> AskedKind:
-    """What is said of a kind that a ledger holds; nothing of kinds that are not known."""
+    """The declaration of a stored kind; an empty one for a kind that is not known."""
     known = of_ledger(kind)
     if known is not None:
         return AskedKind(kind, known.publishes in (True, kind), known.again, title=known.title)
@@ -387,7 +388,7 @@ def publishing() -> list[str]:
 
 
 def titled(kind: str) -> str:
-    """A kind that a ledger holds as people read it: the title of the call, or that of a run and what it was asked.
+    """The title of a stored kind: that of the call, or that of the run followed by the question's last word.
 
     >>> titled("release_if"), titled("fraction"), titled("multiplicative_weights_ask")
     ('Release if', 'Proportion', 'PMW ask')

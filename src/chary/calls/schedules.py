@@ -22,7 +22,7 @@ from chary.data.series import public_size
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.numbers import Number, whole
 
-# A static private algorithm as a black box, and its runs on a growing database, which were paid for beforehand.
+# A static private algorithm as a black box, and its prepaid runs on a growing database.
 
 FIRST = 0
 
@@ -36,17 +36,17 @@ class RunTaken(InvalidParameter):
 
 
 class BlackBox(ABC):
-    """A static private algorithm that can be had at any epsilon, with a declared accuracy accuracy bound."""
+    """A static private algorithm for any epsilon, with a declared accuracy bound."""
 
     @property
     @abstractmethod
     def law(self) -> Law:
-        """How accurate it is."""
+        """The accuracy bound."""
 
     @property
     def laws(self) -> Sequence[Law]:
-        """Its accuracy bound, and those of earlier versions: a schedule that began with one goes on, and promises what
-        both do."""
+        """The accuracy bounds of this version and of earlier ones. A schedule that was opened under an earlier bound
+        goes on, and both bounds hold for it."""
         return [self.law]
 
     @abstractmethod
@@ -63,14 +63,14 @@ class BlackBox(ABC):
         return (FIRST,)
 
     def body(self, neighbor_relation: NeighborRelation) -> Json:
-        """What identifies it as a question: the call at epsilon 1."""
+        """The body that identifies the black box: that of its call at epsilon 1."""
         body: Json = json.loads(self.plan(Fraction(1), neighbor_relation).body)
         return body
 
 
 @dataclass(frozen=True)
 class ScheduledRun(Answer):
-    """One run: its number, the public size at which it was done, its epsilon, and what the black box answered.
+    """One run: its number, the public size at which it was done, its epsilon, and the answer of the black box.
 
     `failed`: a user's algorithm raised, or returned no outcome; the run is exhausted and `answer` is None. `value` and
     `interval` are those of the answer.
@@ -84,7 +84,7 @@ class ScheduledRun(Answer):
 
     @property
     def value(self) -> Any:
-        """What the black box returned."""
+        """The value of the black box's answer."""
         return self.answer.value if isinstance(self.answer, Answer) else self.answer
 
     @property
@@ -93,7 +93,7 @@ class ScheduledRun(Answer):
 
 
 def run_of(box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int) -> Plan[Any]:
-    """The plan of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
+    """The plan of a run with the fractions of runs `first` to `last`; `InvalidParameter` if it costs more than these."""
     epsilon = runs.epsilon_down(first, last)
     made = box.of_run(last).plan(epsilon, neighbor_relation)
     if made.state is not None or made.cost.parts != 1 or made.event.delta or not _within(made.event, epsilon, runs):
@@ -113,12 +113,12 @@ def _within(event: Event, epsilon: Fraction, runs: ScheduleRuns) -> bool:
     return 2 * Fraction(event.rho) <= epsilon**2
 
 
-# What is public of a schedule: the runs that were done, and those to come.
+# The public state of a schedule: the runs that were done, and those to come.
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a schedule: the size at which it is done, its epsilon, and what its accuracy bound says of its error.
+    """One run of a schedule: the size at which it is done, its epsilon, and its error by the accuracy bound.
 
     The error holds with probability `1 - failure`; `staleness` comes on top, until the next run, for what is an average
     over rows.
@@ -133,7 +133,7 @@ class PlannedRun:
 
 
 class ScheduleState:
-    """What is public of a schedule: its runs, those that were done, and what is due."""
+    """What is public of a schedule: its planned runs, the answers so far, and the run that is due."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ScheduleState:
 
     @property
     def due(self) -> int | None:
-        """The run that would be done now, by the public size; None if the answer there is still serves."""
+        """The run that would be done now, by the public size; None if none is due."""
         first, last = self._first(), self.runs.last(public_size(self._spine.rows))
         return None if last is None or last < first else last
 
@@ -159,7 +159,7 @@ class ScheduleState:
 
     @property
     def latest(self) -> ScheduledRun | None:
-        """The last run that did not fail: what answers questions until the next one. None before the first."""
+        """The last run that did not fail, which serves until the next one. None before the first."""
         done = [result for result in self._told.all() if not result.failed]
         return done[-1] if done else None
 
@@ -191,7 +191,7 @@ class ScheduleState:
         return self._told_of(first, last, size, 1 - size / (self._reached(last + 1, batch) - batch))
 
     def _reached(self, run: int, batch: int) -> int:
-        """The rows there are after the first batch with which this run is due."""
+        """The number of rows after the first batch with which this run is due."""
         return self.runs.start - (self.runs.start - self.runs.size(run)) // batch * batch
 
     def _told_of(self, first: int, run: int, size: int, staleness: float) -> PlannedRun:
@@ -288,7 +288,7 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
         return EpochRuns(start=start, growth=growth, beta=self.beta, fall=law.fall, logs=law.logs, **total)
 
     def _sizes(self) -> dict[str, Number]:
-        """What was said; what was left out stays so, since it depends on the size at the opening."""
+        """The given options of cost and growth. A default is not filled in: it depends on the size at the opening."""
         names = ("epsilon", "rho", "growth", "exponent")
         said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.delta is None:
@@ -298,7 +298,7 @@ class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
 
 
 class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
-    """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
+    """`run.ask()`: do the run that is due; None if none is. Nothing is charged.
 
     When the database has outgrown several runs at once, only the last of them is done, with the proportions of all.
     Each run is done at most once, whatever processes and restarts there are. Errors: `NotWithheld` for an opening that
@@ -338,7 +338,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         box, rows, runs = self._box, self._spine.rows, self.state.runs
         first, size = self._first(), public_size(rows)
         due = runs.last(size)
-        # Where none is due, which `check` refuses, what is said is of the next.
+        # Where none is due, which `check` refuses, the plan is that of the next run.
         last = max(first, due or 0)
         inner = run_of(box, rows.neighbor_relation, runs, first, last)
 
@@ -356,7 +356,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         return self._plan("scheduled_run", {}, inner.event, run, self._present, reads=inner.reads, check=check)
 
     def recorded(self, body: Json) -> Plan[Any]:
-        """A run of counts is reported again without the black box: a release of the size that the answer says."""
+        """A stored run of counts is presented without the black box: its answer contains the epsilon of the release."""
         box = self._terms["black_box"]
 
         def released(epsilon: Fraction) -> Plan[Any]:
@@ -370,7 +370,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
         return self._plan("scheduled_run", {}, told.event, told.run, present)
 
     def _present(self, answer: Json, number: int) -> ScheduledRun:
-        """A run as the analyst sees it, from what the ledger keeps of it."""
+        """The answer of a run, from what the ledger stores of it."""
         epsilon = Fraction(answer["epsilon"])
         told = (number, answer["run"], answer["size"], epsilon)
         try:
@@ -394,7 +394,7 @@ class ScheduleRun(RunKind[ScheduledRun | None, ScheduleState]):
                 continue
 
     def _follow(self) -> ScheduledRun | None:
-        """What is due."""
+        """Do the run that is due."""
         done: ScheduledRun | None = self._ask((), {}, None)
         return done
 

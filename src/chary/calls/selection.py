@@ -45,9 +45,9 @@ def side_by_side(
 ) -> Plan[AnswerT]:
     """Private algorithms side by side, each returning [score, solution]; neighbours may differ in all of them.
 
-    `run` is given what runs one of them on rows of its own, and how many hits were paid for; `told` is what identifies
-    the question next to the algorithms. The largest epsilon stands for all, and each part carries the mean of the
-    deltas, so that they add up: `event` is of these.
+    `run` takes a function that runs the candidate at a position, and the number of hits that were paid for. `told`
+    identifies the question together with the algorithms. `event` takes the largest epsilon and the mean of the deltas,
+    of which each part carries one, so that they add up.
     """
     epsilon = max(algorithm.size[0] for algorithm in algorithms)
     delta = sum((algorithm.size[1] for algorithm in algorithms), Fraction(0)) / len(algorithms)
@@ -73,7 +73,7 @@ def side_by_side(
 
 
 def names_of(algorithms: Sequence[Algorithm]) -> list[str]:
-    """What they are called."""
+    """The names of these algorithms."""
     return [algorithm.name for algorithm in algorithms]
 
 
@@ -84,7 +84,7 @@ def chosen_of(names: Sequence[str], answer: Json) -> tuple[Chosen, ...]:
 
 
 def published(found: Mapping[int, Scored], *, tests: int) -> Result:
-    """What is published of this many candidates, by their positions; each of them is a hit."""
+    """The result that publishes these candidates, by position; each of them is a hit."""
     scores, solutions = ([None if outcome is None else outcome[part] for outcome in found.values()] for part in (0, 1))
     answer = {"positions": list(found), "scores": scores, "solutions": solutions, "tested": tests}
     return Result(answer, hits=len(found), tests=tests)
@@ -99,7 +99,7 @@ def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
 
 
 def scored_of(outcome: Any, *, alone: bool) -> Scored:
-    """An outcome as its score and its solution; None for what is no such pair, nor `alone`, of a call, a score."""
+    """An outcome as score and solution, or, `alone`, as the score of a call; None for anything else."""
     score, solution = (
         (outcome, None) if alone else outcome if isinstance(outcome, list) and len(outcome) == 2 else (None, None)
     )
@@ -109,7 +109,7 @@ def scored_of(outcome: Any, *, alone: bool) -> Scored:
 # Candidates that are counted, and calls that are made one after another.
 
 Named = tuple[Key | str, Predicate]
-# Each is a transaction of its own, whose question excludes all that were chosen before.
+# Each step of a greedy choice is a transaction, whose question excludes all candidates chosen before.
 MOST_CANDIDATES: Final = 1000
 
 
@@ -147,16 +147,16 @@ def _check_number(candidates: int) -> None:
         raise InvalidQuery(f"give at most {MOST_CANDIDATES:,} candidates, not {candidates:,}")
 
 
-# A selection that holds what it does not publish, and its revisions: the same outcomes against another condition.
+# Selections that withhold outcomes, and their extensions: the same outcomes under another condition.
 
-# Beside each outcome its position and what separates it from the next.
+# Bytes for the position of an outcome and the separators beside it.
 _BESIDE: Final = 32
 
 Pairs = dict[int, tuple[Any, Any]]
 
 
 def reselection(widen: Widen, original: Json) -> Plan[Selected]:
-    """What a selection with this public body held, if it meets the condition now."""
+    """The plan that publishes the withheld outcomes of a selection, with this body, that meet the condition now."""
     names, parts = [each["algorithm"] for each in original["candidates"]], original["parallel"]
 
     def run(data: Data) -> Result:
@@ -197,13 +197,13 @@ def fitting(outcome: Scored, room: int) -> Scored:
 
 
 def stored(outcomes: Pairs, room: int, candidates: int) -> bytes:
-    """Held outcomes by their positions, in a length that says nothing of them."""
+    """Withheld outcomes by their positions, padded to a length that does not depend on them."""
     told = json.dumps([[position, *outcome] for position, outcome in outcomes.items()], separators=(",", ":"))
     return padded(told.encode(), (room + _BESIDE) * candidates)
 
 
 def restored(secret: bytes) -> Pairs:
-    """What `stored` was given."""
+    """The outcomes that `stored` wrote."""
     kept: Iterable[list[Any]] = json.loads(unpadded(secret))
     return {position: (score, solution) for position, score, solution in kept}
 
@@ -214,12 +214,12 @@ def check_room(room: int, candidates: int) -> None:
         raise InvalidParameter(f"room= for all candidates must be at most {compute.MOST_ROOM} bytes together")
 
 
-# Public candidates against a threshold: groups of a query, or conditions, each tested by itself and told with its
+# Public candidates against a threshold: groups of a query, or conditions, each tested alone and published with its
 # value.
 
 
 def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]:
-    """Each candidate by this distribution; a unit may meet every condition."""
+    """The plan that tests each candidate by this law; a unit may meet every condition."""
     query, neighbor_relation = call.query, spine.rows.neighbor_relation
     reads: list[Query] = [query]
     columns, keys = query.columns, tuple(query.keys or ())
@@ -293,7 +293,7 @@ class TopK(Call[Ranking]):
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
-        # What ends a list early decides how many are published, not how.
+        # `until` decides only how many values are published, so an answer is presented without it.
         return super().recorded(
             {name: said for name, said in body.items() if name != "until"} | {"candidates": body.get("query")}
         )
@@ -310,7 +310,7 @@ class TopK(Call[Ranking]):
         return self._of_algorithms(algorithms)
 
     def _of_algorithms(self, algorithms: Sequence[Algorithm]) -> Plan[Ranking]:
-        """As they are ranked: a hit for each that is published, and all deltas."""
+        """The plan for algorithms: a hit for each that is published, and all deltas."""
         names = names_of(algorithms)
 
         def run(outcome_of: Callable[[int], Scored], most: int | None) -> Result:
@@ -352,14 +352,14 @@ class TopK(Call[Ranking]):
         return OneShotTopK(self.k, self.gap, self.above)
 
     def told(self) -> Json:
-        """The rule as the ledger says it."""
+        """The rule as ledgers store it."""
         until = None if self.until is None else self.until.name
         rule = {"gap": self.gap, "above": self.above, "until": until}
         held = {} if self.room is None else {"room": self.room}
         return {"k": self.k} | {name: str(said) for name, said in rule.items() if said is not None} | held
 
     def ended(self, best: Sequence[Chosen]) -> tuple[int, Json]:
-        """How many of the best are published, which follows from what is, and whether a condition failed."""
+        """The number of the best that are published, a function of what is public, and whether `until` failed."""
         for place in range(1, len(best) + 1) if self.until is not None else ():
             try:
                 if self.until is not None and self.until([chosen._asdict() for chosen in best[:place]]):
@@ -413,7 +413,7 @@ def _check_ended(answer: Json) -> None:
 
 
 def check_most(k: int, candidates: int, words: str) -> None:
-    """Refuse to look for more than there are."""
+    """Refuse a `k` above the number of candidates."""
     if k > candidates:
         raise InvalidParameter(f"k is {k}, but there are only {candidates} {words}")
 
@@ -475,7 +475,7 @@ class Greedy(sharp.Valued[Hits]):
 
     @property
     def query(self) -> Count:
-        """Of candidates that are counted the count of the first."""
+        """The count of the first candidate, of candidates that are counted."""
         return Count(where=self._all[0][1])
 
     def plan(self, spine: Spine) -> Plan[Any]:
@@ -504,7 +504,7 @@ class Greedy(sharp.Valued[Hits]):
 
     @cached_property
     def _all(self) -> Sequence[Any]:
-        """What was brought, or conditions, with their names."""
+        """The candidates, algorithms or conditions, with their names."""
         if _counted(self.candidates):
             counted: Any = self.candidates
             return conditions_of(counted)
@@ -515,7 +515,7 @@ class Greedy(sharp.Valued[Hits]):
         return len(self._all) if self.k is None else self.k
 
     def _step(self, left: Sequence[Any], found: Sequence[Chosen], taken: Sequence[Any]) -> Call[Any]:
-        """What is asked of those that are left, in turn of the first of them."""
+        """The call of the next step: on the first candidate that is left, or by the best on all of them."""
         if _counted(self.candidates):
             query = Count(where=left[0][1], without=any_of([condition for _, condition in taken]))
             return thresholds.ReleaseIf(query, above=self.above, **self.ways)
@@ -528,7 +528,7 @@ class Greedy(sharp.Valued[Hits]):
         return compute.PublishIf(_knowing(brought, public), when=When(f"score >= {Fraction(self.above)}", reaches))
 
     def _told(self, answer: Any, left: Sequence[Any]) -> tuple[int, Chosen | None]:
-        """The place of the one that was asked, or is the best of those that are left, and whether it is chosen."""
+        """The place of the candidate that was tested or came out best, and its result if it was chosen, else None."""
         if self.mechanism == "best":
             chosen = answer.best[0] if answer.best else None
             return (0 if chosen is None else [name for name, _ in left].index(chosen.name)), chosen
@@ -551,7 +551,7 @@ class Greedy(sharp.Valued[Hits]):
 
 
 def _knowing(brought: Algorithm | Call[Any], public: list[Any]) -> Algorithm | Call[Any]:
-    """What was chosen before is reported to algorithms; calls ask the same whatever it was."""
+    """An algorithm with the earlier choices as its parameter `chosen`; a call stays as it is."""
     if isinstance(brought, Call):
         return brought
     parameters: Mapping[str, Any] = {**brought.parameters, "chosen": public}
@@ -559,7 +559,7 @@ def _knowing(brought: Algorithm | Call[Any], public: list[Any]) -> Algorithm | C
 
 
 def check_own_epsilon(call: sharp.Valued[Any]) -> None:
-    """Refuse what is said of tests, where candidates are algorithms."""
+    """Refuse options of accuracy where candidates are algorithms."""
     if call.ways:
         raise InvalidParameter("algorithms bring their own epsilon: leave out hits=, price=, within= and epsilon=")
 

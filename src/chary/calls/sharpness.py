@@ -63,13 +63,13 @@ class Wanted:
 
     @classmethod
     def said(cls, call: Any, **instead: Any) -> Self:
-        """What a call says of it, but for what is given instead."""
+        """The accuracy that a call asks for; `instead` replaces single fields."""
         named = {name: getattr(call, name, None) for name in ("hits", "price", "within", "tests")}
         return cls(**named | instead, confidence=call.confidence or SURE)
 
     @property
     def chance(self) -> Fraction | None:
-        """That of an error, of either kind, of each of the tests that are named."""
+        """The probability of a false alarm, or of a miss, of each test; None without a number of tests."""
         return None if self.tests is None else chance_of_each(self.confidence, self.tests)
 
 
@@ -93,7 +93,7 @@ class Sharpness:
         return SharpTails(self.sampler.table, self.bar)
 
     def value_noise(self, sensitivity: int) -> Gaussian:
-        """That of the value of a hit."""
+        """The noise of a hit's value, for values that one unit moves by this many steps."""
         return Gaussian.for_rho(self.value_rho or 0, l2_squared=sensitivity**2)
 
     def wrong_call(self, distance: int) -> float:
@@ -114,7 +114,7 @@ def sharpness_at(
 ) -> Sharpness:
     """The test of a hit at this cost, of which the part `share` is for its value, and where its threshold lies.
 
-    Without a probability, of errors of either kind, a value at the threshold hits with one half.
+    `chance` is that of an error of either kind. Without it, a value at the threshold hits with probability one half.
     """
     event = SharpTest(filter_.order, price)
     tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
@@ -178,15 +178,18 @@ class _Near:
             return False
 
     def around(self, order: Fraction, unit: float) -> tuple[int, int]:
-        """A fourth and four times of what the test of small losses takes, half of whose width is known (chapter 2)."""
+        """A bracket of the cost: a quarter and four times that of the test for small losses, whose width has a closed
+        form (theory chapter 2)."""
         speed = math.acosh(self.chance**-0.5) / (math.sqrt(2) * self.wanted)
         guess = float(order * (order - 1)) * speed**2 * unit
         return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
 
 
 def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fraction | None:
-    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its
-    threshold."""
+    """A granularity for whose Renyi order the whole budget buys such a test; None if none of the usual ones does.
+
+    A dataset has one granularity, fixed when it is opened.
+    """
     for part in _GRAINS:
         grain = filter_.budget.exact[0] / part
         other = RenyiFilter.best(filter_.budget, grain=grain, delta_reserve=filter_.delta_reserve)
@@ -221,7 +224,7 @@ class HitTerms:
     def found(
         cls, wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
     ) -> Self:
-        """What follows from what is wanted, of values that one unit moves by so much."""
+        """The terms for this accuracy or cost, for values that one unit moves by at most `sensitivity`."""
         return cls(filter_, price_of(wanted, filter_, sensitivity, share, width), share, wanted.chance)
 
     @property
@@ -230,7 +233,7 @@ class HitTerms:
         return SharpTest(self.filter.order, self.price)
 
     def slower(self, part: Fraction) -> Self:
-        """Tests that climb with this part of the speed, at most 1: their cost is its square.
+        """The tests at this fraction, at most 1, of the speed; their cost falls with its square.
 
         It never falls below that of the slowest test that has a table.
         """
@@ -242,7 +245,7 @@ class HitTerms:
         return sharpness_at(self.filter, self.price, self.share, self.chance, sensitivity, grid)
 
     def noise(self, sensitivity: int = 1) -> Gaussian:
-        """That of the value of a hit."""
+        """The noise of a hit's value, for values that one unit moves by this many steps."""
         return Gaussian.for_rho(rho_of(self.price * self.share, self.filter.order), l2_squared=sensitivity**2)
 
 
@@ -256,7 +259,7 @@ def coarse_down(size: int) -> int:
     return size >> spare << spare
 
 
-# How sharply a call tests, as it is said in all calls that test, and what they say of it.
+# The options for the accuracy of a test, which all calls that test have in common.
 
 _WAYS: Final = ("epsilon", "hits", "price", "within")
 _TOLD: Final = "hits=20 (for the whole budget), price=, within= with tests=, or epsilon= for Laplace noise"
@@ -274,7 +277,7 @@ class HowSharply(Call[plan.AnswerT]):
     (docs/theory/thresholds.md) and need a session with a delta.
     """
 
-    # Whether this many hits of groups are those of optimal threshold tests where a command does not say how sharply.
+    # Whether `hits` of a grouped query means optimal threshold tests where a command gives no other accuracy.
     groups_sharply: ClassVar[bool] = True
     _: KW_ONLY
     epsilon: Positive | None = None
@@ -290,7 +293,7 @@ class HowSharply(Call[plan.AnswerT]):
 
     @property
     def ways(self) -> dict[str, Any]:
-        """What was said of how accurately, and of values and thresholds, for another call."""
+        """The given options of accuracy, with `value` and `below_margin`, to pass on to another call."""
         said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "confidence", "below_margin", "value")}
         return {name: value for name, value in said.items() if value is not None}
 
@@ -314,7 +317,7 @@ def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
 
 
 def check_tests(call: Any) -> None:
-    """Refuse what is said of this many tests together without their number, and of optimal tests next to `epsilon`."""
+    """Refuse `within` and `confidence` without `tests`, and options of optimal tests next to `epsilon`."""
     if call.tests is None and (alone := next((name for name in ("within", "confidence") if _says(call, name)), None)):
         raise InvalidParameter(f"{alone}= needs the number of tests: give tests= as well, such as tests=1000")
     if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
@@ -376,7 +379,7 @@ class Valued(FreshlyValued[plan.AnswerT], Threshold[plan.AnswerT]):
 
 
 def together(call: Any, within: Callable[[int, Number], forecast.Within | None]) -> forecast.Within | None:
-    """How far off as many tests as a call names may be, with the probability that it names; None if it names none."""
+    """The margin of the `tests` that a call names, with its confidence; None for a call without `tests`."""
     return None if call.tests is None else within(call.tests, call.confidence or SURE)
 
 
@@ -409,12 +412,12 @@ class TestLaw:
 
     @classmethod
     def laplace(cls, noise: Additive, epsilon: Number) -> Self:
-        """By noise for this epsilon."""
+        """Tests by this Laplace noise, which is that of `epsilon`."""
         return cls(Targeted(epsilon), noise.law(), noise, True, partial(BarTests, noise), noise.wrong_call)
 
     @classmethod
     def sharp(cls, found: Sharpness, noise: Additive | None) -> Self:
-        """By optimal tests, with this noise for the value of a hit."""
+        """Optimal threshold tests, with this noise for the value of a hit."""
 
         def machine(threshold: int, most_hits: int | None) -> SharpTests:
             return SharpTests(found.sampler, threshold - found.bar, noise, most_hits)
@@ -422,7 +425,7 @@ class TestLaw:
         return cls(found.event, found.tails, noise, False, machine, found.wrong_call, found.within)
 
     def error_bar(self, grid: Fraction) -> float | None:
-        """That of the value of a hit, in the units of the query; None where none is published."""
+        """Half the width of the 95 % interval of a hit's value, in the query's units; None without values."""
         return None if self.noise is None else forecast.error_bar((self.noise, grid))
 
     def published(self, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Publication:

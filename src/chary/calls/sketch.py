@@ -27,13 +27,13 @@ from chary.mechanisms import Distinct, Phantoms
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.numbers import CONFIDENT, Number, exact, plain
 
-# What is kept of a private sketch, what is public of it, and what it answers.
+# A private sketch: its secret state, its public state and its answers.
 
 
 @dataclass(frozen=True)
 class DistinctEstimate(answers.NumberOrNothing):
-    """What a question to a sketch published: an estimate of the distinct elements, if it reached the threshold;
-    otherwise nothing (`value` is None). Only the first that is published is charged.
+    """The answer of a sketch: an estimate of the number of distinct elements if it reached the threshold, otherwise
+    nothing (`value` is None). Only the first estimate that is published is charged.
 
     With 95 % confidence an estimate is within `error_bar`, published or not. Where the threshold is 0, so that every
     estimate reaches it, that is its `interval`; one that was published because it reached a threshold has none. The
@@ -59,7 +59,7 @@ class DistinctEstimate(answers.NumberOrNothing):
 
 @dataclass(frozen=True)
 class SketchState:
-    """What is public of a sketch: whether it was charged (`paid`), after which all its answers are free."""
+    """What is public of a sketch: its parameters, and whether it was charged (`paid`). Then all answers are free."""
 
     distinct: Distinct
     paid: bool
@@ -71,9 +71,9 @@ class SketchState:
 
 @dataclass(frozen=True)
 class Line:
-    """A sketch and what was done with it: secret state, its repr shows public parameters only.
+    """The secret state of a sketch. Its repr shows public parameters only.
 
-    `seen` is the dataset's version when rows were last read (-1: never), `paid` whether the line was charged.
+    `seen` is the dataset's version when rows were last read (-1: never), `paid` whether the sketch was charged.
     """
 
     sketch: Phantoms
@@ -82,8 +82,7 @@ class Line:
     mark: Mark | None = None
 
     def reading(self, reader: ElementReading, version: int, source: noise.Source) -> "Line":
-        """With the rows up to this version. Rows that arrive after an outcome was published come under a fresh dummy
-        elements."""
+        """The state with the rows up to this version. Rows that arrive later are added under fresh dummy elements."""
         words, mark = reader.words(self.sketch.key, self.mark)
         sketch = self.sketch if self.seen < 0 else self.sketch.veil(source)
         return replace(self, sketch=sketch.update(words), seen=version, mark=mark)
@@ -140,20 +139,20 @@ class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
 
     @cached_property
     def elements(self) -> Elements:
-        """What is counted."""
+        """The elements that are counted."""
         return Elements(self.of, Predicate.of(self.where), self.max_groups_per_unit, self.assumed_groups_per_unit)
 
     @property
     def event(self) -> Event:
-        """What all answers about the sketch together may reveal about one unit."""
+        """The event of all answers of the sketch together, for one unit."""
         return Extendable(self.epsilon)
 
     def distinct(self, neighbor_relation: NeighborRelation) -> Distinct:
-        """The parameters of the sketch, its epsilon for one element being the unit's share."""
+        """The parameters of the sketch; epsilon is split evenly among the elements of a unit."""
         return Distinct(Fraction(self.epsilon) / self.elements.reach(neighbor_relation), self.registers)
 
     def reads(self, rows: Rows) -> Sequence[Reading]:
-        """The elements, in any number of parts."""
+        """The reading of the elements; `InvalidQuery` for rows that are no table."""
         if not isinstance(rows, RowTable):
             raise InvalidQuery("only a table has distinct elements to sketch")
         return [rows.elements(self.elements)]
@@ -194,7 +193,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
 
     @cached_property
     def opened(self) -> DistinctSketch:
-        """The opening."""
+        """The call that opened the sketch."""
         return DistinctSketch.recorded(self._terms)
 
     @cached_property
@@ -207,7 +206,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         return self._estimate(exact(above, "above"), version, self.state.paid)
 
     def recorded(self, body: Json) -> Plan[DistinctEstimate]:
-        """Of which rows it was asked, and whether that was paid, changes nothing in the answer."""
+        """The version, and whether the sketch was paid, do not change a stored answer."""
         return self._estimate(exact(body["above"], "above"), 0, False)
 
     def _estimate(self, above: Fraction, version: int, paid: bool) -> Plan[DistinctEstimate]:
@@ -218,7 +217,7 @@ class SketchRun(RunKind[DistinctEstimate, SketchState]):
         free (docs/theory/growing.md). Where the filter charges hit or miss, the first question is charged and none
         after it.
 
-        `version` is that of the dataset before the rows are read, `paid` what the ledger last said about the sketch.
+        `version` is that of the dataset before the rows are read, `paid` whether the sketch was charged by then.
         """
         opened = self.opened
 

@@ -69,7 +69,7 @@ class SyntheticHistogram(Answer):
 
     @property
     def value(self) -> tuple[MeasuredQuery, ...]:
-        """What was published of the rows: the rounds."""
+        """The rounds, which are all that was published of the rows."""
         return self.rounds
 
     def share(self, where: AskedShare) -> float:
@@ -86,12 +86,12 @@ class SyntheticHistogram(Answer):
         )
 
     def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
-        """Where the proportion of the rows lies: of all queries it was made for together, with probability 0.95,
-        whatever the data. None for any other condition, of which nothing is promised."""
+        """The interval of the true proportion. All queries it was made for are in theirs together with probability
+        0.95, whatever the data. None for any other condition, for which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
 
     def histogram(self) -> NDArray[np.float64]:
-        """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
+        """The proportion of the rows in each cell: one axis for each column, the missing cell last. The sum is 1."""
         return self._weights.shares().reshape(self.universe.shape)
 
     def figures(self) -> dict[str, Any]:
@@ -109,12 +109,12 @@ class SyntheticHistogram(Answer):
         return mwem.weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the weights, which follow from all else."""
+        """The fields without the cached weights, which follow from the rest."""
         return {name: part for name, part in super().__getstate__().items() if name != "_weights"}
 
 
 class _Cells:
-    """The cells of queries; those that were looked up are kept."""
+    """The cells of queries, cached."""
 
     def __init__(self, universe: axes.Universe, schema: Schema, queries: Sequence[LinearPart]) -> None:
         self.shape = matrix(universe)
@@ -128,7 +128,7 @@ class _Cells:
 
 
 class _Answering(_Cells):
-    """Also answers all queries from weights."""
+    """The same, and the proportions of all queries from weights."""
 
     def __init__(self, counted: universe_counts.CellQueries, queries: Sequence[LinearPart]) -> None:
         super().__init__(counted.universe, counted.schema, queries)
@@ -178,7 +178,7 @@ class MWEM(Call[SyntheticHistogram]):
 
 
 def histogram_plan(call: MWEM, neighbor_relation: NeighborRelation) -> Plan[SyntheticHistogram]:
-    """All rounds of MwemRounds at once.
+    """The plan of all rounds of MWEM at once.
 
     Neighbours differ in one row, so each count by 1 at most; their number is public. Everything but counts and picks is
     a function of the answer: the histogram is made anew from it, bit by bit the same, whenever it is presented.
@@ -276,7 +276,7 @@ class Workload:
 
     @cached_property
     def asked(self) -> tuple[Count | CellWeights, ...]:
-        """What is counted for each query, or what the cells weigh in a linear one."""
+        """The count for each condition, or the weights of the cells for a linear query."""
         universe, schema = self.universe, self.schema
         return tuple(
             query.weights(universe, schema) if isinstance(query, Linear) else located(universe, schema, query)[1]
@@ -285,12 +285,12 @@ class Workload:
 
     @property
     def counts(self) -> list[Count]:
-        """What is counted for the conditions among them."""
+        """The counts of the conditions among the queries."""
         return [asked for asked in self.asked if isinstance(asked, Count)]
 
     @cached_property
     def grid(self) -> int:
-        """In how many steps a row is counted: 1 without linear queries."""
+        """The number of steps in which a row is counted: 1 without linear queries."""
         return math.lcm(*(asked.grid for asked in self.asked if isinstance(asked, CellWeights)))
 
     @cached_property
@@ -301,7 +301,7 @@ class Workload:
         )
 
     def _held(self, place: int) -> NDArray[Any]:
-        """What each cell adds to a query: flags, or steps where there are linear queries."""
+        """What each cell adds to a query: flags, or steps of the grid where there are linear queries."""
         query = self.queries[place]
         if isinstance(query, Linear):
             found = query.weights(self.universe, self.schema)
@@ -310,7 +310,7 @@ class Workload:
         return flags if self.grid == 1 else flags * np.int64(self.grid)
 
     def readings(self, rows: Rows) -> list[Reading]:
-        """What is read for each query."""
+        """The reading of each query."""
         counts = iter(self.counts)
         return [
             universe_counts.WeightReader(rows, self.universe, query)
@@ -320,7 +320,7 @@ class Workload:
         ]
 
     def steps(self, read: Sequence[Any]) -> list[int]:
-        """What was read, in steps of `1/grid` of a row."""
+        """The exact answers that were read, in steps of `1/grid` of a row."""
         return [
             value.steps * (self.grid // value.grid)
             if isinstance(value, universe_counts.RowSum)
@@ -334,7 +334,7 @@ class Workload:
         return light and len(self.queries) * rows * self.grid <= QUICK and self.classes.feasible(rows, QUICK)
 
     def check(self, rows: int, measure: small_database.Measure) -> None:
-        """Refuse this many rows where they cannot be, and say how many databases there would be."""
+        """Refuse databases of this many rows if there are too many to examine; the error has their number."""
         if rows > LONGEST:
             raise InvalidQuery(f"a small database has at most {LONGEST:,} rows; or use {INSTEAD}")
         if len(self.queries) * rows * self.grid > MOST_SCORES:
@@ -357,7 +357,7 @@ class Workload:
             )
 
     def law(self, rows: int, measure: small_database.Measure, concentrated: bool = False) -> schedules.Law:
-        """How accurate SmallDB with this many rows is."""
+        """The accuracy of SmallDB with this many rows."""
         return synthesis.small_database_law(
             rows=rows,
             queries=len(self.queries),
@@ -420,8 +420,8 @@ class SyntheticDatabase(Answer):
         )
 
     def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
-        """Where the proportion of the rows lies: of all queries it was made for together, with probability 0.95,
-        whatever the data. None for any other condition, of which nothing is promised."""
+        """The interval of the true proportion. All queries it was made for are in theirs together with probability
+        0.95, whatever the data. None for any other condition, for which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
 
     def table(self, *, seed: int = 0) -> pa.Table:
@@ -488,7 +488,7 @@ def database_plan(
     concentrated: bool = False,
     size: int | None = None,
 ) -> Plan[SyntheticDatabase]:
-    """The exponential mechanism over all databases of `rows` rows, which the call says or were best.
+    """The plan of the exponential mechanism over all databases of `rows` rows.
 
     It costs the lower of `Pure(epsilon)` and (epsilon^2/8)-zCDP; `concentrated` claims the second alone. Neighbours
     differ in one row, so each count by 1; their number is public. `size`, if it is known, is for the shortfall of

@@ -44,7 +44,7 @@ from chary.numbers import Number, exact, positive, work_out
 # A value that is reported again only when it has changed, by a two-sided optimal threshold test against the last one
 # that was reported.
 
-# An answer that did not change covers the truth but for this many of all times: half of what an error bar leaves out.
+# The share of all times at which an unchanged answer is farther from the truth than its error bar: half of 5 %.
 _MISSED: Final = Fraction(1, 40)
 
 
@@ -77,7 +77,7 @@ def changed(
         if answer["hit"]:
             bar = forecast.error_bar((noise, grid))
             return Tracked(number, value, True, bar, publication=published(noise, query, neighbor_relation))
-        # How many steps from the prior a value may be, but for a part of all times, without being told anew.
+        # Beyond this distance from the prior a value is reported as changed, but for the share `_MISSED` of all times.
         return Tracked(number, value, False, float(max(0, far.table.miss_reach(_MISSED) - 1) * grid))
 
     def foretold() -> forecast.Forecast:
@@ -169,7 +169,7 @@ class OnChange(FreshlyValued[Tracked]):
 
 
 def run_again(call: OnChange, algorithm: Algorithm, prior: Any) -> Plan[Tracked]:
-    """The same algorithm once more; which outcome was the prior is reported by the answer, not by the question."""
+    """Another run of the algorithm, with the last outcome as its prior, which the stored question does not contain."""
     work_out(algorithm.size)  # refuses a rho, which the second time could have no prior
     target = EVERYTHING if prior is UNSAID else not_prior(algorithm, prior)
 
@@ -219,7 +219,7 @@ def rounded(
     return Plan(call.kind, body, Targeted(epsilon), run, present, reading(query), forecast=foretold, size=size)
 
 
-# What is said of a threshold beside the query, from whose type that of the answer follows.
+# The options of a test beside its query, for type checkers: the type of the query decides that of the answer.
 
 
 class Terms(TypedDict, total=False):
@@ -247,9 +247,10 @@ _ALONE: Final = PerHit()
 
 
 class Asked(NamedTuple):
-    """What is read of a question, the noise of its value, its threshold in steps, how it is tested, its text.
+    """A question as it is tested: the queries that are read, the noise of the value, the threshold in steps, how the
+    test is made, and the stored text.
 
-    All of it is public, so it is kept for the next time the same is asked by Laplace noise.
+    All of it is public. For Laplace noise it is cached, since the same question is asked again and again.
     """
 
     parts: tuple[Query, ...]
@@ -403,7 +404,7 @@ def released_if(call: ReleaseIf[Any], spine: Spine, asked: Asked) -> Plan[Condit
 
 @lru_cache(maxsize=plan.KEPT)
 def asked_release(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
-    """By Laplace noise; refuses a question that has no noise."""
+    """The conditional release of a query by Laplace noise; refuses a query for which there is no noise."""
     drawn = releases.noises(query, neighbor_relation, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else forecast.error_bar((drawn[0], query.grid))
     threshold, law = steps_at_least(above, step_of(query)), TestLaw.laplace(drawn[0], epsilon)
@@ -412,7 +413,7 @@ def asked_release(query: Question, neighbor_relation: NeighborRelation, above: F
 
 
 def _body(query: Question, above: Number, epsilon: Number, bar: float | None) -> Json:
-    """A revision knows nothing but what is written here."""
+    """The stored body. A later revision is made from it alone."""
     return plan.threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
 
 
@@ -472,7 +473,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
 
 @dataclass(frozen=True)
 class Tested(YesOrNo):
-    """Whether the query is at or above the threshold, up to noise; as a condition it is its `value`."""
+    """Whether the query is at or above the threshold, up to noise. Its truth value (`bool`) is `value`."""
 
     @property
     def hit(self) -> bool:
@@ -527,7 +528,7 @@ class ThresholdTest(Threshold[AnsweredT]):
 
 
 def tested_once(call: ThresholdTest[Any], spine: Spine, asked: Asked) -> Plan[Tested]:
-    """One test, of which is reported whether it hit."""
+    """One test, whose answer is whether it hit."""
     tests = asked.law.machine(asked.threshold, None)
 
     def run(data: Data) -> Result:
@@ -550,7 +551,7 @@ def _tell(answer: Json, number: int) -> Tested:
 
 @lru_cache(maxsize=plan.KEPT)
 def asked_test(query: Question, neighbor_relation: NeighborRelation, above: Fraction, epsilon: Fraction) -> Asked:
-    """By Laplace noise; refuses a mean that cannot be shifted by this threshold, and noise out of range."""
+    """The test of a query by Laplace noise; refuses a mean that this threshold cannot shift, and noise out of range."""
     read, threshold = tested_query(query, neighbor_relation, above)
     noise = plan.laplace_for_each(read, neighbor_relation, epsilon)
     text = plan.ENCODER.encode(plan.threshold_body(query, above, epsilon))
@@ -558,7 +559,7 @@ def asked_test(query: Question, neighbor_relation: NeighborRelation, above: Frac
 
 
 def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fraction) -> tuple[Query, int]:
-    """What is read instead of the question, and its threshold in steps."""
+    """The query that is read, and its threshold in steps; a mean is read as its differences from the threshold."""
     if isinstance(query, Mean):
         query.parts(neighbor_relation)  # refuses a mean without a limit on rows, in the words of a mean
         return query.shifted(above), 0
@@ -568,7 +569,7 @@ def tested_query(query: Question, neighbor_relation: NeighborRelation, above: Fr
 # Many tests at once: one for each group of a query, in order and in one scan.
 
 
-# Under which kind ledgers hold the release of the groups that are above a threshold (`stored.current_kind`).
+# The kind under which ledgers store the release of groups above a threshold (`stored.current_kind`).
 _WATCH: Final = "watch"
 
 
@@ -609,8 +610,8 @@ def in_order(
 ) -> Plan[AnswerT]:
     """Tests by one distribution, of what is read, in order; neighbours differ in at most `parts` of them.
 
-    `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. Noise that decides
-    what is a hit is no value of a call that asks for none: it is not published.
+    `query` has the sensitivity and the grid of all. It halts right after the last hit that is paid. The noisy values
+    that decide hits are published only where the call has values.
     """
 
     def run(data: Data) -> Result:

@@ -68,7 +68,7 @@ class WeightedAnswer(Answer):
 
     @property
     def inference(self) -> None:
-        """What is known of it is its interval alone."""
+        """None: only its interval is known."""
 
     @property
     def hit(self) -> bool:
@@ -177,7 +177,7 @@ class HistogramState(ABC):
         """The number of hard queries that are left, and the accuracy of this many answers now."""
 
     def _figures(self, held: histograms.Held, size: int, queries: int, left: int | None) -> dict[str, Any]:
-        """What both forms report, with this many hard queries left."""
+        """The figures of both kinds of quote, with this many hard queries left."""
         law, epsilon = self._law, self._law.now(held, size)[0].get("epsilon")
         return {
             "hard": held.hard,
@@ -190,11 +190,11 @@ class HistogramState(ABC):
         }
 
     def promised(self) -> str:
-        """What easy answers are within from now on, in words; with a warning where that is more than alpha."""
+        """The error of easy answers from now on, in words, with a warning where it is more than alpha."""
         return self._law.promised(self._held(), self._size())
 
     def _held(self) -> histograms.Held:
-        """What is kept next to the opening."""
+        """The state stored with the opening."""
         return self._law.kept.load(self._secret())
 
     def _size(self) -> int:
@@ -207,25 +207,25 @@ class HistogramState(ABC):
 
     @property
     def size(self) -> int:
-        """Of how many rows shares are: of those of now, or of as many as were stated."""
+        """The number of rows that proportions refer to: the present number, or the one that was stated."""
         return self._law.rows_of(self._spine.rows)
 
     def estimate(self, where: AskedShare) -> float:
-        """The histogram's share, unchecked: free, and no data but the public size are read."""
+        """The histogram's proportion, not verified: free, and nothing but the public size is read."""
         return self.alone(self.asked(where)).share
 
     def alone(self, asked: histograms.ShareQuestion) -> WeightedAnswer:
-        """What the histogram says without being checked."""
+        """The histogram's answer, not verified."""
         with self._memory.at(self.changes) as weights:
             return WeightedAnswer(self.call, weights.share(asked.cells, asked.size), False, False, None)
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What each hard answer did, and what else it was taught, in order; all of it is public."""
+        """The changes by hard answers and by lessons, in order; all of them are public."""
         return self._held().changes
 
     def histogram(self) -> NDArray[np.float64]:
-        """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
+        """The proportion of the rows in each cell: one axis for each column, the missing cell last. The sum is 1."""
         with self._memory.at(self.changes) as weights:
             return weights.shares(self.size).reshape(self.universe.shape)
 
@@ -284,7 +284,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
     @property
     @abstractmethod
     def law(self) -> histograms.HistogramLaw:
-        """What it was opened with."""
+        """The terms with which it was opened."""
 
     @cached_property
     def memory(self) -> histograms.HistogramMemory:
@@ -300,13 +300,13 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
     @abstractmethod
     def planned(self, asked: histograms.ShareQuestion) -> Plan[WeightedAnswer]:
-        """The plan of a question that was validated."""
+        """The plan of a validated question."""
 
     def learn(
         self, where: AskedShare, told: Answer | tuple[Number, Number], *, request: str | None = None
     ) -> WeightedAnswer:
-        """Teach the histogram what is public of the proportion of rows that satisfy the condition, and what it says
-        then.
+        """Teach the histogram a public interval of the proportion of rows that satisfy the condition. Returns its
+        answer after that.
 
         `told` is an answer to that question, such as a release of the count or a hard answer of another histogram. Or
         it is the ends between which the proportion is known to lie. Where the histogram's proportion is outside the
@@ -321,14 +321,14 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         return self._spine.perform(self.lesson(where, told), request)
 
     def lessons(self, *, analyst: str | None = None) -> list[Lesson]:
-        """As in `Taught`; with `analyst`, of the calls of that one alone."""
+        """As in `Taught`; with `analyst`, from the calls of that analyst alone."""
         self._open()
         size = self.state.size
         found = published(self._spine, self.call, size, analyst)
         return [lesson for lesson in found if self._teaches(lesson, size)]
 
     def _teaches(self, lesson: Lesson, size: int) -> bool:
-        """Whether the histogram, which has to be able to say it, would change."""
+        """Whether a lesson would change the histogram; a condition that the universe cannot express does not."""
         try:
             asked = self.state.asked(lesson.where)
         except InvalidQuery:
@@ -351,7 +351,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         )
 
     def lesson(self, where: AskedShare, told: Answer | tuple[Number, Number]) -> Plan[WeightedAnswer]:
-        """What the transaction carries of it."""
+        """The plan of `learn`."""
         asked = self.state.asked(where)
         return self._lesson(asked.text, *ends_of(told, asked.size))
 
@@ -361,7 +361,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         return super().recorded(body)
 
     def _lesson(self, where: str, low: float, high: float) -> Plan[WeightedAnswer]:
-        """What a statement about a proportion does to the histogram, on top of the state that it was based on."""
+        """The plan that brings the histogram's proportion between these ends."""
 
         def run(data: Data) -> Result:
             held = self.law.kept.load(data.secret or b"")
@@ -390,10 +390,10 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
         event: Event,
         **options: Any,
     ) -> Plan[WeightedAnswer]:
-        """One share, checked against the rows.
+        """The plan of a proportion that is verified against the rows.
 
-        What a hard answer does to the histogram follows from what was published. It is stored in the same transaction,
-        on top of the state that the run was based on.
+        The change by a hard answer follows from what was published. It is stored in the same transaction, and only if
+        the state is still the one that the answer was based on.
         """
         law, size = self.law, asked.size
 
@@ -409,7 +409,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
         def present(answer: Json, number: int) -> WeightedAnswer:
             if not answer["hard"]:
-                # No question of the run has a smaller number, so that this is the place of none but it.
+                # All questions of the run have larger numbers than its opening, so no two have the same place.
                 place, rows = number - self.call, answer["size"]
                 error = law.easy_error(answer, place, size=rows, rounding=asked.rounding)
                 return WeightedAnswer(number, answer["share"], False, True, min(1.0, error))
@@ -430,7 +430,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
             return handed_out(self.state.alone(question), self._spine)
 
     def quote(self, *asked: Any, must_verify: bool = False, **options: Any) -> Quote:
-        """With `must_verify`, what may not be checked now is refused; otherwise the histogram answers alone."""
+        """With `must_verify` it refuses what cannot be verified now; otherwise the histogram answers alone."""
         try:
             return replace(super().quote(*asked, **options), interval=self.state.promised())
         except BudgetExceeded:
@@ -441,7 +441,7 @@ class HistogramRun(Taught, RunKind[WeightedAnswer, HistogramState]):
 
 
 def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, float]:
-    """The proportions of this many rows between which the truth lies, by an answer or two ends.
+    """The interval of a proportion of this many rows, from an answer or from two ends.
 
     Errors: `InvalidParameter` for an answer without an interval, or ends that are no shares.
 
@@ -459,8 +459,8 @@ def ends_of(told: Answer | tuple[Number, Number], size: int) -> tuple[float, flo
 
 
 def _opened(said: "PMW", spine: Spine, law: histograms.HistogramLaw, told: Json, **options: Any) -> Plan[int]:
-    """The plan of an opening that says this: nothing is read but the public size, and what is public of the histogram
-    from which this one starts."""
+    """The plan of an opening. It reads nothing but the public size, and the public state of the histogram from which
+    this one starts."""
     begun = _begun(said, spine, law)
 
     def checked(rows: Rows) -> Sequence[Reading]:
@@ -481,7 +481,7 @@ def _opened(said: "PMW", spine: Spine, law: histograms.HistogramLaw, told: Json,
 
 
 def _begun(said: "PMW", spine: Spine, law: histograms.HistogramLaw) -> Callable[[], histograms.Held]:
-    """What is held of a new histogram, where the one that it starts from stands when this is called."""
+    """A function that makes the first state, from that of the warm start's histogram when it is called."""
     source = None if said.warm_start is None else _warm_source(said, spine)
 
     def begun() -> histograms.Held:
@@ -492,7 +492,7 @@ def _begun(said: "PMW", spine: Spine, law: histograms.HistogramLaw) -> Callable[
 
 
 def _warm_source(said: "PMW", spine: Spine) -> "HistogramRun":
-    """The histogram of that call, in whatever blocks; `NotWithheld` where it opened none that may be taken over."""
+    """The histogram that `warm_start` names, in whatever blocks; `NotWithheld` where that call opened none."""
     stored = numbered(spine, said.warm_start or 0)
     found = run_of(stored.kind) if stored.kind in run_kinds() else None
     if found is None or not issubclass(found, HistogramRun) or stored.dataset != spine.dataset:
@@ -505,7 +505,7 @@ def _warm_source(said: "PMW", spine: Spine) -> "HistogramRun":
 
 
 def _size_now(said: "PMW", spine: Spine) -> int:
-    """The rows that shares are of: all, whose number is public, or as many as were stated."""
+    """The number of rows that proportions refer to: the public number, or the one that was stated."""
     near = spine.rows.neighbor_relation
     if series.has_public_size(near) and said.rows is not None:
         raise InvalidParameter("the number of rows is public here: leave rows= out")
@@ -524,13 +524,13 @@ def _size_now(said: "PMW", spine: Spine) -> int:
 
 # Public histograms whose hard answers are charged one by one, or paid for once: opening one, and going on with it.
 
-# Between these the largest call of which this many fit is looked for; smaller ones are no use to anybody.
+# The range in which the largest epsilon per call is searched; a smaller one would be useless.
 LARGEST_EPSILON, SMALLEST_EPSILON = 10.0, 1e-12
 _TOLD: Final = (
     "hits=60 (for the whole budget), price= (the fraction of the budget for one), tests=1000 (all within alpha/3), or "
     "epsilon= for Laplace noise"
 )
-# What is said of one that is prepaid alone, and what of one that is not.
+# Options that only a prepaid histogram takes, and those that only one which pays by hits takes.
 _OF_ROUNDS: Final = ("rho", "delta", "exponent", "constants", "rounds")
 _OF_HITS: Final = ("hits", "follow_size", "price", "tests", "confidence", "value", "warm_start")
 
@@ -612,7 +612,7 @@ class PMW(Opening[HistogramRun]):
 
     @property
     def _other(self) -> tuple[str, ...]:
-        """What is said of the other form alone."""
+        """The options that only the other form takes."""
         return _OF_HITS if self.prepaid else _OF_ROUNDS
 
     def prepaid_law(self, neighbor_relation: NeighborRelation, size: int) -> histograms.PrepaidPMWLaw:
@@ -623,7 +623,7 @@ class PMW(Opening[HistogramRun]):
         return histograms.PrepaidPMWLaw(universe, rule, size, rounds, neighbor_relation, **self._said_of_start)
 
     def law(self, filter_: Filter, neighbor_relation: NeighborRelation, size: int) -> histograms.PMWLaw:
-        """The same of one whose hard answers are charged one by one, under this filter."""
+        """The terms of a histogram whose hard answers are charged one by one, under this filter."""
         only_sharp = any(said is not None for said in (self.price, self.tests, self.value))
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or only_sharp):
             return self.sharply(self.terms(filter_.for_sharp_tests("give epsilon= for Laplace noise"), size), size)
@@ -631,7 +631,7 @@ class PMW(Opening[HistogramRun]):
         return self._law(histograms.LaplaceHits(neighbor_relation, Fraction(usual)), size)
 
     def sharply(self, terms: sharp.HitTerms, size: int) -> histograms.PMWLaw:
-        """The same with a cost that is known: it may have been found in floats, so it is never found anew."""
+        """The same with a stored cost of a hit. It was found in floats, so it must not be computed again."""
         return self._law(histograms.SharpHits(terms, sharp.Wanted.said(self)), size)
 
     def _law(self, hits: histograms.Hits, size: int) -> histograms.PMWLaw:
@@ -644,7 +644,7 @@ class PMW(Opening[HistogramRun]):
 
     @property
     def _said_of_start(self) -> dict[str, Any]:
-        """Whether its size is a stated one, and whether it starts from another histogram."""
+        """Whether its number of rows was stated, and whether it starts from another histogram."""
         return {"stated": self.rows is not None, "warm": self.warm_start is not None}
 
     def plan(self, spine: Spine) -> Plan[Any]:
@@ -669,7 +669,7 @@ class PMW(Opening[HistogramRun]):
     def question_body(self) -> Json:
         told = super().question_body()
         told = {name: said for name, said in told.items() if name not in self._other}
-        # The parts of the universe stand beside the others.
+        # Ledgers store the parts of the universe at the top level.
         told |= told.pop("universe")
         if self.prepaid:
             return told | {"rounds": self.rounds}

@@ -41,7 +41,7 @@ class Widen(Call[Any]):
     a candidate that `failed`.
     """
 
-    # A condition is code, which no command line can say.
+    # A condition is code, which no command line can give.
     stated = "above"
     held: Whole
     _: KW_ONLY
@@ -64,7 +64,7 @@ class Widen(Call[Any]):
         return known.widened(self, earlier.question, spine)
 
 
-# An extension of an earlier target, whose calls have one hit together.
+# The calls that extend one target have one hit together, which is what is charged.
 EXTENDS: Final = PerHit(adds_up=False, extends=True)
 
 
@@ -77,10 +77,10 @@ def extension(
     check: Callable[[bytes], None] | None = None,
     cost: PerHit = EXTENDS,
 ) -> Plan[AnswerT]:
-    """How the outcome is published of a call whose public body is `original`; ledgers hold it under this kind.
+    """The plan that publishes the stored outcome of the call with the body `original`; ledgers store it as this kind.
 
-    It reads only the stored outcome, and is free where the filter charged the first call hit or miss. `check` refuses
-    what that outcome rules out.
+    It reads no rows, and is free where the filter charged the first call hit or miss. `check` refuses what the stored
+    outcome rules out.
     """
 
     def holds(secret: bytes | None) -> None:
