@@ -527,7 +527,7 @@ def counts(prices: Mapping[str, Price]) -> bool:
 # Ledgers store the two under kinds of their own.
 CALL: Final = "best_of_call"
 ASK: Final = "best_of_ask"
-_WORDS: Final = {"prior", "target", "q", "hit"}
+_WORDS: Final = {"prior", "target", "hit"}
 _RACED: Final = "race an algorithm, or a call with one outcome, such as ThresholdTest, Choose or Quantile"
 # Values that stand for a withheld or unclear outcome, and that may also be ordinary outcomes.
 _TOLD_TWICE: Final = (None, BOUNDARY)
@@ -564,7 +564,8 @@ def _dearest(prices: Mapping[str, Price]) -> Price:
 
 
 def _aim(call: Call[Any], inner: Plan[Any], said: Json, spine: Spine) -> Aim:
-    if set(said) - _WORDS or len(set(said) - {"q"}) > 1:
+    named = set(said) - {"q"}
+    if named - _WORDS or len(named) > 1 or (said and not named):
         raise InvalidParameter(_SAY)
     if not said and inner.cost.parts > 1:
         raise InvalidParameter("neighbours can differ in several outcomes of this call: say a prior of each target")
@@ -574,24 +575,10 @@ def _aim(call: Call[Any], inner: Plan[Any], said: Json, spine: Spine) -> Aim:
     if isinstance(brought, Call) and set(said) != {"prior"}:  # no caller states a q of it
         raise InvalidParameter("this call is raced by its own target, {}, or where it has an epsilon by a prior")
     algorithm = private(brought, spine)
-    target = _target(algorithm, **said)
-    return Aim(target, target.event_by_laws(algorithm))
-
-
-def _target(
-    algorithm: algorithms.Algorithm,
-    prior: Any = algorithms.UNSAID,
-    target: Any = None,
-    q: Number | None = None,
-    hit: algorithms.When | None = None,
-) -> algorithms.Target:
-    if target is not None:
-        return algorithms.listed(algorithm, tuple(target), q)
-    if isinstance(hit, algorithms.When):
-        return algorithms.conditional(algorithm, hit, q)
-    if prior is algorithms.UNSAID:
+    target = RunAlgorithm(algorithm, **said).hits(algorithm)
+    if target is algorithms.EVERYTHING:
         raise InvalidParameter(_SAY)
-    return algorithms.not_prior(algorithm, prior, q)
+    return Aim(target, target.event_by_laws(algorithm))
 
 
 # Several targets counted side by side; only the one that was hit least is paid ([TCT] section 2.5, Lemma 2.7).

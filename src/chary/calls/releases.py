@@ -17,7 +17,7 @@ from chary.calls import answers, fields, linear
 from chary.calls.call import Call, Shorthand, call
 from chary.core import plan
 from chary.core.forecast import Forecast, error_bar
-from chary.core.plan import Data, Json, PerHit, Plan, Question, Result, Size, natural, naturals, reading
+from chary.core.plan import Data, Json, PerHit, Plan, Question, Result, Size, naturals, reading
 from chary.core.transaction import Spine
 from chary.data import Mean, NeighborRelation, Neighbors, Query, count, histogram
 from chary.data.queries import bodies, overlap
@@ -280,11 +280,7 @@ def _values(query: Query, neighbor_relation: NeighborRelation, noise: Additive) 
         return Result({"noisy": [[int(value) for value in noise.apply(data.integers(), data.source)]]}, 0, 0)
 
     def present(answer: Json, number: int) -> Noisy:
-        values = naturals(answer["noisy"][0], query.grid)
-        told = answers.published(noise, query, neighbor_relation)
-        if query.keys is None:
-            return NoisyNumber(number, values[0], bar, told=told)
-        return NoisyNumbers(number, query.columns, tuple(query.keys), tuple(values), bar, told=told)
+        return _part(query, noise, answer["noisy"][0], neighbor_relation, number)
 
     return noise.event(), run, present, lambda: Forecast(error_bar=bar)
 
@@ -364,6 +360,7 @@ def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
 # Histograms over public bins, and marginals: counts for each combination of public values of several columns.
 
 MOST_CELLS: Final = 1_000_000
+_LIMITS: Final = ("max_groups_per_unit", "assumed_groups_per_unit")
 
 
 @call("histogram", subject="numbers")
@@ -387,10 +384,7 @@ class Histogram(Shorthand[NoisyNumbers]):
     assumed_groups_per_unit: fields.Whole | None = None
 
     def stands_for(self) -> Release[NoisyNumbers]:
-        limits = {
-            "max_groups_per_unit": self.max_groups_per_unit,
-            "assumed_groups_per_unit": self.assumed_groups_per_unit,
-        }
+        limits = {name: getattr(self, name) for name in _LIMITS}
         query = histogram(self.column, bins=self.bins, where=self.where, outside=self.outside, **limits)
         return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
@@ -417,10 +411,7 @@ class Marginal(Shorthand[NoisyNumbers]):
         combinations(self.columns)
 
     def stands_for(self) -> Release[NoisyNumbers]:
-        limits = {
-            "max_groups_per_unit": self.max_groups_per_unit,
-            "assumed_groups_per_unit": self.assumed_groups_per_unit,
-        }
+        limits = {name: getattr(self, name) for name in _LIMITS}
         query = count(self.where).by(list(self.columns), combinations(self.columns), **limits)
         return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta)
 
@@ -601,8 +592,9 @@ def _foretold(queries: Sequence[Query], drawn: Sequence[Additive]) -> str:
 def _part(
     query: Query, drawn: Additive, noisy: Sequence[int], neighbor_relation: NeighborRelation, call: int
 ) -> NoisyNumber | NoisyNumbers:
-    told, bar = answers.published(drawn, query, neighbor_relation), float(drawn.error_bar() * query.grid)
-    values = tuple(natural(steps, query.grid) for steps in noisy)
+    """The answer to one query with this noise, from its noisy values in steps."""
+    told, bar = answers.published(drawn, query, neighbor_relation), error_bar((drawn, query.grid))
+    values = tuple(naturals(noisy, query.grid))
     if query.keys is None:
         return NoisyNumber(call, values[0], bar, told=told)
     return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)

@@ -93,7 +93,7 @@ class ScheduledRun(Answer):
 
 
 def run_of(box: BlackBox, neighbor_relation: NeighborRelation, runs: ScheduleRuns, first: int, last: int) -> Plan[Any]:
-    """The plan of a run with the fractions of runs `first` to `last`; `InvalidParameter` if it costs more than these."""
+    """The plan of a run with the fractions of runs `first` to `last`; refuses one that costs more than these."""
     epsilon = runs.epsilon_down(first, last)
     made = box.of_run(last).plan(epsilon, neighbor_relation)
     if made.state is not None or made.cost.parts != 1 or made.event.delta or not _within(made.event, epsilon, runs):

@@ -155,8 +155,10 @@ _BESIDE: Final = 32
 Pairs = dict[int, tuple[Any, Any]]
 
 
-def reselection(widen: Widen, original: Json) -> Plan[Selected]:
+def reselection(widen: Widen, original: Json, name: str) -> Plan[Selected]:
     """The plan that publishes the withheld outcomes of a selection, with this body, that meet the condition now."""
+    if "room" not in original:
+        raise NotWithheld(f"call {widen.held} withholds no outcomes: {name} keeps them with room= only")
     names, parts = [each["algorithm"] for each in original["candidates"]], original["parallel"]
 
     def run(data: Data) -> Result:
@@ -287,9 +289,7 @@ class TopK(Call[Ranking]):
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
-        if "room" not in original:
-            raise NotWithheld(f"call {widen.held} withholds no outcomes: a list of the best keeps them with room= only")
-        return reselection(widen, original)
+        return reselection(widen, original, "a list of the best")
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -649,9 +649,7 @@ class Select(sharp.Valued[Selected]):
 
     @classmethod
     def widened(cls, widen: Widen, original: Json, spine: Spine) -> Plan[Selected]:
-        if "room" not in original:
-            raise NotWithheld(f"call {widen.held} withholds no outcomes: a selection keeps them with room= only")
-        return reselection(widen, original)
+        return reselection(widen, original, "a selection")
 
 
 def _counted(candidates: Any) -> bool:
