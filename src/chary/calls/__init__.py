@@ -4,170 +4,117 @@
 `kinds` lists all of them.
 """
 
-from chary.answers import Answer, NoisyNumber, NoisyNumbers, Table
-from chary.calls.alerts import Alert, AlertAnswer, AlertAnswers
-from chary.calls.algorithm import Algorithm, ScoreFunction, When
-from chary.calls.answers import (
-    Chosen,
-    ChosenKey,
-    Classified,
-    Conditional,
-    Coverage,
-    NumberOrNothing,
-    Outcome,
-    Pair,
-    RaceOutcome,
-    Ranking,
-    Selected,
-    TestedKeys,
-    Tracked,
-    WatchResult,
-    YesOrNo,
-)
-from chary.calls.boundaries import Boundary, Classify
-from chary.calls.call import Call, kinds, read
-from chary.calls.choices import (
-    Agreed,
-    Agreement,
-    Choose,
-    ExponentialMechanism,
-    Label,
-    Labelled,
-    Majority,
-    MostCommon,
-    Proportion,
-    Winner,
-)
-from chary.calls.compute import Disclosure, MultiTarget, PublishIf, RunAlgorithm
-from chary.calls.continual import ContinualCount, RunningCount, RunningCounts
-from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThreshold, SelfReporting
-from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
-from chary.calls.history import Lesson
-from chary.calls.individual import IndividualTests, LivingCount
-from chary.calls.linear import LinearAnswers, MatrixMechanism
-from chary.calls.local_reports import RandomizedCounts, RandomizedTable, RandomizedValues
-from chary.calls.moments import Components, LinearRegression, PrincipalComponents, Regression
-from chary.calls.prepaid_tests import AgreedTest, AgreedWatch, PrepaidTests, SparseTest, SparseVector, SparseWatch
-from chary.calls.quantiles import GroupQuantiles, Quantile, QuantileAnswer, QuantileAnswers
-from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
-from chary.calls.run import KeyedRun, Run
-from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
-from chary.calls.selection import Greedy, Select, TopK
-from chary.calls.sketch import DistinctEstimate, DistinctSketch
-from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
-from chary.calls.thresholds import OnChange, ReleaseIf, Tested, ThresholdTest
-from chary.calls.weights import PMW, HistogramRun, SparseWeightsQuote, WeightedAnswer, WeightsQuote
-from chary.calls.withheld import Widen
+import inspect
 
-__all__ = [
-    "MWEM",
-    "PMW",
-    "Agreed",
-    "AgreedTest",
-    "AgreedWatch",
-    "Agreement",
-    "Alert",
-    "AlertAnswer",
-    "AlertAnswers",
-    "Algorithm",
-    "AllAbove",
-    "Answer",
-    "BlackBox",
-    "Boundary",
-    "Call",
-    "Choose",
-    "Chosen",
-    "ChosenKey",
-    "Classified",
-    "Classify",
-    "Components",
-    "Conditional",
-    "ContinualCount",
-    "Coverage",
-    "Disclosure",
-    "DistinctEstimate",
-    "DistinctSketch",
-    "ExponentialMechanism",
-    "FirstAbove",
-    "GaussianAboveThreshold",
-    "Greedy",
-    "GroupQuantiles",
-    "GrowingAccuracy",
-    "GrowingRound",
-    "GrowingRun",
-    "GrowingTest",
-    "GrowingTests",
-    "Histogram",
-    "HistogramRun",
-    "IndividualTests",
-    "KeyedRun",
-    "Label",
-    "Labelled",
-    "Lesson",
-    "LinearAnswers",
-    "LinearRegression",
-    "LivingCount",
-    "Majority",
-    "Marginal",
-    "MatrixMechanism",
-    "MeasuredQuery",
-    "MostCommon",
-    "MultiTarget",
-    "NoisyAnswers",
-    "NoisyNumber",
-    "NoisyNumbers",
-    "NumberOrNothing",
-    "OnChange",
-    "OpenRound",
-    "Outcome",
-    "Pair",
-    "PlannedRun",
-    "PrepaidTests",
-    "PrincipalComponents",
-    "Proportion",
-    "PublishIf",
-    "Quantile",
-    "QuantileAnswer",
-    "QuantileAnswers",
-    "RaceOutcome",
-    "RandomizedCounts",
-    "RandomizedTable",
-    "RandomizedValues",
-    "Ranking",
-    "Regression",
-    "Release",
-    "ReleaseAll",
-    "ReleaseIf",
-    "Rerun",
-    "Run",
-    "RunAlgorithm",
-    "RunningCount",
-    "RunningCounts",
-    "ScheduledRun",
-    "ScoreFunction",
-    "Select",
-    "Selected",
-    "SelfReporting",
-    "SmallDatabase",
-    "SparseTest",
-    "SparseVector",
-    "SparseWatch",
-    "SparseWeightsQuote",
-    "SyntheticDatabase",
-    "SyntheticHistogram",
-    "Table",
-    "Tested",
-    "TestedKeys",
-    "ThresholdTest",
-    "TopK",
-    "Tracked",
-    "WatchResult",
-    "WeightedAnswer",
-    "WeightsQuote",
-    "When",
-    "Widen",
-    "Winner",
-    "YesOrNo",
-    "kinds",
-    "read",
-]
+from chary.answers import Answer as Answer
+from chary.answers import NoisyNumber as NoisyNumber
+from chary.answers import NoisyNumbers as NoisyNumbers
+from chary.answers import Table as Table
+from chary.calls.alerts import Alert as Alert
+from chary.calls.alerts import AlertAnswer as AlertAnswer
+from chary.calls.alerts import AlertAnswers as AlertAnswers
+from chary.calls.algorithm import Algorithm as Algorithm
+from chary.calls.algorithm import ScoreFunction as ScoreFunction
+from chary.calls.algorithm import When as When
+from chary.calls.answers import Chosen as Chosen
+from chary.calls.answers import ChosenKey as ChosenKey
+from chary.calls.answers import Classified as Classified
+from chary.calls.answers import Conditional as Conditional
+from chary.calls.answers import Coverage as Coverage
+from chary.calls.answers import NumberOrNothing as NumberOrNothing
+from chary.calls.answers import Outcome as Outcome
+from chary.calls.answers import Pair as Pair
+from chary.calls.answers import RaceOutcome as RaceOutcome
+from chary.calls.answers import Ranking as Ranking
+from chary.calls.answers import Selected as Selected
+from chary.calls.answers import TestedKeys as TestedKeys
+from chary.calls.answers import Tracked as Tracked
+from chary.calls.answers import WatchResult as WatchResult
+from chary.calls.answers import YesOrNo as YesOrNo
+from chary.calls.boundaries import Boundary as Boundary
+from chary.calls.boundaries import Classify as Classify
+from chary.calls.call import Call as Call
+from chary.calls.call import kinds as kinds
+from chary.calls.call import read as read
+from chary.calls.choices import Agreed as Agreed
+from chary.calls.choices import Agreement as Agreement
+from chary.calls.choices import Choose as Choose
+from chary.calls.choices import ExponentialMechanism as ExponentialMechanism
+from chary.calls.choices import Label as Label
+from chary.calls.choices import Labelled as Labelled
+from chary.calls.choices import Majority as Majority
+from chary.calls.choices import MostCommon as MostCommon
+from chary.calls.choices import Proportion as Proportion
+from chary.calls.choices import Winner as Winner
+from chary.calls.compute import Disclosure as Disclosure
+from chary.calls.compute import MultiTarget as MultiTarget
+from chary.calls.compute import PublishIf as PublishIf
+from chary.calls.compute import RunAlgorithm as RunAlgorithm
+from chary.calls.continual import ContinualCount as ContinualCount
+from chary.calls.continual import RunningCount as RunningCount
+from chary.calls.continual import RunningCounts as RunningCounts
+from chary.calls.gaussian_runs import AllAbove as AllAbove
+from chary.calls.gaussian_runs import FirstAbove as FirstAbove
+from chary.calls.gaussian_runs import GaussianAboveThreshold as GaussianAboveThreshold
+from chary.calls.gaussian_runs import SelfReporting as SelfReporting
+from chary.calls.growing_tests import GrowingAccuracy as GrowingAccuracy
+from chary.calls.growing_tests import GrowingRound as GrowingRound
+from chary.calls.growing_tests import GrowingRun as GrowingRun
+from chary.calls.growing_tests import GrowingTest as GrowingTest
+from chary.calls.growing_tests import GrowingTests as GrowingTests
+from chary.calls.growing_tests import OpenRound as OpenRound
+from chary.calls.history import Lesson as Lesson
+from chary.calls.individual import IndividualTests as IndividualTests
+from chary.calls.individual import LivingCount as LivingCount
+from chary.calls.linear import LinearAnswers as LinearAnswers
+from chary.calls.linear import MatrixMechanism as MatrixMechanism
+from chary.calls.local_reports import RandomizedCounts as RandomizedCounts
+from chary.calls.local_reports import RandomizedTable as RandomizedTable
+from chary.calls.local_reports import RandomizedValues as RandomizedValues
+from chary.calls.moments import Components as Components
+from chary.calls.moments import LinearRegression as LinearRegression
+from chary.calls.moments import PrincipalComponents as PrincipalComponents
+from chary.calls.moments import Regression as Regression
+from chary.calls.prepaid_tests import AgreedTest as AgreedTest
+from chary.calls.prepaid_tests import AgreedWatch as AgreedWatch
+from chary.calls.prepaid_tests import PrepaidTests as PrepaidTests
+from chary.calls.prepaid_tests import SparseTest as SparseTest
+from chary.calls.prepaid_tests import SparseVector as SparseVector
+from chary.calls.prepaid_tests import SparseWatch as SparseWatch
+from chary.calls.quantiles import GroupQuantiles as GroupQuantiles
+from chary.calls.quantiles import Quantile as Quantile
+from chary.calls.quantiles import QuantileAnswer as QuantileAnswer
+from chary.calls.quantiles import QuantileAnswers as QuantileAnswers
+from chary.calls.releases import Histogram as Histogram
+from chary.calls.releases import Marginal as Marginal
+from chary.calls.releases import NoisyAnswers as NoisyAnswers
+from chary.calls.releases import Release as Release
+from chary.calls.releases import ReleaseAll as ReleaseAll
+from chary.calls.run import KeyedRun as KeyedRun
+from chary.calls.run import Run as Run
+from chary.calls.schedules import BlackBox as BlackBox
+from chary.calls.schedules import PlannedRun as PlannedRun
+from chary.calls.schedules import Rerun as Rerun
+from chary.calls.schedules import ScheduledRun as ScheduledRun
+from chary.calls.selection import Greedy as Greedy
+from chary.calls.selection import Select as Select
+from chary.calls.selection import TopK as TopK
+from chary.calls.sketch import DistinctEstimate as DistinctEstimate
+from chary.calls.sketch import DistinctSketch as DistinctSketch
+from chary.calls.synthesis import MWEM as MWEM
+from chary.calls.synthesis import MeasuredQuery as MeasuredQuery
+from chary.calls.synthesis import SmallDatabase as SmallDatabase
+from chary.calls.synthesis import SyntheticDatabase as SyntheticDatabase
+from chary.calls.synthesis import SyntheticHistogram as SyntheticHistogram
+from chary.calls.thresholds import OnChange as OnChange
+from chary.calls.thresholds import ReleaseIf as ReleaseIf
+from chary.calls.thresholds import Tested as Tested
+from chary.calls.thresholds import ThresholdTest as ThresholdTest
+from chary.calls.weights import PMW as PMW
+from chary.calls.weights import HistogramRun as HistogramRun
+from chary.calls.weights import SparseWeightsQuote as SparseWeightsQuote
+from chary.calls.weights import WeightedAnswer as WeightedAnswer
+from chary.calls.weights import WeightsQuote as WeightsQuote
+from chary.calls.withheld import Widen as Widen
+
+__all__ = sorted(name for name, thing in globals().items() if name[0] != "_" and not inspect.ismodule(thing))
