@@ -17,9 +17,9 @@ import numpy as np
 from chary import noise
 from chary.accounting import Publication, Support
 from chary.accounting.findings import Finding, Findings
-from chary.answers import Ends, Key, Table, Value, around, in_row, scalar
+from chary.answers import Key, Table, Value, scalar
 from chary.calls import fields, sharpness
-from chary.calls.answers import NumberOrNothing, hit_values, published
+from chary.calls.answers import NumberOrNothing, hit_values, published, says
 from chary.calls.call import call
 from chary.calls.run import AskedKind, Opening, Run, RunKind, opening
 from chary.core import forecast
@@ -119,13 +119,9 @@ class AlertAnswers(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         key = self.keys[position]
-        value, told = self.changed.get(key), self.publications.get(self.states[position])
-        ends: Ends | None = around(value, self.error_bar)
-        if value is not None and told is not None:
-            ends = told.interval(value)
-        caution = None if value is None or told is None else told.caution(value)
-        known = {"state": self.states[position], "changed": key in self.changed, "value": value}
-        return known | in_row(ends) | {"caution": caution}
+        state, value = self.states[position], self.changed.get(key)
+        known = {"state": state, "changed": key in self.changed, "value": value}
+        return known | says(value, self.publications.get(state), self.error_bar)
 
     def _state(self, key: Key) -> str:
         return self.states[self.keys.index(key)]

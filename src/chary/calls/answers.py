@@ -45,9 +45,7 @@ class NumberOrNothing(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        if self.value is None or self.publication is None:
-            return around(self.value, self.error_bar)
-        return self.publication.interval(self.value)
+        return interval_given(self.value, self.error_bar, self.publication)
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"caution": self.caution}
@@ -70,6 +68,21 @@ def published(
     floor, ceiling = query.known_range(neighbor_relation)
     terms: dict[str, Any] = {"grid": query.grid, "step": step, "floor": floor, "ceiling": ceiling, "bar": bar}
     return Publication(noise.law(), support, **terms)
+
+
+def interval_given(
+    value: Value | None, error_bar: float | None, publication: Publication | LargestOf | None
+) -> Ends | None:
+    """The interval of a value given how it was published, or by its error bar where that is not known."""
+    if value is None or publication is None:
+        return around(value, error_bar)
+    return publication.interval(value)
+
+
+def says(value: Value | None, publication: Publication | None, error_bar: float | None = None) -> dict[str, Any]:
+    """The interval and the caution of a published value, as cells of a row."""
+    caution = None if value is None or publication is None else publication.caution(value)
+    return in_row(interval_given(value, error_bar, publication)) | {"caution": caution}
 
 
 def silent(tails: Tails, query: Query, neighbor_relation: NeighborRelation, threshold: int) -> Silence:
@@ -300,7 +313,7 @@ class Tracked(Answer):
         For an answer that did not change it contains the truth, except in 2.5 % of all times that the question is
         asked. That is not 2.5 % of the times without a change: given that nothing changed, no truth is ruled out.
         """
-        return around(self.value, self.error_bar) if self.publication is None else self.publication.interval(self.value)
+        return interval_given(self.value, self.error_bar, self.publication)
 
 
 # What a selection hands out: the candidates that were published, with their noisy scores.
@@ -358,8 +371,7 @@ class Ranking(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         best = self.best[position]
-        interval = None if self.told is None or best.score is None else self.told.interval(best.score)
-        return {"score": best.score} | in_row(interval) | {"solution": best.solution}
+        return {"score": best.score} | in_row(interval_given(best.score, None, self.told)) | {"solution": best.solution}
 
 
 @dataclass(frozen=True)
@@ -445,7 +457,7 @@ class Selected(Hits):
 
     def cells(self, position: int) -> dict[str, Any]:
         found = _state(self.names[position], self.above, tested=position < self.tested)
-        return found if self.publication is None else found | _says(self.publication, found["score"])
+        return found if self.publication is None else found | says(found["score"], self.publication)
 
 
 @dataclass(frozen=True)
@@ -503,17 +515,10 @@ class Coverage(Hits):
 
     def cells(self, position: int) -> dict[str, Any]:
         told = _state(self.names[position], self.chosen, tested=position < len(self.calls))
-        return told | _says(self.publication, told["score"])
+        return told | says(told["score"], self.publication)
 
     def _numbers(self) -> Sequence[int]:
         return self.calls
-
-
-def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
-    """The interval and the caution of a published count, as cells of a row."""
-    if score is None:
-        return in_row(None) | {"caution": None}
-    return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
 
 
 def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[str, Any]:
@@ -552,17 +557,12 @@ class TestedKeys(Hits):
 
     def cells(self, position: int) -> dict[str, Any]:
         key = self.keys[position]
-        value = self.above.get(key)
-        told = None if value is None else self.publication
-        caution = None if told is None else told.caution(value or 0)
-        hit = key in self.above if position < self.tested else None
-        return {"hit": hit, "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
+        value, hit = self.above.get(key), key in self.above if position < self.tested else None
+        return {"hit": hit, "value": value} | says(value, self.publication, self.error_bar)
 
     def interval_of(self, value: Value | None) -> Ends | None:
         """The 95 % confidence interval of a group that hit, given that it was published; see `Answer.interval`."""
-        if value is None or self.publication is None:
-            return around(value, self.error_bar)
-        return self.publication.interval(value)
+        return interval_given(value, self.error_bar, self.publication)
 
     def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
         """Intervals of all groups that were tested, published or not, which all hold at once with `confidence`.
