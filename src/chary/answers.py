@@ -115,6 +115,8 @@ class Answer:
     _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
     # What commands say of it, of a table beside its rows; None for all public fields.
     also: ClassVar[str | None] = None
+    # The field or property that says whether it is a hit; None for a call without a target.
+    hit_if: ClassVar[str | None] = None
 
     if TYPE_CHECKING:
 
@@ -125,7 +127,7 @@ class Answer:
     @property
     def hit(self) -> bool:
         """Whether the outcome was in the target, which is what is charged; True for a call without a target."""
-        return True
+        return self.hit_if is None or bool(getattr(self, self.hit_if))
 
     @property
     def inference(self) -> Inference | None:

@@ -60,10 +60,7 @@ class AlertAnswer(NumberOrNothing):
     changed: bool
     version: int
     also = "state changed value error_bar version"
-
-    @property
-    def hit(self) -> bool:
-        return self.changed
+    hit_if = "changed"
 
     @property
     def active(self) -> bool:
@@ -90,15 +87,12 @@ class AlertAnswers(Table):
     error_bar: float | None
     publications: Mapping[str, Publication] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
     noun, also = "groups", "tested version error_bar"
+    hit_if = "changed"
 
     @property
     def value(self) -> dict[Any, str]:
         """Group to state; a group of one column is a scalar."""
         return {scalar(key): state for key, state in zip(self.keys, self.states, strict=True)}
-
-    @property
-    def hit(self) -> bool:
-        return bool(self.changed)
 
     @property
     def active(self) -> tuple[Any, ...]:

@@ -172,10 +172,7 @@ class AboveOrNot(Answer):
     value: Value | None
     error_bar: float | None
     publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
-
-    @property
-    def hit(self) -> bool:
-        return self.above
+    hit_if = "above"
 
     @property
     def in_words(self) -> str:
@@ -245,10 +242,7 @@ class Outcome(Answer):
 
     value: Any
     in_target: bool
-
-    @property
-    def hit(self) -> bool:
-        return self.in_target
+    hit_if = "in_target"
 
 
 @dataclass(frozen=True)
@@ -281,10 +275,7 @@ class RaceOutcome(Answer):
     value: Any
     hits: tuple[str, ...]
     rose: bool
-
-    @property
-    def hit(self) -> bool:
-        return self.rose
+    hit_if = "rose"
 
 
 @dataclass(frozen=True)
@@ -301,10 +292,7 @@ class Tracked(Answer):
     changed: bool
     error_bar: float | None
     publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
-
-    @property
-    def hit(self) -> bool:
-        return self.changed
+    hit_if = "changed"
 
     @property
     def interval(self) -> Ends | None:
@@ -349,15 +337,12 @@ class Ranking(Table):
     best: tuple[Chosen, ...]
     noun, also = "best", ""
     told: LargestOf | None = field(default=None, repr=False, compare=False, kw_only=True)
+    hit_if = "best"
 
     @property
     def value(self) -> dict[Any, Value | None]:
         """The candidates that were published, best first, with their noisy scores."""
         return {scalar(key): chosen.score for key, chosen in zip(self.keys, self.best, strict=True)}
-
-    @property
-    def hit(self) -> bool:
-        return bool(self.best)
 
     @property
     def names(self) -> list[Key | str]:
@@ -379,16 +364,13 @@ class Hits(Table):
     """Tests of a list, in order, until no further hit could be paid for; `value` holds what hit."""
 
     noun, also = "above", ""
+    hit_if = "value"
 
     if TYPE_CHECKING:
 
         @property
         def tested(self) -> int:
             """The number of tests made: those of the first entries of the list."""
-
-    @property
-    def hit(self) -> bool:
-        return bool(self.value)
 
     @property
     def hits(self) -> int:

@@ -706,15 +706,12 @@ class Labelled(Answer):
     option: Option | None
     paid: bool
     agreed: int | None = field(default=None, kw_only=True)
+    hit_if = "paid"
 
     @property
     def value(self) -> Option | None:
         """The label."""
         return self.option
-
-    @property
-    def hit(self) -> bool:
-        return self.paid
 
     def _numbers(self) -> Sequence[int]:
         return [number for number in dict.fromkeys((self.agreed, self.call)) if number is not None]
@@ -819,10 +816,7 @@ class Agreed(YesOrNo):
     """Whether some option has this many votes, up to noise; `surprising` if that was not expected, which is a hit."""
 
     surprising: bool
-
-    @property
-    def hit(self) -> bool:
-        return self.surprising
+    hit_if = "surprising"
 
 
 @call("agreement", subject="votes", typed=False)

@@ -363,10 +363,7 @@ class Disclosure(answers.Withheld):
     value: Any
     published: bool
     held: int
-
-    @property
-    def hit(self) -> bool:
-        return self.published
+    hit_if = "published"
 
 
 @call("publish_if", subject="algorithms")

@@ -475,9 +475,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
 class Tested(YesOrNo):
     """Whether the query is at or above the threshold, up to noise. Its truth value (`bool`) is `value`."""
 
-    @property
-    def hit(self) -> bool:
-        return self.value
+    hit_if = "value"
 
     @property
     def in_words(self) -> str:

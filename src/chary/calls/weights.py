@@ -60,6 +60,7 @@ class WeightedAnswer(Answer):
     verified: bool
     error_bar: float | None
     told: Ends | None = field(default=None, repr=False, compare=False, kw_only=True)
+    hit_if = "hard"
 
     @property
     def value(self) -> float:
@@ -69,10 +70,6 @@ class WeightedAnswer(Answer):
     @property
     def inference(self) -> None:
         """None: only its interval is known."""
-
-    @property
-    def hit(self) -> bool:
-        return self.hard
 
     @property
     def interval(self) -> Ends | None:
