@@ -201,7 +201,7 @@ class Algorithm:
 
         def outcome() -> Any:
             found = plain_outcome(self.run(_own(rows), source, **self.parameters))
-            canonical_outcome(found)  # raises for what JSON cannot say
+            canonical_outcome(found)  # raises for what JSON cannot hold
             if not _is_plain(found):
                 raise AlgorithmFailed(failure)
             return found
@@ -211,7 +211,7 @@ class Algorithm:
 
 # How far a float may be from the probability that it stands for: hundreds of roundings of a number near 1.
 _FLOATS_ERR: Final = Fraction(1, 2**44)
-# More of the uniform distribution would drown what was stated.
+# The largest part of the uniform distribution that is mixed in; more would distort the stated probabilities.
 _MOST_MIXED: Final = Fraction(1, 100)
 _ARROW: Final[Mapping[str, Any]] = {
     TypeClass.BOOLEAN: pa.bool_(),

@@ -16,7 +16,7 @@ from chary.errors import InvalidParameter, NotWithheld
 from chary.mechanisms import Additive
 from chary.numbers import CONFIDENT, Number, plain, probability
 
-# What calls hand out: public answers, rebuilt identically when a request is repeated.
+# Answers of calls: public values, rebuilt identically when a request is repeated.
 
 EVERYTHING: Final = Support.everything()
 
@@ -304,7 +304,7 @@ class Tracked(Answer):
         return interval_given(self.value, self.error_bar, self.publication)
 
 
-# What a selection hands out: the candidates that were published, with their noisy scores.
+# Answers of selections: the candidates that were published, with their noisy scores.
 
 
 class Chosen(NamedTuple):
@@ -509,7 +509,7 @@ def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[s
     return {"hit": found in chosen if tested else None, "score": found.score, "solution": found.solution}
 
 
-# What tests of many groups hand out: a public answer for each group.
+# Answers of tests of many groups: one result for each group.
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class _Stated:
 
 # Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper.
 
-# Labels that no value has make what lies between two thresholds clearer; more than this many say no more.
+# Dummy labels, which no value has, sharpen the answer between two thresholds; beyond this number, no further.
 _MOST_PHANTOMS: Final = 32
 HALF: Final = Fraction(1, 2)
 

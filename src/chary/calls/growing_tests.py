@@ -466,8 +466,8 @@ class GrowingRun(RunKind[GrowingTest, GrowingState]):
         return self._plan("growing_sparse_test", asked, *carried, reads=reading(query), **options)
 
     def _ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Any:
-        """With `begins=1` it begins one round at most, with 0 none: what is charged is what was quoted. Otherwise
-        another begins where somebody else's yes ended that one first, so that each yes is paid by one round."""
+        """With `begins=1` it begins at most one round, with 0 none, so that the charge is what was quoted. Otherwise it
+        begins another one if the hit of another question ended the first: each hit is paid by a round of its own."""
         return self._asked(asked, options, request, options.pop("begins", ATTEMPTS), ATTEMPTS)
 
     def _asked(

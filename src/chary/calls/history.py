@@ -122,7 +122,7 @@ class History:
         return self._plans[key]
 
     def _asked(self, call: CallRecord, body: Json) -> Plan[Any] | None:
-        """The question again; None for what was asked of algorithms, which no ledger holds."""
+        """The plan of a stored question; None for a question about algorithms, which ledgers do not hold."""
         kind, known = call.kind, of_ledger(call.kind)
         if known is not None:
             return of_record(kind, body).plan(self._spine_of(call)) if _counted(known, body) else None
@@ -169,7 +169,7 @@ def _counted(known: Any, body: Json) -> bool:
     return isinstance(asked, dict) or (isinstance(asked, list) and all(isinstance(each, str) for each in asked))
 
 
-# What published answers say of proportions of rows, which teaches public histograms for free.
+# Lessons: published answers about proportions of rows, from which public histograms learn for free.
 
 # The kinds of call whose answers teach: what they publish are counts of rows, each with an interval of its own.
 RELEASES: Final = ("release", "release_if", "release_all")

@@ -233,7 +233,7 @@ class Quantile(Call[AnswerT]):
         ) -> None: ...
 
         def __init__(self, column: str, at: Any, **terms: Any) -> None:
-            """As its fields say."""
+            """See the fields."""
 
     @property
     def alone(self) -> bool:

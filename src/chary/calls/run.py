@@ -295,7 +295,7 @@ class _Charges:
 
     def __init__(self, spine: Spine, opened: int, names: str) -> None:
         self._spine, self._opened, self._names = spine, opened, names
-        # The body of every question is JSON without spaces, so most calls are told apart without reading theirs.
+        # Stored bodies are JSON without spaces, so a search for this text rules most calls out without parsing them.
         self._named = f'"{names}":{opened}'
         self._known: tuple[int, Mapping[Parts | None, Amount], int, tuple[int, ...]] = (opened - 1, {}, 0, ())
 

@@ -308,7 +308,7 @@ class HowSharply(Call[plan.AnswerT]):
 
 
 def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
-    """Refuse a call that does not say how accurately it tests in exactly one of these ways, which `told` shows."""
+    """Refuse a call that does not give exactly one of these options of accuracy; `told` lists them for the error."""
     said = [way for way in ways if getattr(call, way) is not None]
     if not said:
         raise InvalidParameter(f"specify the accuracy or the cost of the test: {told}")

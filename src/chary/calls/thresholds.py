@@ -201,7 +201,7 @@ def rounded(
         return published(noise, query, neighbor_relation, intervals.Support.outside(low, high - 1), step=step)
 
     def present(answer: Json, number: int) -> Tracked:
-        # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
+        # Answers of old ledgers do not contain the prior, so the publication of a change is not known.
         told = changed_from(answer.get("prior")) if answer["hit"] else None
         known = told is None and ("prior" in answer or not answer["hit"])
         bar = float(step) / 2 + (forecast.error_bar((noise, grid)) or 0.0) if known else None
@@ -343,7 +343,7 @@ class ReleaseIf(Valued[AnsweredT]):
         ) -> None: ...
 
         def __init__(self, query: Any, **terms: Any) -> None:
-            """As its fields say."""
+            """See the fields."""
 
     @property
     def numeric(self) -> bool:
@@ -461,7 +461,7 @@ def revision(widen: Widen, original: Json, neighbor_relation: NeighborRelation) 
         return published(noise, query, neighbor_relation, intervals.Support.between(threshold, below))
 
     def present(answer: Json, number: int) -> Conditional:
-        # Answers of old ledgers do not say below which threshold the value lay, so it says nothing by itself.
+        # Answers of old ledgers do not contain the earlier threshold, so the publication is not known.
         publication = told(answer.get("below"))
         return Conditional(number, answer["value"], None, widen.held, publication=publication)
 
@@ -513,7 +513,7 @@ class ThresholdTest(Threshold[AnsweredT]):
         def __init__(self: "ThresholdTest[TestedKeys]", query: Query[NoisyNumbers], **terms: Unpack[Terms]) -> None: ...
 
         def __init__(self, query: Any, **terms: Any) -> None:
-            """As its fields say."""
+            """See the fields."""
 
     def plan(self, spine: Spine) -> Plan[Any]:
         if self.query.keys is not None:
