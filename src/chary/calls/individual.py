@@ -24,6 +24,7 @@ from chary.data import Count, NeighborRelation, Neighbors, Predicate, Query, Rea
 from chary.data.columns import TypeClass, known_columns
 from chary.data.engines.protocol import LivingReading, LivingUnits
 from chary.data.queries.statistic import Statistic
+from chary.data.queries.stored import current
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
 from chary.errors import AlgorithmFailed, InvalidQuery
@@ -326,7 +327,7 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
         """How each group is tested: by Laplace noise, which is that of the count as well, or by optimal threshold
         tests."""
         if self.hit is None:
-            epsilon = Fraction(self._terms["epsilon_per_call"])
+            epsilon = Fraction(self.opened.epsilon or 0)
             return sharp.TestLaw.laplace(laplace_for_each(query, neighbor_relation, epsilon), epsilon)
         change = query.sensitivity(neighbor_relation)
         return sharp.TestLaw.sharp(self.hit.sharpness(change, query.grid), self.hit.noise(change))
@@ -334,18 +335,21 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
     @property
     def _size(self) -> Json:
         """The accuracy of the stream, as questions store it."""
-        if self.hit is None:
-            return {"epsilon": str(Fraction(self._terms["epsilon_per_call"]))}
-        return {"price": str(self.hit.price)}
+        return {"epsilon": str(self.opened.epsilon)} if self.hit is None else {"price": str(self.hit.price)}
+
+    @cached_property
+    def opened(self) -> IndividualTests:
+        """The call that opened the stream."""
+        names, told = {"hits_per_unit": "hits", "epsilon_per_call": "epsilon"}, current(self._terms, self.kind)
+        return IndividualTests(**{names.get(name, name): value for name, value in told.items()})
 
     @cached_property
     def hit(self) -> sharp.HitTerms | None:
         """The terms of optimal tests, with the cost that the opening stored; None for Laplace noise."""
-        if "epsilon_per_call" in self._terms:
+        if self.opened.epsilon is not None:
             return None
-        told = {name: size for name, size in self._terms.items() if name != "hits_per_unit"}
-        opening, price = IndividualTests(hits=self._terms["hits_per_unit"], **told), self._opening()["price"]
-        return sharp.HitTerms(self._renyi, Fraction(price), opening.value_share, opening.wanted.chance)
+        price = Fraction(self._opening()["price"])
+        return sharp.HitTerms(self._renyi, price, self.opened.value_share, self.opened.wanted.chance)
 
     @property
     def _renyi(self) -> RenyiFilter:
@@ -353,8 +357,8 @@ class IndividualRun(run.KeyedRun[LivingCount, answers.WatchResult, StreamState])
 
     @property
     def state(self) -> StreamState:
-        hits = self._terms["hits_per_unit"]
+        hits = self.opened.hits
         if self.hit is None:
-            return StreamState(Fraction(self._terms["epsilon_per_call"]), hits)
+            return StreamState(Fraction(self.opened.epsilon or 0), hits)
         filter_ = self._renyi
         return StreamState(None, hits, filter_.shares.taken(filter_.price(self.hit.event).hit))

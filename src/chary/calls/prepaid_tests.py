@@ -616,7 +616,7 @@ class PrepaidRun(run.KeyedRun[AgreedTest, AgreedWatch, AgreedState]):
     def agreed(self) -> AgreedTerms:
         """The terms of the run, with the charges that the opening stored."""
         filter_ = self._spine.filter.for_sharp_tests("open another run")
-        return AgreedTerms(PrepaidTests(**self._terms).paid(filter_), Charges(**self._opening()), filter_)
+        return AgreedTerms(PrepaidTests.recorded(self._terms).paid(filter_), Charges(**self._opening()), filter_)
 
     def plan(self, query: Question, *, above: Number) -> Plan[Any]:
         """One question to the run, or one for each group in order.

@@ -300,7 +300,7 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     """Another processor may find another best share: what was paid decides."""
     place = tmp_path / "visits.ledger"
     session = opened(budget=DELTA, ledger=place)
-    run = run_of(session)
+    run = run_of(session, confidence="0.9")
     terms = run.agreed
     session.close()
     again = opened(ledger=place)
