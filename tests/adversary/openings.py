@@ -70,7 +70,7 @@ class Stream:
         return [Ask(0, lambda side, kept, above=above: self._play(side, kept, above)) for above in (0, 1, 2)]
 
     def _run(self):
-        return IndividualRun(None, 1, {"epsilon_per_call": self.epsilon})
+        return IndividualRun(None, 1, {"epsilon_per_call": self.epsilon, "hits_per_unit": 1})
 
     @property
     def _query(self):

@@ -182,7 +182,7 @@ class Pair:
 
     def _really(self, side, query, above, noisy, secret):
         table, memory = self.tables[side]
-        run = IndividualRun(None, 1, {"epsilon_per_call": str(self.epsilon)})
+        run = IndividualRun(None, 1, {"epsilon_per_call": str(self.epsilon), "hits_per_unit": 1})
         run.memory = memory
         asked = run._test(query, Fraction(above), table.neighbor_relation)
         self.script.noisy = noisy
