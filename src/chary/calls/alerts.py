@@ -126,8 +126,8 @@ class AlertAnswers(Table):
 
 @dataclass(frozen=True)
 class AlertMemory:
-    """The last version that was tested (-1 before the first), the positions of the active groups, and the version at
-    which the alert was opened (None for alerts of old ledgers)."""
+    """The last version that was tested (-1 before the first), and the positions of the active groups. Also the version
+    at which the alert was opened (None for alerts of old ledgers)."""
 
     version: int = -1
     active: tuple[int, ...] = ()

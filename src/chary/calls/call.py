@@ -131,7 +131,7 @@ class Call(ABC, Generic[AnswerT]):
 
     @property
     def numeric(self) -> bool:
-        """Whether its answer can be one number, by which operators rank candidates."""
+        """Whether its answer can be one number, so that operators can rank it among candidates."""
         return False
 
     @property
@@ -144,7 +144,7 @@ class Call(ABC, Generic[AnswerT]):
         return stored({name: said for name, said in self.body().items() if name not in _UNASKED}, self.kind)
 
     def text(self) -> str:
-        """`question_body` as canonical JSON, by which ledgers find a repeated request."""
+        """`question_body` as canonical JSON. Ledgers find a repeated request by this text."""
         return ENCODER.encode(self.question_body())
 
     def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
@@ -172,7 +172,7 @@ class Call(ABC, Generic[AnswerT]):
 
     @classmethod
     def widened(cls, widen: Any, original: Json, spine: Spine) -> Plan[Any]:
-        """The plan by which `widen` publishes what the call with this body withheld.
+        """The plan of `widen`, to publish what the call with this body withheld.
 
         Errors: `NotWithheld` for a kind that withholds nothing.
         """

@@ -70,7 +70,7 @@ class RunTerms:
         return gaussian_runs.RunNoise(moved, own, other, above_low, self.hits, self.monotone)
 
     def allowed(self, query: Query, neighbor_relation: NeighborRelation) -> Fraction:
-        """The sensitivity by which this query is charged; `InvalidQuery` if the run was opened for a smaller one."""
+        """The sensitivity that this query is charged for; `InvalidQuery` if the run was opened for a smaller one."""
         sensitivity = query.sensitivity(neighbor_relation) * query.grid
         if self.monotone and query.contribution(neighbor_relation).low < 0:
             raise errors.InvalidQuery(
@@ -460,7 +460,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     @cached_property
     def terms(self) -> RunTerms:
-        """The terms by which the tests are charged."""
+        """The terms that determine what the tests are charged."""
         mechanism = gaussian.GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
 

@@ -136,7 +136,7 @@ class Language(ABC):
 
 
 def spoken(message: str, language: Language) -> str:
-    """A message of the library in another language; quoted texts stay."""
+    """A message of the library in another language; what is quoted stays."""
     parts, at = [], 0
     while (found := _CODE.search(message, at)) is not None:
         end, said = found.end(), None

@@ -336,7 +336,7 @@ class SparseVector(run.Opening[run.KeyedRun[SparseTest, SparseWatch, SparseState
 
 @dataclass(frozen=True)
 class AgreedPlan:
-    """The number of tests, the number of hits that fit beside their misses, and how the budget is divided among them.
+    """The number of tests, of hits that fit together with all misses, and how the budget is divided among them.
 
     `main` is the budget in steps of the filter. `misses` is its fraction for misses, None for the best one; `value` is
     the fraction of a hit's cost for its value. With probability `confidence` all tests are right.

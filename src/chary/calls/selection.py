@@ -221,7 +221,7 @@ def check_room(room: int, candidates: int) -> None:
 
 
 def selected(call: "Select", spine: Spine, law: sharp.TestLaw) -> Plan[Selected]:
-    """The plan that tests each candidate by this law; a unit may meet every condition."""
+    """The plan that tests each candidate by this distribution; a unit may meet every condition."""
     query, neighbor_relation = call.query, spine.rows.neighbor_relation
     reads: list[Query] = [query]
     columns, keys = query.columns, tuple(query.keys or ())
